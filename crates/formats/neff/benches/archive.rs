@@ -1,5 +1,5 @@
-//! Packing, compressing, unpacking and checking, beside the tools of the system where they are
-//! installed: tar, gzip, pigz, sha256sum.
+//! Packing, compressing, unpacking and verifying, compared with tar, gzip, pigz and sha256sum where
+//! they are installed.
 
 use divan::Bencher;
 use divan::counter::BytesCount;
@@ -17,7 +17,7 @@ fn main() {
     divan::main();
 }
 
-/// Numbers like those of weights: bf16 stored as f32, so that they compress to about a half.
+/// Elements as of weights: bf16 values stored as f32, which compress to about a half.
 fn weights(len: usize) -> Vec<u8> {
     let mut state = 1u32;
     let mut next = || {
@@ -257,7 +257,7 @@ mod hashes {
     }
 }
 
-#[allow(clippy::print_stderr, reason = "sizes stand beside the times")]
+#[allow(clippy::print_stderr, reason = "prints sizes with the times")]
 fn report(text: &str) {
     eprintln!("{text}");
 }

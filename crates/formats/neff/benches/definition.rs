@@ -1,5 +1,5 @@
-//! A subgraph of 100 000 variables and 1 000 000 descriptors: parsed, then verified. The allocator
-//! of the bench tells the largest memory in use.
+//! Parsing and verifying a subgraph of 100 000 variables and 1 000 000 descriptors. The allocator of
+//! the bench reports peak memory.
 
 use divan::{AllocProfiler, Bencher};
 use std::fmt::Write;
@@ -90,7 +90,7 @@ fn package() -> Package {
     Package::from_buffer(buffer, &Limits::default(), &Control::new()).expect("a package")
 }
 
-// Each sample has a package of its own, as a command that reads one has.
+// Each sample has a new package, as a command that reads one.
 
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn parse(bencher: Bencher) {

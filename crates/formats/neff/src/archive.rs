@@ -1,5 +1,5 @@
 //! The index of a tar archive in memory: POSIX ustar with pax headers, and GNU long names. Reads
-//! entry headers only; the members' bytes stay where they are.
+//! only entry headers, not the data of members.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use tenon_base::{Error, ErrorKind, Location, Result};
 
 const BLOCK: usize = 512;
 
-/// Bytes of an extended header at most: a path and some numbers.
+/// The longest extended header that is read: a path and some integers.
 const EXTENDED_LIMIT: usize = 1 << 20;
 
-/// Where each member lies in the archive's bytes.
+/// The byte range of each member in the archive.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Index {
     members: Vec<(String, Range<usize>)>,
@@ -46,12 +46,12 @@ impl Index {
     }
 }
 
-/// The bytes of an archive, wherever they are.
+/// Random access to the bytes of an archive.
 pub(crate) trait Blocks {
-    /// How many there are.
+    /// Their number.
     fn len(&self) -> usize;
 
-    /// Fills `to` with those from `position` on, which are there.
+    /// Fills `to` with the bytes from `position` on, which must be inside the archive.
     fn copy(&self, position: usize, to: &mut [u8]) -> Result<()>;
 }
 
@@ -67,7 +67,7 @@ impl Blocks for &[u8] {
     }
 }
 
-/// What extended headers say about the next entry.
+/// Values of extended headers for the next entry.
 #[derive(Default)]
 struct Extended {
     path: Option<String>,
@@ -96,8 +96,7 @@ impl Reader<'_> {
             match block[156] {
                 b'L' => extended.path = Some(utf8(until_zero(&self.bytes(range)?))?),
                 b'x' => read_pax(&self.bytes(range)?, &mut extended)?,
-                // Global headers carry nothing that matters here; long link names neither, as
-                // links are refused.
+                // Global headers are ignored; so are long link names, since links are refused.
                 b'g' | b'K' => {}
                 b'0' | 0 | b'7' => {
                     let name = extended
@@ -107,7 +106,7 @@ impl Reader<'_> {
                     self.add(&name, range)?;
                     return Ok(true);
                 }
-                // Folders follow from the names of files.
+                // The names of files imply their folders.
                 b'5' => return Ok(true),
                 b'1' | b'2' => return Err(invalid("a link in the archive")),
                 other => {
@@ -154,7 +153,7 @@ impl Reader<'_> {
         Ok(Some(block))
     }
 
-    /// The range of the entry's data; moves behind it.
+    /// The range of the entry's data; advances past it.
     fn data(&mut self, size: u64) -> Result<Range<usize>> {
         let start = self.position;
         let end = usize::try_from(size)
@@ -191,20 +190,20 @@ impl Reader<'_> {
     }
 }
 
-/// The sum of all bytes, those of the sum's own field counting as spaces. Most of the time that
-/// opening a package takes is spent here.
+/// The sum of all bytes, the checksum field taken as spaces. Opening a package spends most of its
+/// time here.
 fn checksum(block: &[u8; BLOCK]) -> u64 {
     let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>();
     u64::from(sum(block) - sum(&block[148..156]) + 8 * u32::from(b' '))
 }
 
-/// The sum as some old writers made it, of signed bytes.
+/// The checksum of some historic writers: a sum of signed bytes.
 fn signed_checksum(block: &[u8; BLOCK]) -> i64 {
     let sum = |bytes: &[u8]| bytes.iter().map(|&byte| i64::from(byte as i8)).sum::<i64>();
     sum(block) - sum(&block[148..156]) + 8 * i64::from(b' ')
 }
 
-/// The name in a header block; POSIX archives have the folders in a field of their own.
+/// The name in a header block; POSIX archives have the folders in a separate field, `prefix`.
 fn ustar_name(block: &[u8; BLOCK]) -> Result<String> {
     let name = until_zero(&block[..100]);
     let prefix = until_zero(&block[345..500]);
@@ -214,7 +213,7 @@ fn ustar_name(block: &[u8; BLOCK]) -> Result<String> {
     utf8(name)
 }
 
-/// Records of a pax header: `LENGTH KEY=VALUE\n`, the length counting itself.
+/// Reads the records of a pax header: `LENGTH KEY=VALUE\n`; the length includes its own digits.
 fn read_pax(mut records: &[u8], extended: &mut Extended) -> Result<()> {
     let broken = || invalid("a broken pax header");
     while !records.is_empty() && records[0] != 0 {
@@ -243,7 +242,7 @@ fn read_pax(mut records: &[u8], extended: &mut Extended) -> Result<()> {
 }
 
 fn decimal(digits: &[u8]) -> Option<u64> {
-    // `parse` would take a sign.
+    // `parse` would accept a sign.
     let all_digits = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     all_digits
         .then(|| std::str::from_utf8(digits).ok()?.parse().ok())
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn both_flavours_and_long_names() {
+    fn ustar_and_gnu_archives_with_long_names_are_read() {
         let long = format!("{}/{}", "folder".repeat(12), "file".repeat(12));
         let longer = "very/".repeat(70) + "long";
         let names = ["a.json", long.as_str(), longer.as_str(), "sg00/b.bin"];
@@ -320,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn pax_names_and_sizes() {
+    fn names_and_sizes_of_pax_headers_are_read() {
         let mut builder = Builder::new(Vec::new());
         let long = "p/".repeat(150) + "x";
         builder
@@ -338,10 +337,10 @@ mod tests {
         );
     }
 
-    /// An archive whose members' bytes are nowhere.
-    struct Hollow(Vec<u8>, usize);
+    /// A sparse archive: the data of members reads as zeros.
+    struct SparseArchive(Vec<u8>, usize);
 
-    impl Blocks for Hollow {
+    impl Blocks for SparseArchive {
         fn len(&self) -> usize {
             self.1
         }
@@ -357,23 +356,23 @@ mod tests {
 
     #[test]
     #[cfg(target_pointer_width = "64")]
-    fn members_past_eight_gib() {
+    fn members_above_eight_gib_are_indexed() {
         const SIZE: usize = (9 << 30) + 5;
         let head = crate::tar_entry::entry("large", SIZE as u64).unwrap();
         let start = head.len();
-        let index = Index::read(&Hollow(head, start + SIZE + 2048)).unwrap();
+        let index = Index::read(&SparseArchive(head, start + SIZE + 2048)).unwrap();
         assert_eq!(index.find("large").unwrap(), start..start + SIZE);
-        // As GNU tar writes it: the number alone, without a pax header.
+        // As GNU tar writes it: a base-256 size without a pax header.
         let mut header = Header::new_gnu();
         header.set_path("large").unwrap();
         header.set_size(SIZE as u64);
         header.set_cksum();
-        let archive = Hollow(header.as_bytes().to_vec(), 512 + SIZE);
+        let archive = SparseArchive(header.as_bytes().to_vec(), 512 + SIZE);
         assert_eq!(
             Index::read(&archive).unwrap().find("large").unwrap(),
             512..512 + SIZE
         );
-        let error = Index::read(&Hollow(archive.0, 4096)).unwrap_err();
+        let error = Index::read(&SparseArchive(archive.0, 4096)).unwrap_err();
         assert!(error.to_string().contains("past the end"), "{error}");
     }
 

@@ -4,7 +4,7 @@ use crate::Package;
 use tenon_base::{Location, Result};
 use tenon_tensor::{Buffer, Tensor, npy};
 
-/// What a constant's member holds.
+/// The data of a constant's member.
 #[derive(Debug, Clone)]
 pub enum Constant {
     /// An array, with its type.
@@ -14,7 +14,7 @@ pub enum Constant {
 }
 
 impl Constant {
-    /// Reads the bytes of the member of that name. Arrays in C order are used where they lie.
+    /// Reads the bytes of the member `name`. Arrays in C order are not copied.
     pub fn read(name: &str, bytes: &Buffer) -> Result<Self> {
         if !name.ends_with(".npy") {
             return Ok(Constant::Raw(bytes.clone()));
@@ -23,12 +23,12 @@ impl Constant {
         Ok(Constant::Array(array))
     }
 
-    /// That of a package's member, which must be there.
+    /// Reads a required member of a package.
     pub fn of(package: &Package, member: &str) -> Result<Self> {
         Self::read(member, &package.require(member)?)
     }
 
-    /// The bytes that go into the variable.
+    /// The bytes of the variable.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Constant::Array(array) => array.bytes(),
@@ -51,7 +51,7 @@ mod tests {
     use tenon_tensor::{BufferMut, DataType};
 
     #[test]
-    fn arrays_by_name_else_bytes() {
+    fn npy_members_are_arrays_and_others_are_bytes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.npy");
         let array = Tensor::from_slice([2], &[1.0f32, 2.0]).unwrap();

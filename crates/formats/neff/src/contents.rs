@@ -1,4 +1,4 @@
-//! What a package of Tenon holds, as values: what the compiler writes and the runtime reads.
+//! The contents of a package of Tenon as values: the compiler writes them, the runtime reads them.
 
 mod check;
 mod node_graph;
@@ -14,47 +14,48 @@ use crate::TenonMember;
 use tenon_dma::{Descriptor, VariableId};
 use tenon_tensor::Buffer;
 
-/// All of a package that Tenon made. The compiler fills it; the JSON members are made from it.
+/// The contents of a package with one subgraph. The compiler fills it; the JSON members are
+/// generated from it.
 #[derive(Debug, Clone)]
 pub struct Contents {
     /// The package's name.
     pub name: String,
     /// All variables; a [`VariableId`] is a position here.
     pub variables: Vec<PackageVariable>,
-    /// What each `tenon.dma` kernel moves, in ascending order of `id`.
+    /// The descriptors of each `tenon.dma` kernel, in ascending order of `id`.
     pub movements: Vec<Movement>,
     /// The host program, a BEF file. Borrowed from the mapping when read.
     pub program: Buffer,
-    /// Model, ports, constants' types, placement and plan.
+    /// Model, ports, types of constants, placement and memory plan.
     pub tenon: TenonMember,
 }
 
-/// A named piece of memory.
+/// A named block of memory.
 #[derive(Debug, Clone)]
 pub struct PackageVariable {
     /// Its name, unique in the package.
     pub name: String,
     /// Its size in bytes.
     pub size: u64,
-    /// Whose memory it is.
+    /// The owner of its memory.
     pub role: Role,
 }
 
-/// Whose memory a variable is.
+/// The owner of a variable's memory.
 #[derive(Debug, Clone)]
 pub enum Role {
-    /// The caller's, to be read.
+    /// Memory of the caller, read.
     Input,
-    /// The caller's, to be written.
+    /// Memory of the caller, written.
     Output,
-    /// The package's: these bytes, as many as the variable's size.
+    /// These bytes of the package; their length is the variable's size.
     Constant(Buffer),
-    /// The package's, but left out: a constant of which only prepared forms are there.
+    /// A constant that the package omits: it has only prepared forms of it.
     Absent,
-    /// That of the variable which `tenon.variables` names as `view_of` (a view of an input, output
-    /// or constant; NEFF type `pointer`).
+    /// The memory of the variable that `tenon.variables` names as `view_of` (a view of an input,
+    /// output or constant; NEFF type `pointer`).
     View,
-    /// The arena's, from this byte on.
+    /// The arena, from this byte on.
     Arena {
         /// A multiple of 64.
         offset: u64,
@@ -66,7 +67,7 @@ pub enum Role {
 pub struct Movement {
     /// The kernel's `id` attribute; unique.
     pub id: u32,
-    /// What moves.
+    /// The descriptors.
     pub descriptors: Vec<Descriptor>,
 }
 
@@ -76,7 +77,7 @@ impl Contents {
         self.variables.get(id.index())
     }
 
-    /// Bytes of all constants, in whatever form.
+    /// The size of all constants, plain and prepared.
     pub fn constant_bytes(&self) -> u64 {
         let bytes = |variable: &PackageVariable| match variable.role {
             Role::Constant(_) => variable.size,
@@ -85,7 +86,7 @@ impl Contents {
         self.variables.iter().map(bytes).sum()
     }
 
-    /// Bytes the arena needs: the largest end of an arena variable.
+    /// The size of the arena: the largest end of an arena variable.
     pub fn arena_bytes(&self) -> u64 {
         let end = |variable: &PackageVariable| match variable.role {
             Role::Arena { offset } => offset.saturating_add(variable.size),

@@ -1,7 +1,7 @@
 //! `sgNN/def.json`: engines, queue sets and variables of a subgraph (seed, "def.json").
 
-use crate::mend::{Problem, Stored, wrong};
 use crate::object::{Field, object};
+use crate::prune::{Problem, Prune, report_mismatch};
 use crate::{KeyPath, Name, Table};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,7 +12,7 @@ object! {
     pub struct Definition {
         /// Always `definition` in known files.
         pub name: Option<Name> = "name",
-        /// The version of this member's form.
+        /// The version of this member's format.
         pub version: Option<Name> = "version",
         /// Description of the PE engine.
         pub pe: Option<Name> = "pe",
@@ -66,13 +66,13 @@ object! {
         pub rank_world_size: Option<u64> = "#rank_world_size",
         /// Streams of collective communication.
         pub cc_streams: Option<CcStreams> = "cc_streams",
-        /// Left to debuggers.
+        /// For debuggers.
         pub debug_info: Option<Value> = "debug_info",
-        /// Events the runtime keeps for itself.
+        /// Events reserved for the runtime.
         pub runtime_event_count: Option<u64> = "runtime_event_count",
-        /// Semaphores the runtime keeps for itself.
+        /// Semaphores reserved for the runtime.
         pub runtime_semaphore_count: Option<u64> = "runtime_semaphore_count",
-        /// Parts of the state buffer that the runtime keeps for itself.
+        /// Parts of the state buffer reserved for the runtime.
         pub runtime_statebuffer_reservation: Option<Vec<StateBufferReservation>>
             = "runtime_statebuffer_reservation",
         /// Variables by name.
@@ -141,7 +141,7 @@ impl Definition {
         })
     }
 
-    /// Names the members of an engine.
+    /// Sets the member names of an engine.
     pub fn set_engine(&mut self, engine: EngineName, description: &str, program: &str) {
         let (to_description, to_program) = match engine {
             EngineName::Pe => (&mut self.pe, &mut self.pe_instr),
@@ -200,15 +200,15 @@ object! {
         pub num_queues: Option<u64> = "num_queues",
         /// Whether it fills the state buffer once at the start.
         pub pinned: Option<bool> = "pinned",
-        /// Rings that are swapped in and out.
+        /// Instances: rings that a runtime swaps.
         pub queue_instances: Option<Vec<Name>> = "queue_instances",
-        /// Semaphores that tell the end of a movement.
+        /// Semaphores that signal the end of a movement.
         pub semaphore_set: Option<Vec<u64>> = "semaphore_set",
         /// The semaphore of a single queue.
         pub semaphore: Option<u64> = "semaphore",
         /// `main` (when absent) or `alt`.
         pub fabric_path: Option<Name> = "fabric_path",
-        /// Of a `dynamic` set: where descriptors are made.
+        /// Of a `dynamic` set: the memory of generated descriptors.
         pub dynamic_dma: Option<DynamicDma> = "dynamic_dma",
     }
 }
@@ -219,7 +219,7 @@ impl QueueSet {
         self.num_queues.unwrap_or(1)
     }
 
-    /// Whether its descriptors are made while running, so that the file has none.
+    /// Whether its descriptors are generated at run time; the file has none.
     pub fn is_dynamic(&self) -> bool {
         matches!(&*self.kind, "dynamic" | "embedding_update")
     }
@@ -254,20 +254,20 @@ object! {
     /// Streams of collective communication.
     #[derive(Default)]
     pub struct CcStreams {
-        /// How many.
+        /// Their number.
         pub num_streams: Option<u64> = "num_streams",
     }
 }
 
 object! {
-    /// A part of the state buffer that the runtime keeps for itself.
+    /// A part of the state buffer reserved for the runtime.
     #[derive(Default)]
     pub struct StateBufferReservation {
-        /// What for.
+        /// Its purpose.
         pub kind: Option<Name> = "type",
         /// The first partition.
         pub base_partition: Option<u64> = "base_partition",
-        /// How many partitions.
+        /// The number of partitions.
         pub partitions: Option<u64> = "partitions",
         /// The first byte of each.
         pub offset: Option<u64> = "offset",
@@ -276,7 +276,7 @@ object! {
     }
 }
 
-/// What type of data a variable holds (seed, "Variables").
+/// The type of a variable (seed, "Variables").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VariableKind {
@@ -292,7 +292,7 @@ pub enum VariableKind {
     TmpBuf,
     /// A range of the shared scratchpad.
     Virtual,
-    /// The place of another variable.
+    /// The memory of another variable.
     Pointer,
     /// A table of variables for dynamic movements.
     DgeTable,
@@ -328,20 +328,20 @@ impl VariableKind {
 
 impl Field for VariableKind {}
 
-impl Stored for VariableKind {
-    fn mend(value: &mut Value, place: &mut KeyPath, problems: &mut Vec<Problem>) -> bool {
+impl Prune for VariableKind {
+    fn prune(value: &mut Value, place: &mut KeyPath, problems: &mut Vec<Problem>) -> bool {
         let known = |text: &str| VariableKind::ALL.iter().any(|kind| kind.name() == text);
         let expected = "state-buffer, input, output, file, tmp-buf, virtual, pointer or dge-table";
-        value.as_str().is_some_and(known) || wrong(value, place, problems, expected)
+        value.as_str().is_some_and(known) || report_mismatch(value, place, problems, expected)
     }
 }
 
 object! {
     /// A variable.
     pub struct Variable {
-        /// What it holds.
+        /// Its type.
         pub kind: VariableKind = "type",
-        /// Its number, unique.
+        /// Its id, unique.
         pub var_id: u32 = "var_id",
         /// Bytes; state buffers and tables have none.
         pub size: Option<u64> = "size",
@@ -351,9 +351,9 @@ object! {
         pub fabric_path: Option<Name> = "fabric_path",
         /// The member of a `file`: `.npy`, or raw bytes.
         pub file_name: Option<Name> = "file_name",
-        /// Where a `virtual` starts in the scratchpad.
+        /// The offset of a `virtual` in the scratchpad.
         pub backing_variable_off: Option<u64> = "backing_variable_off",
-        /// What a `pointer` points to.
+        /// The target of a `pointer`.
         pub referenced_var_id: Option<u32> = "referenced_var_id",
         /// The variables of a `dge-table`.
         pub list: Option<Vec<u32>> = "list",
@@ -363,7 +363,7 @@ object! {
 }
 
 impl Variable {
-    /// A variable of that type, number and size.
+    /// A variable of that type, id and size.
     pub fn new(kind: VariableKind, var_id: u32, size: u64) -> Self {
         Self {
             kind,
@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_of_variable_has_its_name() {
+    fn variable_types_serialize_as_their_names() {
         for kind in VariableKind::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }

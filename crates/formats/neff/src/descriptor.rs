@@ -1,4 +1,5 @@
-//! A DMA descriptor as it is stored (seed, "DMA Descriptors", `desc`), and as it is executed.
+//! The stored form of a DMA descriptor (seed, "DMA Descriptors", `desc`), and its conversion to and
+//! from the executable form of `tenon-dma`.
 
 use crate::object::object;
 use crate::{Name, neff_dtype, neff_dtype_name};
@@ -8,12 +9,12 @@ use tenon_dma::{Access, Constant, Descriptor, Extents, Operation, Steps, Variabl
 use tenon_tensor::DataType;
 
 object! {
-    /// A descriptor as it is stored, variables by name.
+    /// The JSON of a descriptor; variables by name.
     #[derive(Default)]
-    pub struct StoredDescriptor {
+    pub struct JsonDescriptor {
         /// `copy` when absent.
         pub op: Option<Name> = "op",
-        /// The source, when there is one.
+        /// The source, when there is a single one.
         pub from: Option<Name> = "from",
         /// Its first byte.
         pub from_off: Option<u64> = "from_off",
@@ -23,13 +24,13 @@ object! {
         pub from_steps: Option<Steps> = "from_steps",
         /// Its data type, `uint8` when absent.
         pub from_dtype: Option<Name> = "from_dtype",
-        /// What fma multiplies with, 1 when absent.
+        /// The factor of fma, 1 when absent.
         pub scale: Option<Number> = "scale",
         /// The sources of add, min, max and fma.
-        pub from_arr: Option<Vec<StoredSource>> = "from_arr",
+        pub from_arr: Option<Vec<JsonSource>> = "from_arr",
         /// The target variable.
         pub to: Name = "to",
-        /// Its first byte; the first of all when absent.
+        /// Its first byte; 0 when absent.
         pub to_off: Option<u64> = "to_off",
         /// Its sizes, innermost first.
         pub to_sizes: Extents = "to_sizes",
@@ -43,7 +44,7 @@ object! {
         pub scale_dtype: Option<Name> = "scale_dtype",
         /// The type of `constant`: `float32`, `int32` or `uint32`.
         pub constant_dtype: Option<Name> = "constant_dtype",
-        /// What min and max start with; counts only with its type.
+        /// The initial value of min and max; ignored without its type.
         pub constant: Option<Number> = "constant",
         /// The shape of a transpose; four extents.
         pub transpose_shape: Option<Extents> = "transpose_shape",
@@ -55,7 +56,7 @@ object! {
 object! {
     /// A source in `from_arr`.
     #[derive(Default)]
-    pub struct StoredSource {
+    pub struct JsonSource {
         /// The variable.
         pub from: Option<Name> = "from",
         /// The first byte.
@@ -66,32 +67,32 @@ object! {
         pub from_steps: Option<Steps> = "from_steps",
         /// Data type, `uint8` when absent.
         pub from_dtype: Option<Name> = "from_dtype",
-        /// What fma multiplies it with, 1 when absent.
+        /// Its factor in fma, 1 when absent.
         pub scale: Option<Number> = "scale",
     }
 }
 
-/// One end of a descriptor as it is stored: a source, wherever it stands, or the target.
+/// One end of a stored descriptor: a source in `from` or `from_arr`, or the target.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StoredAccess<'a> {
+pub struct JsonAccess<'a> {
     /// The variable; `None` where the key is missing.
     pub variable: Option<&'a Name>,
-    /// The first byte, when told.
+    /// The first byte, if given.
     pub offset: Option<u64>,
     /// Sizes, innermost first.
     pub sizes: &'a [u64],
     /// Steps, innermost first.
     pub steps: &'a [i64],
-    /// Data type, when told.
+    /// Data type, if given.
     pub dtype: Option<&'a Name>,
     /// A source's scale.
     pub scale: Option<&'a Number>,
 }
 
-impl StoredSource {
-    /// As an end of a descriptor.
-    pub fn access(&self) -> StoredAccess<'_> {
-        StoredAccess {
+impl JsonSource {
+    /// This source as an end of a descriptor.
+    pub fn access(&self) -> JsonAccess<'_> {
+        JsonAccess {
             variable: self.from.as_ref(),
             offset: self.from_off,
             sizes: self.from_sizes.as_deref().unwrap_or_default(),
@@ -102,8 +103,8 @@ impl StoredSource {
     }
 }
 
-impl StoredAccess<'_> {
-    /// As the engine of movements takes it. Problems are told with keys of `side`.
+impl JsonAccess<'_> {
+    /// The executable form. Problems are located at keys of `side`.
     fn parse(
         &self,
         side: &str,
@@ -133,9 +134,9 @@ impl StoredAccess<'_> {
     }
 }
 
-impl StoredDescriptor {
-    /// As the engine of movements takes it; `variable` finds a variable by name. All problems are
-    /// reported together.
+impl JsonDescriptor {
+    /// The executable form; `variable` finds a variable by name. All problems are reported
+    /// together.
     pub fn parse(&self, variable: impl Fn(&str) -> Option<VariableId>) -> Result<Descriptor> {
         let mut problems = Vec::new();
         let mut from = Vec::with_capacity(self.from_arr.as_ref().map_or(1, Vec::len));
@@ -155,10 +156,10 @@ impl StoredDescriptor {
         }
     }
 
-    /// The sources: those of `from_arr`, else the one beside it.
-    pub fn sources(&self) -> impl Iterator<Item = StoredAccess<'_>> {
+    /// The sources: those of `from_arr`, else `from`.
+    pub fn sources(&self) -> impl Iterator<Item = JsonAccess<'_>> {
         let many = self.from_arr.as_deref().unwrap_or_default();
-        let one = (many.is_empty() && self.from.is_some()).then(|| StoredAccess {
+        let one = (many.is_empty() && self.from.is_some()).then(|| JsonAccess {
             variable: self.from.as_ref(),
             offset: self.from_off,
             sizes: self.from_sizes.as_deref().unwrap_or_default(),
@@ -166,12 +167,12 @@ impl StoredDescriptor {
             dtype: self.from_dtype.as_ref(),
             scale: self.scale.as_ref(),
         });
-        many.iter().map(StoredSource::access).chain(one)
+        many.iter().map(JsonSource::access).chain(one)
     }
 
     /// The target.
-    pub fn target(&self) -> StoredAccess<'_> {
-        StoredAccess {
+    pub fn target(&self) -> JsonAccess<'_> {
+        JsonAccess {
             variable: Some(&self.to),
             offset: self.to_off,
             sizes: &self.to_sizes,
@@ -188,10 +189,10 @@ impl StoredDescriptor {
             "cast" => Operation::Cast,
             "add" => Operation::Add,
             "min" => Operation::Min {
-                constant: self.start()?,
+                constant: self.initial_value()?,
             },
             "max" => Operation::Max {
-                constant: self.start()?,
+                constant: self.initial_value()?,
             },
             "fma" => {
                 if let Some(dtype) = self
@@ -202,12 +203,12 @@ impl StoredDescriptor {
                     let error = invalid("a scale of another type");
                     return Err(field("scale_dtype", error.expected("float32").found(dtype)));
                 }
-                // A scale beside `from_arr` is that of every source without one of its own.
+                // The scale of the descriptor applies to every source without a scale.
                 let number = |scale: &Number| scale.as_f64().unwrap_or(1.0);
-                let whole = self.scale.as_ref().map_or(1.0, number);
+                let default = self.scale.as_ref().map_or(1.0, number);
                 let scales = self
                     .sources()
-                    .map(|source| source.scale.map_or(whole, number))
+                    .map(|source| source.scale.map_or(default, number))
                     .collect();
                 Operation::Fma { scales }
             }
@@ -233,8 +234,8 @@ impl StoredDescriptor {
         })
     }
 
-    /// The constant of min and max. Without its type it does not count (seed, `constant`).
-    fn start(&self) -> Result<Option<Constant>> {
+    /// The initial value of min and max. Without its type it is ignored (seed, `constant`).
+    fn initial_value(&self) -> Result<Option<Constant>> {
         let Some(dtype) = self.constant_dtype.as_deref() else {
             return Ok(None);
         };
@@ -257,15 +258,15 @@ impl StoredDescriptor {
                 return Err(error.at(Location::field("constant_dtype")));
             }
         };
-        let wrong = || {
+        let mismatch = || {
             invalid("the constant is not of its type")
                 .expected(dtype)
                 .found(number)
         };
-        constant.map(Some).ok_or_else(|| wrong().at(place()))
+        constant.map(Some).ok_or_else(|| mismatch().at(place()))
     }
 
-    /// The stored form of a descriptor; `name` tells the name of a variable.
+    /// The stored form of a descriptor; `name` returns the name of a variable.
     pub fn new<'a>(descriptor: &Descriptor, name: impl Fn(VariableId) -> &'a str) -> Self {
         let dtype =
             |dtype: DataType| (dtype != DataType::U8).then(|| neff_dtype_name(dtype).into());
@@ -273,13 +274,13 @@ impl StoredDescriptor {
             Operation::Fma { scales } => scales.as_slice(),
             _ => &[],
         };
-        let source = |(index, from): (usize, &Access)| StoredSource {
+        let source = |(index, from): (usize, &Access)| JsonSource {
             from: Some(name(from.variable).into()),
             from_off: Some(from.offset),
             from_sizes: Some(from.sizes.clone()),
             from_steps: Some(from.steps.clone()),
             from_dtype: dtype(from.dtype),
-            // JSON has no other numbers; they cannot be read either.
+            // JSON has no infinities and NaN, nor does a descriptor that was read.
             scale: scales.get(index).and_then(|&scale| Number::from_f64(scale)),
             other: Default::default(),
         };
@@ -311,7 +312,7 @@ impl StoredDescriptor {
             }
             Operation::Min { constant } | Operation::Max { constant } => {
                 if let Some(constant) = constant {
-                    stored.set_start(*constant);
+                    stored.set_initial_value(*constant);
                 }
                 stored.from_arr = Some(sources.collect());
             }
@@ -323,7 +324,7 @@ impl StoredDescriptor {
         stored
     }
 
-    fn set_source(&mut self, source: StoredSource) {
+    fn set_source(&mut self, source: JsonSource) {
         self.from = source.from;
         self.from_off = source.from_off;
         self.from_sizes = source.from_sizes;
@@ -331,9 +332,9 @@ impl StoredDescriptor {
         self.from_dtype = source.from_dtype;
     }
 
-    fn set_start(&mut self, constant: Constant) {
+    fn set_initial_value(&mut self, constant: Constant) {
         let (dtype, number) = match constant {
-            // JSON has no infinities; they are what min and max start with anyway.
+            // JSON has no infinities; they are the default initial values of min and max.
             Constant::F32(value) => ("float32", Number::from_f64(value.into())),
             Constant::I32(value) => ("int32", Some(value.into())),
             Constant::U32(value) => ("uint32", Some(value.into())),
@@ -362,9 +363,9 @@ mod tests {
     }
 
     fn round_trip(descriptor: &Descriptor) -> Value {
-        let stored = StoredDescriptor::new(descriptor, |id| ["a", "b"][id.index()]);
+        let stored = JsonDescriptor::new(descriptor, |id| ["a", "b"][id.index()]);
         let text = serde_json::to_string(&stored).unwrap();
-        let read: StoredDescriptor = serde_json::from_str(&text).unwrap();
+        let read: JsonDescriptor = serde_json::from_str(&text).unwrap();
         assert_eq!(read.parse(variable).unwrap(), *descriptor, "{text}");
         serde_json::from_str(&text).unwrap()
     }
@@ -433,10 +434,10 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_are_told() {
+    fn all_problems_are_reported() {
         let text = r#"{"op":"warp","from":"x","from_dtype":"float7","to":"y",
             "to_sizes":[1],"to_steps":[1]}"#;
-        let stored: StoredDescriptor = serde_json::from_str(text).unwrap();
+        let stored: JsonDescriptor = serde_json::from_str(text).unwrap();
         let error = stored.parse(variable).unwrap_err();
         let text = error.to_string();
         assert_eq!(error.all().count(), 4, "{text}");

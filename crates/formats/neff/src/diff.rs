@@ -1,4 +1,4 @@
-//! What differs between two packages, as data: header, members, structure, variables, descriptors,
+//! The differences of two packages as data: header, members, structure, variables, descriptors,
 //! constants by value, placement.
 
 mod compare;
@@ -11,7 +11,7 @@ use crate::KeyPath;
 use serde::Serialize;
 use std::fmt;
 
-/// How many changes of one kind Display shows.
+/// The number of changes of one kind that Display shows.
 const SHOWN: usize = 20;
 
 /// The difference of two packages, A and B.
@@ -19,9 +19,9 @@ const SHOWN: usize = 20;
 pub struct Diff {
     /// Fields of the header.
     pub header: Vec<Change>,
-    /// Members that only one has, or that differ and are told nowhere below.
+    /// Members that only one package has, or that differ and belong to no list below.
     pub members: Vec<Change>,
-    /// Values in JSON members, but variables and descriptors.
+    /// Values in JSON members, except variables and descriptors.
     pub structure: Vec<Change>,
     /// Variables, by the key of their definition.
     pub variables: Vec<Change>,
@@ -33,16 +33,16 @@ pub struct Diff {
     pub placement: Vec<Change>,
 }
 
-/// One thing that differs.
+/// One difference.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     /// The member it is in; none for the header.
     pub member: Option<String>,
     /// Where: a key path, a field, a node.
     pub place: String,
-    /// In A; none when it is not there.
+    /// The value in A; none when absent.
     pub a: Option<String>,
-    /// In B.
+    /// The value in B.
     pub b: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub struct ConstantChange {
     pub member: String,
     /// Its data type and shape, when they are known and the same.
     pub ty: Option<String>,
-    /// How its numbers differ, when they can be compared.
+    /// Statistics of the differing elements, when they can be compared.
     pub statistics: Option<Statistics>,
     /// Bytes in A and B.
     pub bytes: (u64, u64),
@@ -82,7 +82,7 @@ impl Change {
 }
 
 impl Diff {
-    /// Whether nothing differs.
+    /// Whether the packages are equal.
     pub fn is_empty(&self) -> bool {
         self.lists().iter().all(|(_, list)| list.is_empty()) && self.constants.is_empty()
     }
@@ -100,7 +100,7 @@ impl Diff {
 }
 
 impl fmt::Display for Change {
-    /// `sg00/def.json: var.x.size: 64 -> 128`; `+` and `-` for what only B or A has.
+    /// `sg00/def.json: var.x.size: 64 -> 128`; `+` and `-` mark values that only B or only A has.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(member) = &self.member {
             write!(f, "{member}: ")?;

@@ -1,5 +1,8 @@
-//! `digests.json`: the BLAKE3 digest of every member, so that all of them are checked on all cores,
-//! or a constant alone at its first use (docs/package.md).
+//! `digests.json`: the BLAKE3 digest of every member (docs/package.md). All members are checked on
+//! all cores, or a single constant at its first use.
+//!
+//! BLAKE3 is a hash tree (O'Connor et al., "BLAKE3: one function, fast everywhere", 2020): threads
+//! hash subtrees of one member, and the result does not depend on their number.
 
 use crate::object::object;
 use crate::package::invalid;
@@ -17,8 +20,7 @@ pub const DIGESTS_JSON: &str = "digests.json";
 /// The newest `format` that is read, and the one that is written.
 const FORMAT: u32 = 1;
 
-/// Bytes that one thread hashes at a time: a whole subtree of BLAKE3's own tree, so that a
-/// member's digest is the same however many threads make it.
+/// Bytes that one thread hashes at a time: a complete subtree of BLAKE3's tree.
 const SUBTREE: usize = 1 << 20;
 
 /// A BLAKE3 digest. Display is 64 hexadecimal digits.
@@ -26,12 +28,13 @@ const SUBTREE: usize = 1 << 20;
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// That of `bytes`, on all cores.
+    /// The digest of `bytes`, computed on all cores.
     pub fn of(bytes: &[u8]) -> Self {
-        all(&[bytes], &Control::new()).map_or_else(|_| Self::alone(bytes), |digests| digests[0])
+        all(&[bytes], &Control::new())
+            .map_or_else(|_| Self::single_threaded(bytes), |digests| digests[0])
     }
 
-    fn alone(bytes: &[u8]) -> Self {
+    fn single_threaded(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
@@ -55,19 +58,19 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The digests of all `members`, made on all cores: large ones in parts, small ones whole.
+/// The digests of all `members`, computed on all cores: members above [`SUBTREE`] in parts.
 pub(crate) fn all(members: &[&[u8]], control: &Control) -> Result<Vec<Digest>> {
-    let parts = |len: usize| len.div_ceil(SUBTREE).max(1);
-    let pieces: Vec<(usize, usize)> = members
+    let parts_of = |len: usize| len.div_ceil(SUBTREE).max(1);
+    let parts: Vec<(usize, usize)> = members
         .iter()
         .enumerate()
-        .flat_map(|(member, bytes)| (0..parts(bytes.len())).map(move |part| (member, part)))
+        .flat_map(|(member, bytes)| (0..parts_of(bytes.len())).map(move |part| (member, part)))
         .collect();
-    let hashes: Vec<OnceLock<ChainingValue>> = pieces.iter().map(|_| OnceLock::new()).collect();
-    pool::for_each(pieces.len(), |index| {
-        let (member, part) = pieces[index];
+    let hashes: Vec<OnceLock<ChainingValue>> = parts.iter().map(|_| OnceLock::new()).collect();
+    pool::for_each(parts.len(), |index| {
+        let (member, part) = parts[index];
         if !control.is_cancelled() {
-            let _ = hashes[index].set(piece(members[member], part));
+            let _ = hashes[index].set(subtree_hash(members[member], part));
         }
     });
     control.check()?;
@@ -75,7 +78,7 @@ pub(crate) fn all(members: &[&[u8]], control: &Control) -> Result<Vec<Digest>> {
         .iter()
         .map(|hash| hash.get().copied().unwrap_or_default());
     let join = |bytes: &&[u8]| {
-        let hashes: Vec<ChainingValue> = next.by_ref().take(parts(bytes.len())).collect();
+        let hashes: Vec<ChainingValue> = next.by_ref().take(parts_of(bytes.len())).collect();
         match &hashes[..] {
             [one] => Digest(*one),
             many => Digest(root(many, bytes.len())),
@@ -84,10 +87,10 @@ pub(crate) fn all(members: &[&[u8]], control: &Control) -> Result<Vec<Digest>> {
     Ok(members.iter().map(join).collect())
 }
 
-/// The digest of a member of one part, or the chaining value of one part of several.
-fn piece(bytes: &[u8], part: usize) -> ChainingValue {
+/// The digest of a member that is one subtree, or the chaining value of subtree `part` of several.
+fn subtree_hash(bytes: &[u8], part: usize) -> ChainingValue {
     if bytes.len() <= SUBTREE {
-        return Digest::alone(bytes).0;
+        return Digest::single_threaded(bytes).0;
     }
     let start = part * SUBTREE;
     let end = bytes.len().min(start + SUBTREE);
@@ -97,7 +100,7 @@ fn piece(bytes: &[u8], part: usize) -> ChainingValue {
     hasher.finalize_non_root()
 }
 
-/// The root above the subtrees of `len` bytes, at least two.
+/// The root of the subtrees of `len` bytes; there are at least two.
 fn root(subtrees: &[ChainingValue], len: usize) -> [u8; 32] {
     let (left, right) = halves(subtrees, len);
     *hazmat::merge_subtrees_root(&left, &right, Mode::Hash).as_bytes()
@@ -122,23 +125,23 @@ fn inner(subtrees: &[ChainingValue], len: usize) -> ChainingValue {
 object! {
     /// `digests.json` as it is stored.
     #[derive(Default)]
-    pub struct StoredDigests {
-        /// The version of its form.
+    pub struct JsonDigests {
+        /// The version of this member's format.
         pub format: u32 = "format",
         /// The hash; `blake3`.
         pub hash: Name = "hash",
         /// The digest of the list: of each member its name, a zero byte, its size as 8 bytes
         /// (little-endian) and its digest.
         pub list: Name = "list",
-        /// All members but this one.
-        pub members: Table<StoredDigest> = "members",
+        /// All members except `digests.json`.
+        pub members: Table<JsonDigest> = "members",
     }
 }
 
 object! {
     /// The digest of one member as it is stored.
     #[derive(Default)]
-    pub struct StoredDigest {
+    pub struct JsonDigest {
         /// Its bytes.
         pub size: u64 = "size",
         /// Its digest, 64 hexadecimal digits.
@@ -154,7 +157,7 @@ pub struct Digests {
 }
 
 impl Digests {
-    /// Adds a member; false when one of that name is there.
+    /// Adds a member; false when the name is already present.
     pub fn add(&mut self, name: &str, size: u64, digest: Digest) -> bool {
         let fresh = self
             .by_name
@@ -189,20 +192,20 @@ impl Digests {
         Digest(*hasher.finalize().as_bytes())
     }
 
-    /// As it is stored.
-    pub fn to_stored(&self) -> StoredDigests {
+    /// The stored form.
+    pub fn to_stored(&self) -> JsonDigests {
         let member = |(name, size, digest): &(String, u64, Digest)| {
             let digest = digest.to_string().into();
             (
                 name.clone(),
-                StoredDigest {
+                JsonDigest {
                     size: *size,
                     digest,
                     other: Default::default(),
                 },
             )
         };
-        StoredDigests {
+        JsonDigests {
             format: FORMAT,
             hash: "blake3".into(),
             list: self.list().to_string().into(),
@@ -211,17 +214,17 @@ impl Digests {
         }
     }
 
-    /// Reads the stored form, and checks that the list is whole.
-    pub fn from_stored(stored: &StoredDigests) -> Result<Self> {
+    /// Reads the stored form and checks the digest of the list.
+    pub fn from_stored(stored: &JsonDigests) -> Result<Self> {
         let field = |name: &str| Location::field(name.to_owned());
         if stored.format > FORMAT {
-            let error = invalid("digests of a newer form")
+            let error = invalid("digests.json has a newer format")
                 .expected(FORMAT)
                 .found(stored.format);
             return Err(error.at(field("format")));
         }
         if *stored.hash != *"blake3" {
-            let error = invalid("an unknown hash")
+            let error = invalid("unknown hash function")
                 .expected("blake3")
                 .found(&stored.hash);
             return Err(error.at(field("hash")));
@@ -229,7 +232,7 @@ impl Digests {
         let mut digests = Self::default();
         for (name, member) in stored.members.iter() {
             let digest = Digest::parse(&member.digest).ok_or_else(|| {
-                let error = invalid("not a digest").expected("64 hexadecimal digits");
+                let error = invalid("malformed digest").expected("64 hexadecimal digits");
                 error
                     .found(&member.digest)
                     .at(field(&format!("members['{name}']")))
@@ -244,12 +247,12 @@ impl Digests {
         Ok(digests)
     }
 
-    /// Those of a package; `None` when it has none.
+    /// The digests of a package; `None` when it has none.
     pub fn read(package: &Package) -> Result<Option<Self>> {
         if package.member(DIGESTS_JSON).is_none() {
             return Ok(None);
         }
-        let stored: StoredDigests = package.json(DIGESTS_JSON)?;
+        let stored: JsonDigests = package.json(DIGESTS_JSON)?;
         let read = Self::from_stored(&stored);
         read.map(Some)
             .map_err(|error| package.locate(error.at(Location::member(DIGESTS_JSON))))
@@ -262,19 +265,19 @@ impl Digests {
             .find(name)
             .ok_or_else(|| invalid("the member is not in digests.json").at(place()))?;
         if size != bytes.len() as u64 {
-            let error = invalid("the member has not the size that digests.json tells");
+            let error = invalid("the member's size differs from digests.json");
             return Err(error.expected(size).found(bytes.len()).at(place()));
         }
         let found = Digest::of(bytes);
         if found != digest {
-            let error = invalid("the member was changed: it has not the digest of digests.json");
+            let error = invalid("the member was changed: its digest differs from digests.json");
             return Err(error.expected(digest).found(found).at(place()));
         }
         Ok(())
     }
 }
 
-/// A package whose members are checked when they are first used.
+/// A package whose members are checked at their first use.
 #[derive(Debug)]
 pub struct CheckedPackage {
     package: Package,
@@ -283,7 +286,7 @@ pub struct CheckedPackage {
 }
 
 impl CheckedPackage {
-    /// Reads the digests, no member yet. A package without digests is not checked.
+    /// Reads the digests and no member. Members of a package without digests are not checked.
     pub fn new(package: Package) -> Result<Self> {
         let digests = Digests::read(&package)?;
         let count = digests.as_ref().map_or(0, |digests| digests.members.len());
@@ -316,7 +319,7 @@ impl CheckedPackage {
         Ok(bytes)
     }
 
-    /// Checks members that were not used yet, on all threads; all that differ are told.
+    /// Checks members that were not used yet, on all threads; reports every member that differs.
     pub fn check(&self, names: &[String]) -> Result<()> {
         let checked: Vec<OnceLock<Result<()>>> = names.iter().map(|_| OnceLock::new()).collect();
         pool::for_each(names.len(), |index| {
@@ -336,8 +339,8 @@ mod tests {
     use tenon_tensor::BufferMut;
 
     #[test]
-    fn parts_make_the_digest_of_the_whole() {
-        // The first is the digest of no bytes as its authors publish it.
+    fn subtrees_combine_to_the_digest_of_the_member() {
+        // The digest of zero bytes as published by the authors of BLAKE3.
         let empty = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262";
         assert_eq!(Digest::of(b"").to_string(), empty);
         let lens = [
@@ -351,11 +354,14 @@ mod tests {
         ];
         for len in lens {
             let bytes: Vec<u8> = (0..len).map(|i| (i * 7 % 251) as u8).collect();
-            assert_eq!(Digest::of(&bytes), Digest::alone(&bytes), "{len}");
+            assert_eq!(Digest::of(&bytes), Digest::single_threaded(&bytes), "{len}");
         }
         let members: Vec<Vec<u8>> = (0..5).map(|i| vec![i as u8; i * 700_000]).collect();
         let slices: Vec<&[u8]> = members.iter().map(|member| &member[..]).collect();
-        let expected: Vec<Digest> = slices.iter().map(|bytes| Digest::alone(bytes)).collect();
+        let expected: Vec<Digest> = slices
+            .iter()
+            .map(|bytes| Digest::single_threaded(bytes))
+            .collect();
         assert_eq!(all(&slices, &Control::new()).unwrap(), expected);
     }
 
@@ -398,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_list_is_told() {
+    fn a_changed_list_is_an_error() {
         let mut stored = Digests::read(&package(|_| {}))
             .unwrap()
             .unwrap()

@@ -1,8 +1,8 @@
-//! `sgNN/ENGINE.json`: what an engine needs besides its program (seed, "{ENGINE}.json").
+//! `sgNN/ENGINE.json`: the description of an engine (seed, "{ENGINE}.json").
 
-use crate::mend::{Problem, Stored, wrong};
 use crate::object::{Field, object};
-use crate::{KeyPath, Name, StoredDescriptor};
+use crate::prune::{Problem, Prune, report_mismatch};
+use crate::{JsonDescriptor, KeyPath, Name};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -14,11 +14,11 @@ object! {
     /// The whole member. Unknown keys are kept, here and in all parts.
     #[derive(Default)]
     pub struct Engine {
-        /// The member's own name.
+        /// The member's name.
         pub name: Option<Name> = "name",
         /// The engine's program.
         pub instr: Option<Name> = "instr",
-        /// What it moves.
+        /// Its triggers.
         pub dma: Vec<Trigger> = "dma",
         /// Activation function sets, of the activation engine.
         pub activation_function_sets: Option<Vec<Name>> = "activation_function_sets",
@@ -64,24 +64,24 @@ impl DveTable {
 object! {
     /// Descriptors that start together.
     pub struct Trigger {
-        /// What the program calls it.
+        /// Its id in the program.
         pub id: u32 = "id",
         /// The queue set.
         pub queue: Option<Name> = "queue",
-        /// The instance of a queue set; goes before `queue`.
+        /// The instance of a queue set; takes precedence over `queue`.
         pub instance_name: Option<Name> = "instance_name",
         /// The function that triggers this and what follows on its queue set.
         pub function_start: Option<Name> = "function_start",
-        /// Whether it goes to the first queue of the set.
+        /// Whether it is enqueued on the first queue of the set.
         pub section_start_desc: Option<bool> = "section_start_desc",
-        /// The event set when it ends.
+        /// The event set at its end.
         pub event: Option<u64> = "event",
-        /// The semaphore incremented when it ends.
+        /// The semaphore incremented at its end.
         pub semaphore: Option<u64> = "semaphore",
         /// Semaphores of other cores.
         pub remote_semaphores: Option<Vec<u64>> = "remote_semaphores",
         /// The descriptors.
-        pub desc: StoredDescriptors = "desc",
+        pub desc: JsonDescriptors = "desc",
     }
 }
 
@@ -98,19 +98,19 @@ impl Trigger {
 
 /// The descriptors of a trigger: one object (seed) or a list of them (facts, neuron.md 2.6).
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct StoredDescriptors {
-    list: Vec<StoredDescriptor>,
+pub struct JsonDescriptors {
+    list: Vec<JsonDescriptor>,
     is_object: bool,
 }
 
-impl StoredDescriptors {
+impl JsonDescriptors {
     /// Whether it is stored as one object.
     pub fn is_object(&self) -> bool {
         self.is_object
     }
 
     /// The one descriptor, stored as an object.
-    pub fn one(descriptor: StoredDescriptor) -> Self {
+    pub fn one(descriptor: JsonDescriptor) -> Self {
         Self {
             list: vec![descriptor],
             is_object: true,
@@ -118,8 +118,8 @@ impl StoredDescriptors {
     }
 }
 
-impl From<Vec<StoredDescriptor>> for StoredDescriptors {
-    fn from(list: Vec<StoredDescriptor>) -> Self {
+impl From<Vec<JsonDescriptor>> for JsonDescriptors {
+    fn from(list: Vec<JsonDescriptor>) -> Self {
         Self {
             list,
             is_object: false,
@@ -127,21 +127,21 @@ impl From<Vec<StoredDescriptor>> for StoredDescriptors {
     }
 }
 
-impl FromIterator<StoredDescriptor> for StoredDescriptors {
-    fn from_iter<I: IntoIterator<Item = StoredDescriptor>>(list: I) -> Self {
+impl FromIterator<JsonDescriptor> for JsonDescriptors {
+    fn from_iter<I: IntoIterator<Item = JsonDescriptor>>(list: I) -> Self {
         list.into_iter().collect::<Vec<_>>().into()
     }
 }
 
-impl Deref for StoredDescriptors {
-    type Target = [StoredDescriptor];
+impl Deref for JsonDescriptors {
+    type Target = [JsonDescriptor];
 
-    fn deref(&self) -> &[StoredDescriptor] {
+    fn deref(&self) -> &[JsonDescriptor] {
         &self.list
     }
 }
 
-impl Serialize for StoredDescriptors {
+impl Serialize for JsonDescriptors {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match &self.list[..] {
             [one] if self.is_object => one.serialize(to),
@@ -150,20 +150,20 @@ impl Serialize for StoredDescriptors {
     }
 }
 
-impl<'de> Deserialize<'de> for StoredDescriptors {
+impl<'de> Deserialize<'de> for JsonDescriptors {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct OneOrMany;
 
         impl<'de> Visitor<'de> for OneOrMany {
-            type Value = StoredDescriptors;
+            type Value = JsonDescriptors;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a descriptor or a list of them")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                let one = StoredDescriptor::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(StoredDescriptors::one(one))
+                let one = JsonDescriptor::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(JsonDescriptors::one(one))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
@@ -175,14 +175,14 @@ impl<'de> Deserialize<'de> for StoredDescriptors {
     }
 }
 
-impl Field for StoredDescriptors {}
+impl Field for JsonDescriptors {}
 
-impl Stored for StoredDescriptors {
-    fn mend(value: &mut Value, place: &mut KeyPath, problems: &mut Vec<Problem>) -> bool {
+impl Prune for JsonDescriptors {
+    fn prune(value: &mut Value, place: &mut KeyPath, problems: &mut Vec<Problem>) -> bool {
         match value {
-            Value::Array(_) => Vec::<StoredDescriptor>::mend(value, place, problems),
-            Value::Object(_) => StoredDescriptor::mend(value, place, problems),
-            _ => wrong(value, place, problems, "a descriptor or a list of them"),
+            Value::Array(_) => Vec::<JsonDescriptor>::prune(value, place, problems),
+            Value::Object(_) => JsonDescriptor::prune(value, place, problems),
+            _ => report_mismatch(value, place, problems, "a descriptor or a list of them"),
         }
     }
 }
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_goes_before_its_queue() {
+    fn an_instance_takes_precedence_over_its_queue() {
         let ring = |text: &str| {
             let text = format!(r#"{{"id":0,{text}"desc":[]}}"#);
             let trigger: Trigger = serde_json::from_str(&text).unwrap();

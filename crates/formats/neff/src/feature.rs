@@ -1,4 +1,4 @@
-//! Feature bits: what a loader must know to run a package (facts, neuron.md 2.5).
+//! Feature bits: features that a loader must support (facts, neuron.md 2.5).
 
 use std::fmt;
 use std::ops::BitOr;
@@ -47,7 +47,7 @@ impl FeatureBits {
         Self(self.0 & !named)
     }
 
-    /// The bit of that name.
+    /// The bit of a name.
     pub fn named(name: &str) -> Option<Self> {
         NAMES
             .iter()

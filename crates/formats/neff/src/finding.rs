@@ -1,4 +1,4 @@
-//! What a check found: rules broken, each with its place.
+//! Findings of a verification: violated rules with their places.
 
 use crate::{KeyPath, Rule, Severity};
 use serde::ser::SerializeStruct;
@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 use tenon_base::{Error, ErrorKind, Location};
 
-/// A broken rule at one place. Display is `error[var.alignment] sg00/def.json: var.x.alignment
+/// A violated rule at one place. Display is `error[var.alignment] sg00/def.json: var.x.alignment
 /// (byte 812): alignment is 0 or a power of two: found 48`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
@@ -14,16 +14,16 @@ pub struct Finding {
     pub rule: &'static Rule,
     /// The member; none for the header and the archive itself.
     pub member: Option<String>,
-    /// Where in its JSON, or the header's field.
+    /// The path in its JSON, or the header's field.
     pub path: KeyPath,
     /// Byte in the member; in the file for the header, in the archive for its entries.
     pub offset: Option<u64>,
-    /// What is wrong there, where the rule's sentence does not say it all.
+    /// Expected and found values, where the rule's sentence is not sufficient.
     pub detail: String,
 }
 
 impl Finding {
-    /// A rule broken somewhere in the file.
+    /// A violated rule without a place.
     pub(crate) fn new(rule: &'static Rule, detail: impl Into<String>) -> Self {
         Self {
             rule,
@@ -49,21 +49,22 @@ impl Finding {
         self
     }
 
-    /// How bad it is.
+    /// The severity of the rule.
     pub fn severity(&self) -> Severity {
         self.rule.severity
     }
 
-    /// As an error, of the kind that a loader would answer.
+    /// The finding as an error of the kind that a loader returns.
     pub fn to_error(&self) -> Error {
         let kind = match self.rule.id {
             "header.pkg-version" | "header.version" => ErrorKind::UnsupportedVersion,
             "payload.limit" => ErrorKind::OutOfMemory,
             _ => ErrorKind::InvalidPackage,
         };
-        let text = match self.detail.is_empty() {
-            true => self.rule.sentence.to_owned(),
-            false => format!("{}: {}", self.rule.sentence, self.detail),
+        let text = if self.detail.is_empty() {
+            self.rule.sentence.to_owned()
+        } else {
+            format!("{}: {}", self.rule.sentence, self.detail)
         };
         Error::new(kind, format!("{text} [{}]", self.rule.id)).at(Location {
             member: self.member.clone(),
@@ -111,19 +112,19 @@ impl Serialize for Finding {
     }
 }
 
-/// All findings of one check, in the order of the file's parts.
+/// The findings of a verification, in the order of the parts of the file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Findings {
     /// The findings.
     pub list: Vec<Finding>,
-    /// Further ones that are only counted, past the limit of the check.
+    /// The number of findings beyond the limit.
     pub left_out: u64,
     #[serde(skip)]
     limit: usize,
 }
 
 impl Findings {
-    /// None yet, at most `limit` kept.
+    /// An empty list that keeps at most `limit` findings.
     pub(crate) fn with_limit(limit: usize) -> Self {
         Self {
             list: Vec::new(),
@@ -140,13 +141,13 @@ impl Findings {
         }
     }
 
-    /// Adds those of a part of the check.
+    /// Adds the findings of a part.
     pub(crate) fn append(&mut self, part: Findings) {
         part.list.into_iter().for_each(|finding| self.add(finding));
         self.left_out += part.left_out;
     }
 
-    /// How many there are of that severity, among those kept.
+    /// The number of kept findings of a severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.list
             .iter()
@@ -154,12 +155,12 @@ impl Findings {
             .count()
     }
 
-    /// Whether no error was found.
+    /// Whether there is no error.
     pub fn is_good(&self) -> bool {
         self.left_out == 0 && self.count(Severity::Error) == 0
     }
 
-    /// All errors among them as one.
+    /// All errors as one.
     pub fn error(&self) -> Option<Error> {
         let errors = self
             .list

@@ -9,16 +9,16 @@ use std::sync::Mutex;
 use tenon_base::{Control, Error, ErrorKind, Location, Result, UnfinishedFile, pool};
 use tenon_tensor::{Buffer, BufferMut};
 
-/// The file with the header, beside the members; packing does not make a member of it.
+/// The file with the header in a folder of members; it is not packed as a member.
 pub const HEADER_FILE: &str = "neff.header";
 
-/// Files from this length on are mapped, not read.
+/// Files from this length on are mapped instead of read.
 const MAPPED: u64 = 1 << 16;
 
 impl Package {
     /// Writes all members as files into `folder`, which must not exist or be empty, and the header
-    /// as [`HEADER_FILE`]. Either everything appears or nothing. Names that lead outside of the
-    /// folder, links and doubles do not get past opening; nothing outside of it is written.
+    /// as [`HEADER_FILE`], all or nothing: into a temporary folder that is renamed. Opening a
+    /// package refuses links, duplicate names and names outside of the folder.
     pub fn unpack(&self, folder: impl AsRef<Path>, control: &Control) -> Result<()> {
         let folder = folder.as_ref();
         let failed = |error| Error::io(folder, "write", error);
@@ -49,7 +49,7 @@ impl Package {
         self.write_files(aside.path(), control)?;
         let renamed = unfinished.finish(|| fs::rename(aside.path(), folder));
         renamed.map_err(failed)?;
-        // It is no longer there to be removed.
+        // The renamed folder must not be removed.
         drop(aside.keep());
         Ok(())
     }
@@ -92,31 +92,31 @@ impl Package {
     }
 }
 
-/// A member that cannot be a file: a folder of another member, a name too long for the system.
+/// The error of a member that cannot be a file: its name is a folder or too long for the system.
 fn collision(name: &str, error: io::Error) -> Error {
     Error::io("", "write", error).at(Location::member(name))
 }
 
-/// What goes into the header of a packed folder. Nothing set, and it is that of [`HEADER_FILE`];
-/// without that file, one made from `info.json`.
+/// Fields of the header of a packed folder. The default of each is its value in [`HEADER_FILE`], or
+/// without that file, in `info.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackOptions {
-    /// 1, a plain archive, when none is given; 2, compressed.
+    /// 1: a plain archive (the default); 2: compressed.
     pub pkg_version: Option<u64>,
-    /// The NEFF version, major and minor; 0.4 without any.
+    /// The NEFF version, major and minor; 0.4 without a header file.
     pub version: Option<(u64, u64)>,
-    /// What built it.
+    /// The tool that built it.
     pub build_version: Option<String>,
-    /// Its name; the folder's without any.
+    /// Its name; the folder's name if none is known.
     pub name: Option<String>,
     /// Physical cores it needs.
     pub num_tpb: Option<u32>,
-    /// What a loader must know.
+    /// Features that a loader must support.
     pub feature_bits: Option<FeatureBits>,
 }
 
 /// Packs the files of `folder`, in the order of their names, into the package `path`. A
-/// `digests.json` among them is made anew.
+/// `digests.json` among them is recomputed.
 pub fn pack(
     folder: impl AsRef<Path>,
     path: impl AsRef<Path>,
@@ -131,7 +131,7 @@ pub fn pack(
     if let Some(error) = Error::from_all(problems) {
         return Err(error);
     }
-    // The package may be written into the folder that it is made of.
+    // The package may be written into the packed folder.
     files.retain(|file| target.is_none() || file.path.canonicalize().ok() != target);
     let digested = files.iter().any(|file| file.name == DIGESTS_JSON);
     files.retain(|file| file.name != HEADER_FILE && file.name != DIGESTS_JSON);
@@ -152,14 +152,14 @@ pub fn pack(
     Ok(writer.finish()?.1)
 }
 
-/// A file that is to be a member.
-struct Found {
+/// A file to be packed as a member.
+struct MemberFile {
     name: String,
     path: PathBuf,
     size: u64,
 }
 
-impl Found {
+impl MemberFile {
     fn read(&self) -> Result<Buffer> {
         let failed = |error| Error::io(&self.path, "read", error);
         if self.size < MAPPED {
@@ -170,11 +170,11 @@ impl Found {
     }
 }
 
-/// All files below a folder. Links and what is no file are problems.
+/// Lists all files below a folder. Links and special files are problems.
 fn list(
     folder: &Path,
     prefix: &str,
-    files: &mut Vec<Found>,
+    files: &mut Vec<MemberFile>,
     problems: &mut Vec<Error>,
 ) -> Result<()> {
     let failed = |error| Error::io(folder, "read", error);
@@ -188,20 +188,20 @@ fn list(
         let data = fs::symlink_metadata(&path).map_err(failed)?;
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| !name.contains('\\')) else {
-            refuse("a name that no member can have");
+            refuse("not a valid member name");
             continue;
         };
         let name = format!("{prefix}{name}");
         if data.is_dir() {
             list(&path, &format!("{name}/"), files, problems)?;
         } else if data.is_file() {
-            files.push(Found {
+            files.push(MemberFile {
                 name,
                 size: data.len(),
                 path,
             });
         } else {
-            refuse("a link, or no file: it cannot be a member");
+            refuse("a link or special file cannot be a member");
         }
     }
     Ok(())
@@ -217,7 +217,7 @@ fn header(folder: &Path, options: &PackOptions) -> Result<Header> {
     header.header_size = HEADER_BYTES as u64;
     header.pkg_version = options.pkg_version.unwrap_or(1);
     if !matches!(header.pkg_version, 1 | 2) {
-        let error = Error::new(ErrorKind::InvalidArgument, "no such package version");
+        let error = Error::new(ErrorKind::InvalidArgument, "unknown package version");
         return Err(error.expected("1 or 2").found(header.pkg_version));
     }
     if let Some((major, minor)) = options.version {
@@ -242,11 +242,11 @@ fn header(folder: &Path, options: &PackOptions) -> Result<Header> {
         // Derived from the content, which may have changed.
         header.uuid = [0; 16];
     }
-    // What is decoded again is checked again.
+    // Decoding checks the changed fields.
     Header::decode(&header.encode())
 }
 
-/// The header of a folder that has none, from what `info.json` tells.
+/// The header of a folder without one, from `info.json`.
 fn fresh_header(folder: &Path) -> Header {
     let info = fs::read(folder.join(INFO_JSON)).unwrap_or_default();
     let info: Info = serde_json::from_slice(&info).unwrap_or_default();
@@ -275,7 +275,7 @@ fn fresh_header(folder: &Path) -> Header {
     header
 }
 
-/// The folder that holds `path`.
+/// The parent folder of `path`.
 fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

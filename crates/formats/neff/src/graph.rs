@@ -20,11 +20,11 @@ object! {
         pub nodes: Vec<GraphNode> = "nodes",
         /// The nodes that are inputs.
         pub arg_nodes: Vec<u32> = "arg_nodes",
-        /// The outputs: node, output of it, version.
+        /// The outputs: node, output of that node, version.
         pub heads: Vec<[u32; 3]> = "heads",
         /// Shapes and types of the outputs of all nodes, one after the other.
         pub attrs: GraphAttrs = "attrs",
-        /// Where the outputs of each node start in those lists.
+        /// The index of each node's first output in these lists (prefix sums).
         pub node_row_ptr: Vec<u32> = "node_row_ptr",
         /// Signatures.
         pub metadata: Metadata = "metadata",
@@ -41,9 +41,9 @@ object! {
         pub name: Name = "name",
         /// Attributes, all texts.
         pub attrs: Option<Table<Value>> = "attrs",
-        /// What it reads: node, output of it, version.
+        /// Its inputs: node, output of that node, version.
         pub inputs: Vec<[u32; 3]> = "inputs",
-        /// Names of its outputs; one a physical core, so that a name may occur twice.
+        /// Names of its outputs, one for each physical core: a name may occur several times.
         pub output_names: Vec<Name> = "output_names",
         /// Of an input: `0` or `1` as text.
         pub is_param: Option<Name> = "is_param",
@@ -88,21 +88,21 @@ object! {
     }
 }
 
-/// Written when there is something in it, or when it was there.
-macro_rules! may_be_missing {
+/// Fields that are written if they differ from the default, or if their key was read.
+macro_rules! optional_fields {
     ($($type:ty),*) => {
         $(impl Field for $type {
             fn missing() -> Option<Self> {
                 Some(Self::default())
             }
 
-            fn is_nothing(&self) -> bool {
+            fn is_omitted(&self) -> bool {
                 *self == Self::default()
             }
         })*
     };
 }
-may_be_missing!(GraphAttrs, Metadata);
+optional_fields!(GraphAttrs, Metadata);
 
 object! {
     /// Inputs and outputs by name.
@@ -128,30 +128,30 @@ object! {
     }
 }
 
-/// An input or output of a package, whoever made it.
+/// An input or output of a package of any compiler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortType {
     /// Its name.
     pub name: String,
-    /// NEFF's name of its data type; empty when the file does not tell.
+    /// NEFF's name of its data type; empty when the file has none.
     pub dtype: String,
     /// Its shape, outermost first.
     pub shape: Vec<i64>,
 }
 
 /// A name with its data type and shape.
-pub(crate) type Ported<'a> = (&'a str, DataType, &'a [usize]);
+pub(crate) type TypedPort<'a> = (&'a str, DataType, &'a [usize]);
 
-/// A node that computes, on its way into the graph.
+/// A computing node (not an input) to be added to the graph.
 pub(crate) struct ComputingNode<'a> {
     pub name: &'a str,
-    /// What runs it.
+    /// The function that executes it.
     pub function: &'a str,
-    /// Attributes besides that and the counts.
+    /// Attributes other than the function and the counts.
     pub attrs: Vec<(&'a str, &'a str)>,
-    /// What it reads: node, output of it, version.
+    /// Its inputs: node, output of that node, version.
     pub inputs: Vec<[u32; 3]>,
-    pub outputs: Vec<Ported<'a>>,
+    pub outputs: Vec<TypedPort<'a>>,
 }
 
 impl ComputingNode<'_> {
@@ -162,13 +162,13 @@ impl ComputingNode<'_> {
             ("flatten_data", "0".to_owned()),
             ("num_inputs", count(self.inputs.len())),
         ];
-        let own = self
+        let attrs_of_node = self
             .attrs
             .iter()
             .map(|&(key, value)| (key, value.to_owned()));
         let attrs = head
             .into_iter()
-            .chain(own)
+            .chain(attrs_of_node)
             .chain([("num_outputs", count(self.outputs.len()))])
             .map(|(key, value)| (key.to_owned(), Value::String(value)));
         GraphNode {
@@ -196,8 +196,8 @@ fn extents(shape: &[usize]) -> Vec<i64> {
     shape.iter().map(|&extent| extent as i64).collect()
 }
 
-fn signature<'a>(ports: impl Iterator<Item = &'a Ported<'a>>) -> Table<SignaturePort> {
-    let port = |(id, &(name, dtype, shape)): (usize, &Ported<'_>)| {
+fn signature<'a>(ports: impl Iterator<Item = &'a TypedPort<'a>>) -> Table<SignaturePort> {
+    let port = |(id, &(name, dtype, shape)): (usize, &TypedPort<'_>)| {
         let port = SignaturePort {
             id: id as u32,
             dtype: neff_dtype_name(dtype).into(),
@@ -228,14 +228,14 @@ impl NeffGraph {
         Self::of_nodes(inputs, &[node], heads.collect())
     }
 
-    /// The graph of these inputs and nodes: the inputs are the first nodes, and what computes
-    /// follows. `heads` are the outputs.
+    /// The graph of these inputs and nodes: inputs are the first nodes, computing nodes follow.
+    /// `heads` are the outputs.
     pub(crate) fn of_nodes(
-        inputs: &[Ported<'_>],
+        inputs: &[TypedPort<'_>],
         computing: &[ComputingNode<'_>],
         heads: Vec<[u32; 3]>,
     ) -> Self {
-        let ports: Vec<&Ported<'_>> = inputs
+        let ports: Vec<&TypedPort<'_>> = inputs
             .iter()
             .chain(computing.iter().flat_map(|node| &node.outputs))
             .collect();
@@ -247,7 +247,7 @@ impl NeffGraph {
             node_row_ptr.push(last + node.output_names.len() as u32);
         }
         let row = |&[node, output, _]: &[u32; 3]| (node_row_ptr[node as usize] + output) as usize;
-        let outputs: Vec<&Ported<'_>> = heads.iter().map(|head| ports[row(head)]).collect();
+        let outputs: Vec<&TypedPort<'_>> = heads.iter().map(|head| ports[row(head)]).collect();
         let signature = Signature {
             inputs: signature(inputs.iter()),
             outputs: signature(outputs.into_iter()),
@@ -283,7 +283,7 @@ impl NeffGraph {
         self.ports(outputs)
     }
 
-    /// The outputs. A name that is listed once for each physical core counts once (facts, 2.9).
+    /// The outputs. A name that is listed for each physical core is returned once (facts, 2.9).
     pub fn outputs(&self) -> Vec<PortType> {
         self.ports(self.heads.iter().map(|&[node, output, _]| (node, output)))
     }
@@ -301,7 +301,7 @@ impl NeffGraph {
         ports
     }
 
-    /// The output of a node, by the lists over all outputs.
+    /// Name, data type and shape of an output of a node.
     pub fn port(&self, node: usize, output: usize) -> Option<PortType> {
         let names = &self.nodes.get(node)?.output_names;
         let name = names.get(output).or(names.first())?.to_string();
@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_graph_of_one_subgraph() {
+    fn the_graph_of_one_subgraph_round_trips() {
         let graph = NeffGraph::of_one(
             &[("x", DataType::F32, &[1, 3]), ("y", DataType::I64, &[])],
             &[("z", DataType::F16, &[2])],
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_past_the_end_are_left_out() {
+    fn indices_past_the_end_are_skipped() {
         let text = r#"{"nodes":[],"arg_nodes":[7],"heads":[[1,4294967295,0]],"node_row_ptr":[9]}"#;
         let graph: NeffGraph = serde_json::from_str(text).unwrap();
         assert!(graph.inputs().is_empty() && graph.outputs().is_empty());

@@ -1,6 +1,7 @@
-//! Gzip in blocks: each block of a payload is a gzip member of its own, so that all cores compress
-//! and unpack one payload. Every reader of gzip takes the members one after the other; the extra
-//! field `TN` of each tells its size, by which ours finds the next without unpacking.
+//! Blocked gzip (as BGZF of SAMtools): each block of a payload is a separate gzip member, so that
+//! all cores compress and unpack one payload. Every gzip reader decodes the concatenated members
+//! (RFC 1952, 2.2); the extra field `TN` stores the compressed size of a member, by which this
+//! reader finds the next one without unpacking.
 
 use libdeflater::{CompressionLvl, Compressor, Crc, Decompressor};
 use std::io::{self, Write};
@@ -17,21 +18,21 @@ const LEVEL: i32 = 6;
 /// Magic, deflate, extra field; time 0, no hint, Unix.
 const START: [u8; 10] = [0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 3];
 
-/// The extra field: 8 bytes of one subfield `TN` of 4 bytes, which is the member's whole size.
+/// The extra field: 8 bytes with one subfield `TN` of 4 bytes, the size of the whole member.
 const EXTRA: [u8; 6] = [8, 0, b'T', b'N', 4, 0];
 
-/// Bytes before the compressed data, and behind them: checksum and size.
+/// Bytes before the compressed data, and after it: checksum and size.
 const HEAD: usize = START.len() + EXTRA.len() + 4;
 const TAIL: usize = 8;
 
 /// Blocks compressed at a time.
 const BATCH: usize = 16;
 
-/// Compresses what is written in blocks, a batch of them on all cores, while the batch before is
-/// handed on.
+/// Compresses the written bytes in blocks: a batch of blocks on all cores, while the previous batch
+/// is written.
 pub(crate) struct BlockWriter<W: Write + Send> {
     out: W,
-    waiting: Vec<u8>,
+    pending: Vec<u8>,
     compressed: Vec<Vec<u8>>,
 }
 
@@ -39,7 +40,7 @@ impl<W: Write + Send> BlockWriter<W> {
     pub(crate) fn new(out: W) -> Self {
         Self {
             out,
-            waiting: Vec::new(),
+            pending: Vec::new(),
             compressed: Vec::new(),
         }
     }
@@ -48,7 +49,7 @@ impl<W: Write + Send> BlockWriter<W> {
         &self.out
     }
 
-    /// Compresses what is left, and hands all on.
+    /// Compresses the pending bytes and writes the rest.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.compress()?;
         self.compress()?;
@@ -56,7 +57,7 @@ impl<W: Write + Send> BlockWriter<W> {
     }
 
     fn compress(&mut self) -> io::Result<()> {
-        let blocks: Vec<&[u8]> = self.waiting.chunks(BLOCK).collect();
+        let blocks: Vec<&[u8]> = self.pending.chunks(BLOCK).collect();
         let members: Vec<OnceLock<io::Result<Vec<u8>>>> =
             blocks.iter().map(|_| OnceLock::new()).collect();
         let (before, out) = (&self.compressed, Mutex::new((&mut self.out, Ok(()))));
@@ -78,17 +79,17 @@ impl<W: Write + Send> BlockWriter<W> {
             let lost = || io::Error::other("a block was not compressed");
             self.compressed.push(member.ok_or_else(lost)??);
         }
-        self.waiting.clear();
+        self.pending.clear();
         Ok(())
     }
 }
 
 impl<W: Write + Send> Write for BlockWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = BATCH * BLOCK - self.waiting.len();
-        let bytes = &bytes[..bytes.len().min(room)];
-        self.waiting.extend_from_slice(bytes);
-        if self.waiting.len() == BATCH * BLOCK {
+        let free = BATCH * BLOCK - self.pending.len();
+        let bytes = &bytes[..bytes.len().min(free)];
+        self.pending.extend_from_slice(bytes);
+        if self.pending.len() == BATCH * BLOCK {
             self.compress()?;
         }
         Ok(bytes.len())
@@ -119,14 +120,14 @@ fn member(block: &[u8]) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A block in a payload: its bytes there, and where it goes when unpacked.
+/// A block of a payload: the range of its gzip member, and its unpacked size.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Block {
     pub stored: Range<usize>,
     pub unpacked: usize,
 }
 
-/// The blocks of a payload that Tenon compressed, zeros after them left out; `None` for any other.
+/// The blocks of a payload that Tenon compressed, without trailing zeros; `None` for any other.
 pub(crate) fn blocks(payload: &[u8]) -> Option<Vec<Block>> {
     let mut blocks = Vec::new();
     let mut position = 0;
@@ -152,12 +153,15 @@ pub(crate) fn blocks(payload: &[u8]) -> Option<Vec<Block>> {
     (zeros && !blocks.is_empty()).then_some(blocks)
 }
 
-/// Unpacks one block into `to`, which is as long as the block tells.
+/// Unpacks one block into `to`, whose length is the unpacked size of the block.
 pub(crate) fn unpack(member: &[u8], to: &mut [u8]) -> Result<(), String> {
     let unpacked = Decompressor::new().gzip_decompress(member, to);
     match unpacked {
         Ok(len) if len == to.len() => Ok(()),
-        Ok(len) => Err(format!("a block of {len} bytes that tells {}", to.len())),
+        Ok(len) => Err(format!(
+            "a block of {len} bytes whose size field is {}",
+            to.len()
+        )),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -175,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn any_reader_of_gzip_unpacks_it() {
+    fn any_gzip_reader_unpacks_it() {
         for len in [0, 1, BLOCK - 1, BLOCK, 2 * BLOCK + 5, (BATCH + 1) * BLOCK] {
             let bytes: Vec<u8> = (0..len).map(|i| (i / 3 % 256) as u8).collect();
             let stored = compressed(&bytes);

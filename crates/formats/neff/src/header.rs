@@ -10,7 +10,7 @@ pub const HEADER_BYTES: usize = 1024;
 /// The highest `neff_version_major` that is read.
 pub const MAX_VERSION_MAJOR: u64 = 2;
 
-/// The header, every field. Text fields keep their bytes, so that writing it back changes nothing.
+/// All fields of the header. Text fields keep their bytes, so that decoding and encoding round-trip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// 1: plain tar and a 32-byte sha256; 2: gzip and a 16-byte md5.
@@ -23,23 +23,23 @@ pub struct Header {
     pub version_major: u64,
     /// NEFF minor version.
     pub version_minor: u64,
-    /// What built it, up to the first zero byte.
+    /// The tool that built it, up to the first zero byte.
     pub build_version: [u8; 128],
     /// Physical cores it needs.
     pub num_tpb: u32,
     /// Hash of the payload; md5 fills 16 bytes.
     pub hash: [u8; 32],
-    /// Its identity.
+    /// A unique id.
     pub uuid: [u8; 16],
     /// Its name, up to the first zero byte.
     pub name: [u8; 256],
-    /// Cores asked for when compiling.
+    /// Cores requested when compiling.
     pub requested_tpb_count: u32,
     /// Cores of each kelf node.
     pub tpb_per_node: [u8; 64],
-    /// What a loader must know to run it.
+    /// Features that a loader must support.
     pub feature_bits: FeatureBits,
-    /// Physical cores of a virtual one.
+    /// Physical cores of a logical core.
     pub lnc_size: u32,
     /// The rest, zero in all known files.
     pub pad: [u8; 468],
@@ -70,8 +70,8 @@ impl Header {
         }
     }
 
-    /// Reads the header at the start of `bytes` and checks the fields that decide how the rest is
-    /// read.
+    /// Decodes the header at the start of `bytes` and checks the fields that determine how the rest
+    /// is read.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let Some((head, _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return Err(invalid("the header is cut short")
@@ -156,27 +156,27 @@ impl Header {
         bytes
     }
 
-    /// The name in text.
+    /// The name as text.
     pub fn name_text(&self) -> Cow<'_, str> {
         text(&self.name)
     }
 
-    /// Sets the name, cut at a character to what the field holds.
+    /// Sets the name, truncated at a character boundary to the size of the field.
     pub fn set_name(&mut self, name: &str) {
         self.name = text_field(name);
     }
 
-    /// Sets what built it, cut in the same way.
+    /// Sets the tool that built it, truncated in the same way.
     pub fn set_build_version(&mut self, version: &str) {
         self.build_version = text_field(version);
     }
 
-    /// What built it, in text.
+    /// The tool that built it as text.
     pub fn build_version_text(&self) -> Cow<'_, str> {
         text(&self.build_version)
     }
 
-    /// Whether Tenon wrote it: its host program can run here.
+    /// Whether Tenon wrote the package, so that it has a host program.
     pub fn is_tenon(&self) -> bool {
         self.feature_bits.contains(FeatureBits::TENON_HOST_PROGRAM)
             && self.build_version.starts_with(b"tenon ")
@@ -205,12 +205,12 @@ impl Header {
     }
 }
 
-/// Hands out the fields of a header one after the other.
+/// Reads the fields of a header in sequence.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
-    /// The next `N` bytes. The fields of a header add up to its 1024 bytes (a test says so); were
-    /// they more, the rest would read as zeros.
+    /// The next `N` bytes. The fields of a header add up to its 1024 bytes, which a test checks;
+    /// bytes beyond would read as zeros.
     fn take<const N: usize>(&mut self) -> [u8; N] {
         match self.0.split_first_chunk() {
             Some((&field, rest)) => {
@@ -222,7 +222,7 @@ impl Fields<'_> {
     }
 }
 
-/// `text`, cut at a character to leave a zero byte at the end.
+/// `text`, truncated at a character boundary so that the last byte is zero.
 fn text_field<const N: usize>(text: &str) -> [u8; N] {
     let mut field = [0; N];
     let mut len = text.len().min(N - 1);
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_stand_where_the_facts_say() {
+    fn fields_have_the_documented_offsets() {
         let mut header = Header::tenon("a model", 1);
         header.data_size = 0x1122;
         header.hash[0] = 0xab;
@@ -286,13 +286,13 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut_between_characters() {
+    fn long_names_are_truncated_at_character_boundaries() {
         let header = Header::tenon(&"é".repeat(200), 1);
         assert_eq!(header.name_text(), "é".repeat(127));
     }
 
     #[test]
-    fn wrong_headers_say_why() {
+    fn errors_of_headers_name_the_field() {
         let fails = |bytes: &[u8]| Header::decode(bytes).unwrap_err();
         assert_eq!(fails(&[]).kind(), ErrorKind::InvalidPackage);
         let mut bytes = Header::tenon("x", 3).encode();

@@ -1,4 +1,4 @@
-//! `hlo_stats.json`: what the compiler counted in the model (facts, neuron.md 2.6).
+//! `hlo_stats.json`: the compiler's statistics of the model (facts, neuron.md 2.6).
 
 use crate::object::object;
 use serde_json::Number;
@@ -7,7 +7,7 @@ use serde_json::Number;
 pub const HLO_STATS_JSON: &str = "hlo_stats.json";
 
 object! {
-    /// The whole member; -1 is a number that was not counted.
+    /// The whole member; -1 marks a statistic that is not available.
     #[derive(Default)]
     #[allow(missing_docs, reason = "the keys of the file")]
     pub struct HloStats {

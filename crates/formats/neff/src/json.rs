@@ -1,4 +1,4 @@
-//! Small parts that the JSON members share.
+//! Data types, variables and tables in JSON members.
 
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,7 +9,7 @@ use tenon_base::CpuLevel;
 use tenon_dma::VariableId;
 use tenon_tensor::DataType;
 
-/// A data type by Tenon's name.
+/// Serializes a data type as Tenon's name of it.
 pub(crate) mod dtype {
     use super::*;
 
@@ -24,7 +24,7 @@ pub(crate) mod dtype {
     }
 }
 
-/// A CPU level by its name.
+/// Serializes a CPU level as its name.
 pub(crate) mod cpu_level {
     use super::*;
 
@@ -39,7 +39,7 @@ pub(crate) mod cpu_level {
     }
 }
 
-/// A variable by its number.
+/// Serializes a variable as its id.
 pub(crate) mod variable {
     use super::*;
 
@@ -52,7 +52,7 @@ pub(crate) mod variable {
     }
 }
 
-/// A variable by its number, or none.
+/// Serializes an optional variable as its id.
 pub(crate) mod optional_variable {
     use super::*;
 
@@ -77,7 +77,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// The entry of that name; a search from the front.
+    /// The entry of a name, by linear search.
     pub fn find(&self, name: &str) -> Option<&T> {
         self.iter()
             .find(|(known, _)| *known == name)
@@ -89,7 +89,7 @@ impl<T> Table<T> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// Whether there are none.
+    /// Whether the table has no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -134,7 +134,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Table<T> {
     }
 }
 
-/// NEFF's names of data types. Types it has no name for are written in the same manner.
+/// NEFF's names of data types, and names in the same style for types that NEFF does not have.
 const NEFF_NAMES: &[(DataType, &str)] = &[
     (DataType::F32, "float32"),
     (DataType::F64, "float64"),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_keep_their_order_and_refuse_doubles() {
+    fn tables_keep_their_order_and_refuse_duplicates() {
         let table: Table<u8> = serde_json::from_str(r#"{"b":1,"a":2}"#).unwrap();
         assert_eq!(serde_json::to_string(&table).unwrap(), r#"{"b":1,"a":2}"#);
         let error = serde_json::from_str::<Table<u8>>(r#"{"b":1,"b":2}"#).unwrap_err();

@@ -1,4 +1,4 @@
-//! `kelf-N.json`, the list of subgraphs of a node, and `info.json`, what made the package.
+//! `kelf-N.json`, the list of subgraphs of a node, and `info.json`, the origin of the package.
 
 use crate::Name;
 use crate::object::object;
@@ -10,11 +10,11 @@ object! {
     /// The subgraphs of a node.
     #[derive(Default)]
     pub struct Kelf {
-        /// One a physical core.
+        /// One for each physical core.
         pub graphs: Vec<KelfGraph> = "graphs",
-        /// The version of this member's form.
+        /// The version of this member's format.
         pub version: Option<Name> = "version",
-        /// The device generation it runs on; `tenon` for ours.
+        /// The device generation; `tenon` in packages of Tenon.
         pub target: Option<Name> = "target",
     }
 }
@@ -31,18 +31,18 @@ object! {
 }
 
 object! {
-    /// What made the package.
+    /// The origin of the package.
     #[derive(Default)]
     pub struct Info {
         /// The tool and its version.
         pub tool_version: Option<Name> = "tool_version",
-        /// The version of the subgraphs' form.
+        /// The version of the subgraphs' format.
         pub kelp_version: Option<Name> = "kelp_version",
         /// The package's name.
         pub name: Option<Name> = "name",
         /// Cores it needs.
         pub num_tpb: Option<u32> = "num_tpb",
-        /// Cores asked for.
+        /// Cores requested when compiling.
         pub num_tpb_requested: Option<u32> = "num_tpb_requested",
         /// Cores of each node.
         pub num_tpb_per_node: Option<Vec<u32>> = "num_tpb_per_node",
@@ -50,7 +50,7 @@ object! {
 }
 
 impl Info {
-    /// That of a package of one core that Tenon writes.
+    /// The member of a package of one core that Tenon writes.
     pub fn tenon(name: &str) -> Self {
         let mut per_node = vec![0; 64];
         per_node[0] = 1;

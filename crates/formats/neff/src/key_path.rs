@@ -1,4 +1,4 @@
-//! Where a value stands inside a JSON member.
+//! The path of a value inside a JSON member.
 
 use std::fmt;
 
@@ -17,14 +17,14 @@ pub enum Step {
 }
 
 impl KeyPath {
-    /// That path with a key after it.
+    /// This path extended by a key.
     pub fn key(&self, key: &str) -> Self {
         let mut path = self.clone();
         path.enter(Step::Key(key.to_owned()));
         path
     }
 
-    /// That path with an index after it.
+    /// This path extended by an index.
     pub fn index(&self, index: usize) -> Self {
         let mut path = self.clone();
         path.enter(Step::Index(index));
@@ -36,7 +36,7 @@ impl KeyPath {
         &self.0
     }
 
-    /// Whether it is the whole member.
+    /// Whether it is the path of the whole member.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_read_as_in_a_program() {
+    fn paths_display_as_field_accesses() {
         let root = KeyPath::default();
         assert_eq!(root.to_string(), "");
         let path = root.key("dma").index(3).key("desc").key("to_off");

@@ -1,8 +1,9 @@
-//! NEFF: the package that Tenon writes, loads, checks and shows. One file, a header and a tar
-//! archive; `docs/neff.md` lists its fields and rules, `docs/package.md` what Tenon adds.
+//! NEFF packages: writing, reading, verification, listing and comparison. A package is one file, a
+//! header and a tar archive; `docs/neff.md` lists its fields and rules, `docs/package.md` Tenon's
+//! additions.
 //!
-//! This crate stands alone: it needs neither the runtime nor the compiler, and reads the packages
-//! of other compilers as well.
+//! This crate depends on neither the runtime nor the compiler, and reads packages of other
+//! compilers as well.
 //!
 //! ```no_run
 //! use tenon_neff::{Control, NodeTable, Package, VerifyOptions, verify};
@@ -36,13 +37,13 @@ mod kelf;
 mod key_path;
 mod locate;
 mod member;
-mod mend;
 mod name;
 mod nodes;
 mod object;
 mod package;
 mod payload;
 mod placement_report;
+mod prune;
 mod rule;
 mod strip;
 mod structure;
@@ -64,10 +65,10 @@ pub use definition::{
     CcStreams, Definition, DynamicDma, EngineFiles, EngineName, Fp8ConversionConfig, QueueSet,
     StateBufferReservation, Variable, VariableKind,
 };
-pub use descriptor::{StoredAccess, StoredDescriptor, StoredSource};
+pub use descriptor::{JsonAccess, JsonDescriptor, JsonSource};
 pub use diff::{Change, ConstantChange, Diff, Statistics, diff};
-pub use digest::{CheckedPackage, DIGESTS_JSON, Digest, Digests, StoredDigest, StoredDigests};
-pub use engine::{DveTable, Engine, StoredDescriptors, Trigger};
+pub use digest::{CheckedPackage, DIGESTS_JSON, Digest, Digests, JsonDigest, JsonDigests};
+pub use engine::{DveTable, Engine, JsonDescriptors, Trigger};
 pub use feature::FeatureBits;
 pub use finding::{Finding, Findings};
 pub use folder::{HEADER_FILE, PackOptions, pack};
@@ -81,14 +82,14 @@ pub use kelf::{INFO_JSON, Info, Kelf, KelfGraph};
 pub use key_path::{KeyPath, Step};
 pub use name::Name;
 pub use nodes::{HeaderBlock, Node, NodeExecutor, NodePort, NodeTable};
-pub use object::Others;
+pub use object::UnknownKeys;
 pub use package::{HashCheck, Limits, Package};
 pub use placement_report::{
     ConvertedType, CrossingReport, Crossings, NodePlacement, PlacementReport, RefusalReport,
 };
 pub use rule::{Rule, Severity};
-pub use strip::{Stripped, strip};
-pub use structure::{EngineParts, NamedKelf, Structure, Subgraph};
+pub use strip::{StripReport, strip};
+pub use structure::{EngineParts, KelfMember, Structure, Subgraph};
 pub use target::{FileTarget, Target};
 pub use tenon_base::{Control, Error, Result};
 pub use tenon_dma::{Extents, Steps, VariableId};
@@ -97,5 +98,5 @@ pub use tenon_member::{
     TenonMember, VariableInfo,
 };
 pub use tensor_map::{MappedTensor, TensorMap};
-pub use verify::{Architecture, VerifyOptions, not_opened, verify, verify_file};
+pub use verify::{Architecture, VerifyOptions, open_failure, verify, verify_file};
 pub use writer::PackageWriter;

@@ -1,24 +1,24 @@
-//! Byte offsets of values inside a JSON text: one walk over the bytes for any number of paths.
+//! Byte offsets of values inside a JSON text: one pass over the bytes for any number of paths.
 //!
-//! Typed values do not carry their offsets, since only problems need them.
+//! Typed values do not carry their offsets, since only error reports need them.
 
 use crate::KeyPath;
 use crate::key_path::Step;
 use std::collections::{HashMap, HashSet};
 
-/// Deeper values are not looked into; no reader accepts them either.
+/// The nesting limit of the search; no reader accepts deeper values.
 const DEPTH: usize = 128;
 
-/// The offsets of the values at `paths` in `text`, in their order. A path that leads nowhere has
-/// the offset of the last value on the way.
+/// The offsets of the values at `paths` in `text`, in the order of `paths`. A path without a value
+/// gets the offset of its innermost existing value.
 pub(crate) fn offsets<'a>(
     text: &[u8],
     paths: impl IntoIterator<Item = &'a KeyPath>,
 ) -> Vec<Option<u64>> {
-    let mut wanted = Wanted::default();
+    let mut tree = PathTree::default();
     let mut count = 0;
     for path in paths {
-        wanted.add(path.steps(), count);
+        tree.add(path.steps(), count);
         count += 1;
     }
     let mut walk = Walk {
@@ -26,11 +26,11 @@ pub(crate) fn offsets<'a>(
         position: 0,
         found: vec![None; count],
     };
-    walk.value(Some(&wanted), 0);
+    walk.value(Some(&tree), 0);
     walk.found
 }
 
-/// The start of the value of a key of the object that `text` is.
+/// The start of the value of `key` in the top-level object of `text`.
 pub(crate) fn member(text: &[u8], key: &str) -> Option<usize> {
     let mut walk = Walk {
         text,
@@ -54,21 +54,21 @@ pub(crate) fn member(text: &[u8], key: &str) -> Option<usize> {
 }
 
 /// Keys that occur twice in an object of `text`, with their offsets.
-pub(crate) fn doubles(text: &[u8]) -> Vec<(KeyPath, u64)> {
-    let mut walk = Doubles {
+pub(crate) fn duplicate_keys(text: &[u8]) -> Vec<(KeyPath, u64)> {
+    let mut walk = DuplicateKeys {
         walk: Walk {
             text,
             position: 0,
             found: Vec::new(),
         },
         place: KeyPath::default(),
-        doubles: Vec::new(),
+        duplicate_keys: Vec::new(),
     };
     walk.value(0);
-    walk.doubles
+    walk.duplicate_keys
 }
 
-/// The value that holds the byte `offset`, as a path.
+/// The path of the value that contains the byte `offset`.
 pub(crate) fn path_at(text: &[u8], offset: usize) -> KeyPath {
     let mut walk = Walk {
         text,
@@ -80,15 +80,15 @@ pub(crate) fn path_at(text: &[u8], offset: usize) -> KeyPath {
     place
 }
 
-/// The paths wanted below a value.
+/// A trie of the requested paths below a value.
 #[derive(Default)]
-struct Wanted {
+struct PathTree {
     here: Vec<usize>,
-    keys: HashMap<String, Wanted>,
-    indices: HashMap<usize, Wanted>,
+    keys: HashMap<String, PathTree>,
+    indices: HashMap<usize, PathTree>,
 }
 
-impl Wanted {
+impl PathTree {
     fn add(&mut self, steps: &[Step], path: usize) {
         match steps.split_first() {
             None => self.here.push(path),
@@ -130,33 +130,30 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The next value, whose start is noted for all paths through it.
-    fn value(&mut self, wanted: Option<&Wanted>, depth: usize) {
+    /// The next value; records its start for all paths through it.
+    fn value(&mut self, tree: Option<&PathTree>, depth: usize) {
         self.space();
-        if let Some(wanted) = wanted {
+        if let Some(tree) = tree {
             let start = self.position as u64;
-            wanted.each(&mut |path| self.found[path] = Some(start));
+            tree.each(&mut |path| self.found[path] = Some(start));
         }
         match self.peek() {
             Some(b'{') if depth < DEPTH => self.members(|walk, key, _| {
-                let below = wanted.filter(|wanted| !wanted.keys.is_empty());
-                let below = below.and_then(|wanted| wanted.keys.get(&*decoded(key)));
+                let below = tree.filter(|tree| !tree.keys.is_empty());
+                let below = below.and_then(|tree| tree.keys.get(&*decoded(key)));
                 walk.value(below, depth + 1);
                 true
             }),
             Some(b'[') if depth < DEPTH => self.items(|walk, index| {
-                walk.value(
-                    wanted.and_then(|wanted| wanted.indices.get(&index)),
-                    depth + 1,
-                );
+                walk.value(tree.and_then(|tree| tree.indices.get(&index)), depth + 1);
                 true
             }),
             _ => self.skip(),
         }
     }
 
-    /// Calls `each` at every value of the object here, with its key and the key's offset, until it
-    /// answers false.
+    /// Calls `each` at every value of the current object, with its key and the key's offset, until
+    /// it returns false.
     fn members(&mut self, mut each: impl FnMut(&mut Self, &'a [u8], usize) -> bool) {
         self.position += 1;
         loop {
@@ -178,7 +175,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Calls `each` at every value of the list here, until it answers false.
+    /// Calls `each` at every value of the current list, until it returns false.
     fn items(&mut self, mut each: impl FnMut(&mut Self, usize) -> bool) {
         self.position += 1;
         for index in 0.. {
@@ -195,7 +192,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes behind a string.
+    /// Skips a string.
     fn string(&mut self) {
         self.position += 1;
         while let Some(byte) = self.peek() {
@@ -210,7 +207,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes behind a value that is not looked into.
+    /// Skips a value.
     fn skip(&mut self) {
         let mut open = 0usize;
         loop {
@@ -234,7 +231,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes behind a number, or whatever stands there.
+    /// Skips a number or literal, or an invalid token.
     fn plain(&mut self) {
         self.position += 1;
         while self
@@ -245,13 +242,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Follows the values around `offset`.
+    /// Descends into the values that contain `offset`.
     fn until(&mut self, offset: usize, place: &mut KeyPath, depth: usize) {
         self.space();
         if offset <= self.position {
             return;
         }
-        // A copy goes behind the value first: only the one around the offset is entered.
+        // Skips the value with a copy of the cursor, to enter only the value around the offset.
         let holds = |walk: &Self| {
             let mut after = Walk {
                 text: walk.text,
@@ -286,13 +283,13 @@ impl<'a> Walk<'a> {
     }
 }
 
-struct Doubles<'a> {
+struct DuplicateKeys<'a> {
     walk: Walk<'a>,
     place: KeyPath,
-    doubles: Vec<(KeyPath, u64)>,
+    duplicate_keys: Vec<(KeyPath, u64)>,
 }
 
-impl Doubles<'_> {
+impl DuplicateKeys<'_> {
     fn value(&mut self, depth: usize) {
         self.walk.space();
         match self.walk.peek() {
@@ -324,7 +321,7 @@ impl Doubles<'_> {
             let key = decoded(key).into_owned();
             self.place.enter(Step::Key(key.clone()));
             if !keys.insert(key) {
-                self.doubles.push((self.place.clone(), start as u64));
+                self.duplicate_keys.push((self.place.clone(), start as u64));
             }
             self.value(depth + 1);
             self.place.leave();
@@ -369,7 +366,7 @@ mod tests {
     const TEXT: &[u8] = br#"{"first": [1, {"b": "x]"}, 3], "c\n": {"d": -2.5}, "a": 1, "a": 2}"#;
 
     #[test]
-    fn values_are_found() {
+    fn offsets_of_values_are_found() {
         let root = KeyPath::default();
         let paths = [
             root.clone(),
@@ -389,14 +386,14 @@ mod tests {
     }
 
     #[test]
-    fn doubles_are_found() {
-        let found = doubles(TEXT);
+    fn duplicate_keys_are_reported() {
+        let found = duplicate_keys(TEXT);
         let offset = TEXT.len() as u64 - 8 + 1;
         assert_eq!(found, [(KeyPath::default().key("a"), offset)]);
     }
 
     #[test]
-    fn offsets_have_paths() {
+    fn the_path_at_an_offset_is_found() {
         for (offset, path) in [
             (0, ""),
             (4, "first"),
@@ -409,23 +406,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_end(text in proptest::collection::vec(
+        fn any_bytes_terminate(text in proptest::collection::vec(
             proptest::sample::select(b"{}[]\",:\\ 1a\n".to_vec()), 0..200,
         )) {
             let path = KeyPath::default().key("a").index(1);
             prop_assert_eq!(offsets(&text, [&path]).len(), 1);
-            doubles(&text);
+            duplicate_keys(&text);
             path_at(&text, text.len() / 2);
         }
 
         #[test]
-        fn every_value_is_where_it_is_told(numbers in proptest::collection::vec(0u32..999, 1..20)) {
-            let text = serde_json::to_vec(&serde_json::json!({ "k": numbers, "z": [[]] })).unwrap();
+        fn offsets_of_list_items_point_at_their_text(integers in proptest::collection::vec(0u32..999, 1..20)) {
+            let text = serde_json::to_vec(&serde_json::json!({ "k": integers, "z": [[]] })).unwrap();
             let root = KeyPath::default().key("k");
-            let paths: Vec<_> = (0..numbers.len()).map(|index| root.index(index)).collect();
-            for (offset, number) in offsets(&text, &paths).into_iter().zip(numbers) {
+            let paths: Vec<_> = (0..integers.len()).map(|index| root.index(index)).collect();
+            for (offset, integer) in offsets(&text, &paths).into_iter().zip(integers) {
                 let rest = &text[offset.unwrap() as usize..];
-                prop_assert!(rest.starts_with(number.to_string().as_bytes()));
+                prop_assert!(rest.starts_with(integer.to_string().as_bytes()));
             }
         }
     }

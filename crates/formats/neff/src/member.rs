@@ -1,15 +1,15 @@
-//! Reads one JSON member: fast into its type, and where it does not fit, piece by piece with all
-//! its problems.
+//! Reads one JSON member: directly into its type; where that fails, leniently with all its problems
+//! ([`crate::prune`]).
 
 use crate::finding::{Finding, Findings};
-use crate::mend::{Problem, Stored, What};
+use crate::prune::{Mismatch, Problem, Prune};
 use crate::{KeyPath, Package, locate, rule};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The member `name` as a `T`. What does not fit is told and left out; `None` when nothing is
-/// left, or no such member is there.
-pub(crate) fn read<T: Stored + DeserializeOwned>(
+/// The member `name` as a `T`. Values of a wrong type are reported and removed; `None` when the
+/// remainder cannot be read, or the member does not exist.
+pub(crate) fn read<T: Prune + DeserializeOwned>(
     package: &Package,
     name: &str,
     findings: &mut Findings,
@@ -19,8 +19,8 @@ pub(crate) fn read<T: Stored + DeserializeOwned>(
     })
 }
 
-/// The same, `parse` being the fast way.
-pub(crate) fn read_by<T: Stored + DeserializeOwned>(
+/// [`read`] with `parse` as the direct parser.
+pub(crate) fn read_by<T: Prune + DeserializeOwned>(
     package: &Package,
     name: &str,
     findings: &mut Findings,
@@ -31,14 +31,14 @@ pub(crate) fn read_by<T: Stored + DeserializeOwned>(
         return Some(value);
     }
     let mut problems = Findings::with_limit(usize::MAX);
-    let value = mended(&bytes, &mut problems);
+    let value = read_lenient(&bytes, &mut problems);
     for finding in problems.list {
         findings.add(finding.member(name));
     }
     value
 }
 
-fn mended<T: Stored + DeserializeOwned>(bytes: &[u8], findings: &mut Findings) -> Option<T> {
+fn read_lenient<T: Prune + DeserializeOwned>(bytes: &[u8], findings: &mut Findings) -> Option<T> {
     let mut value: Value = match serde_json::from_slice(bytes) {
         Ok(value) => value,
         Err(error) => {
@@ -46,7 +46,7 @@ fn mended<T: Stored + DeserializeOwned>(bytes: &[u8], findings: &mut Findings) -
             return None;
         }
     };
-    for (path, offset) in locate::doubles(bytes) {
+    for (path, offset) in locate::duplicate_keys(bytes) {
         findings.add(
             Finding::new(&rule::JSON_TWICE, "")
                 .path(path)
@@ -54,13 +54,13 @@ fn mended<T: Stored + DeserializeOwned>(bytes: &[u8], findings: &mut Findings) -
         );
     }
     let mut problems = Vec::new();
-    let whole = T::mend(&mut value, &mut KeyPath::default(), &mut problems);
+    let is_readable = T::prune(&mut value, &mut KeyPath::default(), &mut problems);
     let places = problems.iter().map(|problem| &problem.place);
     let offsets = locate::offsets(bytes, places);
     for (problem, offset) in problems.iter().zip(offsets) {
-        findings.add(told(problem).offset(offset));
+        findings.add(finding_of(problem).offset(offset));
     }
-    if !whole {
+    if !is_readable {
         return None;
     }
     match serde_json::from_value(value) {
@@ -72,10 +72,10 @@ fn mended<T: Stored + DeserializeOwned>(bytes: &[u8], findings: &mut Findings) -
     }
 }
 
-fn told(problem: &Problem) -> Finding {
-    let (rule, detail) = match &problem.what {
-        What::Missing(key) => (&rule::JSON_MISSING, format!("no '{key}'")),
-        What::Type { expected, found } => {
+fn finding_of(problem: &Problem) -> Finding {
+    let (rule, detail) = match &problem.mismatch {
+        Mismatch::Missing(key) => (&rule::JSON_MISSING, format!("no '{key}'")),
+        Mismatch::Type { expected, found } => {
             let steps = problem.place.steps();
             let is_kind = steps
                 .first()
@@ -94,7 +94,7 @@ fn told(problem: &Problem) -> Finding {
     Finding::new(rule, detail).path(problem.place.clone())
 }
 
-/// A syntax error, at its byte.
+/// The finding of a syntax error, with its offset.
 fn syntax(bytes: &[u8], error: &serde_json::Error) -> Finding {
     let line = error.line().saturating_sub(1);
     let ends = bytes.iter().enumerate().filter(|&(_, &byte)| byte == b'\n');

@@ -1,6 +1,6 @@
-//! Names inside JSON members: queue sets, variables, types. A member may hold millions of them, one
-//! beside the other as they are read: looking for equal ones to share takes longer than memory of
-//! their own, for the table of known names does not fit into a cache.
+//! Names inside JSON members: queue sets, variables, types. A member may have millions of them.
+//! They are not interned: with that many names the table of an interner exceeds the caches, and a
+//! look-up takes longer than an allocation.
 
 use arcstr::ArcStr;
 use serde::de::{Error, Visitor};
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_absent_name_takes_no_more_room() {
+    fn an_optional_name_is_one_pointer_wide() {
         assert_eq!(size_of::<Option<Name>>(), 8);
     }
 }

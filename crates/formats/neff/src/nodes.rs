@@ -1,4 +1,4 @@
-//! What `info` shows: the header in words, and the table of nodes (facts, neuron.md 5).
+//! The output of `info`: the header as text, and the table of nodes (facts, neuron.md 5).
 
 use crate::{FeatureBits, Header, Package, Structure, Subgraph, VariableKind};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use tenon_base::Result;
 
-/// The header in words. Display is a block of lines under `NEFF Header:`.
+/// The header as text. Display is a block of lines under `NEFF Header:`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HeaderBlock {
     /// `pkg_version`
@@ -79,7 +79,7 @@ impl fmt::Display for HeaderBlock {
     }
 }
 
-/// Who runs a node.
+/// The executor of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum NodeExecutor {
     /// A subgraph on a core.
@@ -104,11 +104,11 @@ impl fmt::Display for NodeExecutor {
 pub struct Node {
     /// Its position in the graph; the subgraphs of one node share it.
     pub node: usize,
-    /// Who runs it.
+    /// Its executor.
     pub executor: NodeExecutor,
     /// Its name.
     pub name: String,
-    /// What it reads and writes.
+    /// Its inputs and outputs.
     pub ports: Vec<NodePort>,
 }
 
@@ -117,15 +117,15 @@ pub struct Node {
 pub struct NodePort {
     /// The variable.
     pub variable: String,
-    /// Its bytes; 0 when not told.
+    /// Its size in bytes; 0 when not declared.
     pub size: u64,
     /// Whether the node writes it.
     pub is_output: bool,
-    /// The meaning of its dimensions, when told.
+    /// The meaning of its dimensions, when declared.
     pub format: Option<String>,
     /// Its shape, outermost first.
     pub shape: Vec<i64>,
-    /// Its data type, when told.
+    /// Its data type, when declared.
     pub dtype: Option<String>,
 }
 
@@ -181,7 +181,7 @@ impl From<&Structure> for NodeTable {
     }
 }
 
-/// What a node reads and writes: outputs of nodes, its own last.
+/// The inputs and outputs of a node: outputs of other nodes, then those of the node itself.
 fn node_ports(graph: &crate::NeffGraph, index: usize) -> Vec<NodePort> {
     let Some(node) = graph.nodes.get(index) else {
         return Vec::new();
@@ -229,7 +229,7 @@ fn core_ports(structure: &Structure, subgraph: &Subgraph) -> Vec<NodePort> {
             .iter()
             .filter(|(_, it)| it.kind == kind)
         {
-            let (mapped, told) = (mapped.get(name), types.get(name));
+            let (mapped, declared) = (mapped.get(name), types.get(name));
             let format = mapped.and_then(|it| it.tf_format.as_ref().or(it.sim_format.as_ref()));
             let shape = mapped.and_then(|it| it.tf_shape.clone());
             let dtype = mapped.map(|it| it.dtype.to_string());
@@ -239,9 +239,9 @@ fn core_ports(structure: &Structure, subgraph: &Subgraph) -> Vec<NodePort> {
                 is_output,
                 format: format.map(|format| format.to_string()),
                 shape: shape
-                    .or(told.map(|port| port.shape.clone()))
+                    .or(declared.map(|port| port.shape.clone()))
                     .unwrap_or_default(),
-                dtype: dtype.or(told.and_then(|port| port.dtype.clone())),
+                dtype: dtype.or(declared.and_then(|port| port.dtype.clone())),
             });
         }
     }
@@ -293,7 +293,7 @@ impl fmt::Display for NodeTable {
 
 fn port_row(port: &NodePort, executor: NodeExecutor) -> [String; 10] {
     let shape: Vec<String> = port.shape.iter().map(i64::to_string).collect();
-    // Outputs of cores are no series over time; nothing that is documented says otherwise.
+    // No documented key marks an output of a core as a time series.
     let series = if port.is_output && executor == NodeExecutor::Core {
         "false"
     } else {

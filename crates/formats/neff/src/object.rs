@@ -1,9 +1,9 @@
-//! JSON objects as structs that lose nothing: keys unknown here are kept, and all keys are written
-//! back in the order in which they were read.
+//! JSON objects as structs that round-trip: unknown keys are kept, and all keys are written in the
+//! order in which they were read.
 //!
-//! `object!` makes the struct, its serde forms and its [`Stored`] form from one list of fields.
-//! Against serde's own `flatten` it keeps the order, needs no second pass, and is some eight bytes
-//! wide where an object has just the known keys in their usual order.
+//! `object!` generates the struct, its serde implementations and its [`Prune`] implementation from
+//! one list of fields. Unlike serde's `flatten` it keeps the order of keys, needs no second pass,
+//! and adds eight bytes to a struct whose object has the known keys in declaration order.
 
 use serde::de::{Error, Visitor};
 use serde::ser::SerializeMap;
@@ -14,15 +14,15 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a JSON object holds besides the fields of its struct: keys unknown here, and the order of
-/// all keys where it is not that of the struct.
+/// The unknown keys of a JSON object with their values, and the order of all its keys where it
+/// differs from the order of the struct's fields.
 #[derive(Clone, Default)]
-pub struct Others(Option<Arc<Parts>>);
+pub struct UnknownKeys(Option<Arc<KeyRecord>>);
 
 #[derive(Clone, Default, PartialEq)]
-struct Parts {
-    /// One byte a key: the field's position, [`UNKNOWN`], or with [`NULL`] a field that is there
-    /// as `null`. `None` for the usual order: all fields, then the unknown keys.
+struct KeyRecord {
+    /// One byte for each key: the field's position, with [`NULL`] set if its value was `null`, or
+    /// [`UNKNOWN`]. `None` for the default order: all fields, then the unknown keys.
     order: Option<SmallVec<[u8; 24]>>,
     unknown: Map<String, Value>,
 }
@@ -30,13 +30,13 @@ struct Parts {
 const UNKNOWN: u8 = 0xff;
 const NULL: u8 = 0x80;
 
-impl Others {
-    /// The value of a key unknown here.
+impl UnknownKeys {
+    /// The value of an unknown key.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.0.as_ref()?.unknown.get(key)
     }
 
-    /// The keys unknown here, in their order.
+    /// The unknown keys in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         let parts = self.0.iter();
         parts.flat_map(|parts| {
@@ -52,7 +52,7 @@ impl Others {
         self.0.as_ref().is_none_or(|parts| parts.unknown.is_empty())
     }
 
-    /// Sets a key unknown here; a new one goes last.
+    /// Sets an unknown key; a new one becomes the last.
     pub fn insert(&mut self, key: impl Into<String>, value: Value) {
         let parts = Arc::make_mut(self.0.get_or_insert_default());
         let old = parts.unknown.insert(key.into(), value);
@@ -64,8 +64,8 @@ impl Others {
     }
 }
 
-/// Equal when the unknown keys are; order does not count.
-impl PartialEq for Others {
+/// Compares the unknown keys and their values; their order is ignored.
+impl PartialEq for UnknownKeys {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.unknown == b.unknown,
@@ -74,27 +74,27 @@ impl PartialEq for Others {
     }
 }
 
-impl fmt::Debug for Others {
+impl fmt::Debug for UnknownKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
     }
 }
 
-/// The keys of an object while it is read.
+/// Collects the keys of an object while it is read.
 #[derive(Default)]
-pub(crate) struct Reading {
+pub(crate) struct KeyReader {
     order: SmallVec<[u8; 24]>,
     unknown: Map<String, Value>,
 }
 
-impl Reading {
-    /// A known key has been read; `absent` says that its value was `null` for nothing.
+impl KeyReader {
+    /// Records a known key; `absent`: its value was `null`, which is an absent field.
     pub(crate) fn known(&mut self, field: usize, absent: bool) {
         let null = if absent { NULL } else { 0 };
         self.order.push(field as u8 | null);
     }
 
-    /// An unknown key has been read.
+    /// Records an unknown key.
     pub(crate) fn unknown<E: Error>(&mut self, key: &str, value: Value) -> Result<(), E> {
         if self.unknown.insert(key.to_owned(), value).is_some() {
             return Err(twice(key));
@@ -103,20 +103,20 @@ impl Reading {
         Ok(())
     }
 
-    /// Ends the object. `usual` answers whether a field would be written where no order is known.
-    pub(crate) fn end(self, fields: usize, usual: impl Fn(usize) -> bool) -> Others {
+    /// Ends the object. `usual` returns whether the field is written in the default order.
+    pub(crate) fn end(self, fields: usize, usual: impl Fn(usize) -> bool) -> UnknownKeys {
         let written = (0..fields)
             .filter(|&field| usual(field))
             .map(|field| field as u8);
         if self.unknown.is_empty() && self.order.iter().copied().eq(written) {
-            return Others(None);
+            return UnknownKeys(None);
         }
         let shareable = self.unknown.is_empty();
-        let parts = Parts {
+        let parts = KeyRecord {
             order: Some(self.order),
             unknown: self.unknown,
         };
-        Others(Some(if shareable {
+        UnknownKeys(Some(if shareable {
             shared(parts)
         } else {
             Arc::new(parts)
@@ -124,11 +124,11 @@ impl Reading {
     }
 }
 
-/// Most objects of a member have their keys in one of a few orders.
-fn shared(parts: Parts) -> Arc<Parts> {
+/// The shared record of an order of keys: the objects of a member have few distinct orders.
+fn shared(parts: KeyRecord) -> Arc<KeyRecord> {
     const KEPT: usize = 16;
     thread_local! {
-        static RECENT: RefCell<Vec<Arc<Parts>>> = const { RefCell::new(Vec::new()) };
+        static RECENT: RefCell<Vec<Arc<KeyRecord>>> = const { RefCell::new(Vec::new()) };
     }
     RECENT.with_borrow_mut(|recent| {
         if let Some(position) = recent.iter().position(|known| known.order == parts.order) {
@@ -144,18 +144,18 @@ fn shared(parts: Parts) -> Arc<Parts> {
 
 /// How a field behaves when its key is missing.
 pub(crate) trait Field: Sized {
-    /// The value of a missing key; `None` when the key must be there.
+    /// The value of a missing key; `None` when the key is required.
     fn missing() -> Option<Self> {
         None
     }
 
-    /// Whether there is nothing to write.
+    /// Whether the field is not written.
     fn is_absent(&self) -> bool {
         false
     }
 
-    /// Whether a key that was not read need not be written either.
-    fn is_nothing(&self) -> bool {
+    /// Whether the field is not written if its key was not read.
+    fn is_omitted(&self) -> bool {
         self.is_absent()
     }
 }
@@ -175,7 +175,7 @@ impl<T> Field for Vec<T> {
         Some(Vec::new())
     }
 
-    fn is_nothing(&self) -> bool {
+    fn is_omitted(&self) -> bool {
         self.is_empty()
     }
 }
@@ -185,15 +185,15 @@ impl<T> Field for crate::Table<T> {
         Some(Self::default())
     }
 
-    fn is_nothing(&self) -> bool {
+    fn is_omitted(&self) -> bool {
         self.is_empty()
     }
 }
 
-macro_rules! must_be_there {
+macro_rules! required_fields {
     ($($type:ty),*) => { $(impl Field for $type {})* };
 }
-must_be_there!(
+required_fields!(
     crate::Name,
     String,
     bool,
@@ -204,44 +204,44 @@ must_be_there!(
     serde_json::Number,
     Value
 );
-must_be_there!(crate::Extents, crate::Steps);
+required_fields!(crate::Extents, crate::Steps);
 
-/// The keys of `others` in their order: what to write, by field or as an unknown key.
+/// Writes the keys of an object in the order of `unknown_keys`: fields and unknown keys.
 pub(crate) fn write<M: SerializeMap>(
-    others: &Others,
+    unknown_keys: &UnknownKeys,
     fields: usize,
     map: &mut M,
     is_absent: impl Fn(usize) -> bool,
-    is_nothing: impl Fn(usize) -> bool,
+    is_omitted: impl Fn(usize) -> bool,
     write: impl Fn(usize, &mut M) -> Result<(), M::Error>,
     key: impl Fn(usize) -> &'static str,
 ) -> Result<(), M::Error> {
-    let parts = others.0.as_deref();
-    let mut unknown = others.iter();
+    let parts = unknown_keys.0.as_deref();
+    let mut unknown = unknown_keys.iter();
     let order = parts.and_then(|parts| parts.order.as_deref());
     let mut written = 0u64;
-    for &place in order.unwrap_or_default() {
-        if place == UNKNOWN {
+    for &key_byte in order.unwrap_or_default() {
+        if key_byte == UNKNOWN {
             if let Some((key, value)) = unknown.next() {
                 map.serialize_entry(key, value)?;
             }
             continue;
         }
-        let field = usize::from(place & !NULL);
+        let field = usize::from(key_byte & !NULL);
         written |= 1 << field;
         if !is_absent(field) {
             write(field, map)?;
-        } else if place & NULL != 0 {
+        } else if key_byte & NULL != 0 {
             map.serialize_entry(key(field), &())?;
         }
     }
     for field in (0..fields).filter(|field| written >> field & 1 == 0) {
-        let nothing = if order.is_none() {
+        let omitted = if order.is_none() {
             is_absent(field)
         } else {
-            is_nothing(field)
+            is_omitted(field)
         };
-        if !nothing {
+        if !omitted {
             write(field, map)?;
         }
     }
@@ -256,7 +256,7 @@ pub(crate) fn twice<E: Error>(key: &str) -> E {
     E::custom(format_args!("'{key}' occurs twice"))
 }
 
-/// A key, borrowed from the input where it can be.
+/// A key, borrowed from the input where possible.
 pub(crate) struct Key<'de>(pub(crate) std::borrow::Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {
@@ -283,8 +283,8 @@ impl<'de> Deserialize<'de> for Key<'de> {
     }
 }
 
-/// Declares a JSON object: the struct, and its fields with their keys. Fields that are `Option`,
-/// `Vec` or `Table` may be missing; at most 64 fields.
+/// Declares a JSON object: the struct, and its fields with their keys. Fields of type `Option`,
+/// `Vec` and `Table` are optional; at most 64 fields.
 macro_rules! object {
     (
         $(#[$meta:meta])*
@@ -296,8 +296,8 @@ macro_rules! object {
         #[derive(Debug, Clone, PartialEq)]
         pub struct $name {
             $($(#[$doc])* pub $field: $type,)*
-            /// Keys unknown here, and the order of all.
-            pub other: $crate::Others,
+            /// Unknown keys, and the order of all keys.
+            pub other: $crate::UnknownKeys,
         }
 
         impl serde::Serialize for $name {
@@ -305,7 +305,7 @@ macro_rules! object {
                 use serde::ser::SerializeMap;
                 use $crate::object::Field;
                 #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
-                enum At { $($field,)* }
+                enum FieldIndex { $($field,)* }
                 const KEYS: &[&str] = &[$($key,)*];
                 let mut map = to.serialize_map(None)?;
                 $crate::object::write(
@@ -313,15 +313,15 @@ macro_rules! object {
                     KEYS.len(),
                     &mut map,
                     |field| match field {
-                        $(field if field == At::$field as usize => self.$field.is_absent(),)*
+                        $(field if field == FieldIndex::$field as usize => self.$field.is_absent(),)*
                         _ => true,
                     },
                     |field| match field {
-                        $(field if field == At::$field as usize => Field::is_nothing(&self.$field),)*
+                        $(field if field == FieldIndex::$field as usize => Field::is_omitted(&self.$field),)*
                         _ => true,
                     },
                     |field, map: &mut S::SerializeMap| match field {
-                        $(field if field == At::$field as usize => {
+                        $(field if field == FieldIndex::$field as usize => {
                             map.serialize_entry($key, &self.$field)
                         })*
                         _ => Ok(()),
@@ -336,7 +336,7 @@ macro_rules! object {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 use $crate::object::Field;
                 #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
-                enum At { $($field,)* }
+                enum FieldIndex { $($field,)* }
                 struct Fields;
 
                 impl<'de> serde::de::Visitor<'de> for Fields {
@@ -351,7 +351,7 @@ macro_rules! object {
                         mut map: A,
                     ) -> Result<$name, A::Error> {
                         $(let mut $field: Option<$type> = None;)*
-                        let mut keys = $crate::object::Reading::default();
+                        let mut keys = $crate::object::KeyReader::default();
                         while let Some($crate::object::Key(key)) = map.next_key()? {
                             match &*key {
                                 $($key => {
@@ -359,7 +359,7 @@ macro_rules! object {
                                         return Err($crate::object::twice($key));
                                     }
                                     let value: $type = map.next_value()?;
-                                    keys.known(At::$field as usize, value.is_absent());
+                                    keys.known(FieldIndex::$field as usize, value.is_absent());
                                     $field = Some(value);
                                 })*
                                 other => keys.unknown(other, map.next_value()?)?,
@@ -371,7 +371,7 @@ macro_rules! object {
                                 None => <$type as Field>::missing()
                                     .ok_or_else(|| serde::de::Error::missing_field($key))?,
                             },)*
-                            other: $crate::Others::default(),
+                            other: $crate::UnknownKeys::default(),
                         };
                         let fields = [$(!object.$field.is_absent(),)*];
                         object.other = keys.end(fields.len(), |field| fields[field]);
@@ -383,17 +383,17 @@ macro_rules! object {
             }
         }
 
-        impl $crate::mend::Stored for $name {
-            fn mend(
+        impl $crate::prune::Prune for $name {
+            fn prune(
                 value: &mut serde_json::Value,
                 place: &mut $crate::KeyPath,
-                problems: &mut Vec<$crate::mend::Problem>,
+                problems: &mut Vec<$crate::prune::Problem>,
             ) -> bool {
-                $crate::mend::object(value, place, problems, &[
+                $crate::prune::prune_object(value, place, problems, &[
                     $((
                         $key,
                         <$type as $crate::object::Field>::missing().is_none(),
-                        <$type as $crate::mend::Stored>::mend,
+                        <$type as $crate::prune::Prune>::prune,
                     ),)*
                 ])
             }
@@ -410,21 +410,21 @@ mod tests {
     object! {
         /// Every kind of field.
         pub struct Sample {
-            /// Must be there.
+            /// Required.
             pub id: u32 = "id",
-            /// May be missing.
+            /// Optional.
             pub kind: Option<Name> = "type",
             /// Empty when missing.
             pub list: Vec<u64> = "list",
         }
     }
 
-    fn again(text: &str) -> String {
+    fn rewritten(text: &str) -> String {
         serde_json::to_string(&serde_json::from_str::<Sample>(text).unwrap()).unwrap()
     }
 
     #[test]
-    fn what_is_read_is_written_in_its_order() {
+    fn keys_are_written_in_the_order_in_which_they_were_read() {
         for text in [
             r#"{"id":1,"type":"a","list":[1]}"#,
             r#"{"id":1}"#,
@@ -433,22 +433,22 @@ mod tests {
             r#"{"z":null,"type":null,"a":{"y":1,"b":2.50},"id":1,"last":[]}"#,
         ] {
             let kept = text.replace("2.50", "2.5");
-            assert_eq!(again(text), kept);
+            assert_eq!(rewritten(text), kept);
         }
     }
 
     #[test]
-    fn usual_objects_take_no_memory_for_it() {
+    fn objects_in_default_order_allocate_nothing() {
         let sample: Sample = serde_json::from_str(r#"{"id":1,"list":[]}"#).unwrap();
         assert!(sample.other.0.is_none());
         let read = || serde_json::from_str::<Sample>(r#"{"type":"a","id":1}"#).unwrap();
         let (a, b) = (read().other.0.unwrap(), read().other.0.unwrap());
         assert!(Arc::ptr_eq(&a, &b));
-        assert_eq!(size_of::<Others>(), 8);
+        assert_eq!(size_of::<UnknownKeys>(), 8);
     }
 
     #[test]
-    fn fields_set_later_go_last() {
+    fn fields_set_after_reading_are_written_last() {
         let mut sample: Sample = serde_json::from_str(r#"{"odd":1,"id":1}"#).unwrap();
         assert_eq!(sample.other.get("odd"), Some(&1.into()));
         sample.kind = Some("a".into());
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_occur_twice_or_not_at_all_are_errors() {
+    fn duplicate_and_missing_keys_are_errors() {
         let error = |text| {
             serde_json::from_str::<Sample>(text)
                 .unwrap_err()

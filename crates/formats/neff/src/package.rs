@@ -1,4 +1,4 @@
-//! A package opened for reading: the header, and the members where they lie.
+//! A package opened for reading: the header, and the members as slices of the file.
 
 use crate::archive::Index;
 use crate::{HEADER_BYTES, Header, payload};
@@ -9,20 +9,20 @@ use std::path::{Path, PathBuf};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_tensor::Buffer;
 
-/// Bytes hashed between two checks of the control handle.
+/// Bytes hashed between two checks of [`Control`].
 const STEP: usize = 16 << 20;
 
-/// What a reader accepts at most.
+/// Limits of a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes that a compressed payload may unpack to, whatever its own size.
+    /// Bytes that a compressed payload of any size may unpack to.
     pub unpacked_bytes: u64,
-    /// How many times its own size it may unpack to, where that is more.
+    /// The ratio of unpacked to compressed size that is accepted beyond that.
     pub unpacked_ratio: u64,
 }
 
 impl Limits {
-    /// At most so many bytes unpacked.
+    /// At most `unpacked_bytes` bytes unpacked.
     pub fn of_bytes(unpacked_bytes: u64) -> Self {
         Self {
             unpacked_bytes,
@@ -30,7 +30,7 @@ impl Limits {
         }
     }
 
-    /// What a payload of so many bytes may unpack to.
+    /// The limit for a payload of `payload` bytes.
     pub(crate) fn unpacked(&self, payload: usize) -> u64 {
         let by_ratio = self.unpacked_ratio.saturating_mul(payload as u64);
         self.unpacked_bytes.max(by_ratio)
@@ -38,8 +38,8 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// 2 GiB unpacked, and of larger payloads 8 times their size: weights compress to a half or a
-    /// quarter, a gzip bomb to a thousandth.
+    /// 2 GiB unpacked, or 8 times the compressed size: weights compress to a half or a quarter, a
+    /// gzip bomb to a thousandth.
     fn default() -> Self {
         Self {
             unpacked_bytes: 2 << 30,
@@ -69,18 +69,18 @@ pub struct Package {
     header: Header,
     /// As stored, padding included.
     payload: Buffer,
-    /// The tar archive: the payload, or what it unpacks to.
+    /// The tar archive: the payload, unpacked if compressed.
     archive: Buffer,
     index: Index,
 }
 
-/// What comparing the header's hash with the payload's gave.
+/// The result of comparing the header's hash with the payload's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HashCheck {
     /// They are equal.
     Equal,
     /// They differ in a package that Tenon did not write. Files of another known compiler never
-    /// match (facts, neuron.md 2.4), so this says nothing about damage.
+    /// match (facts, neuron.md 2.4): no evidence of damage.
     ForeignDiffers,
 }
 
@@ -125,8 +125,8 @@ impl Package {
             };
             (payload.clone(), index)
         };
-        // Offsets are told inside the archive: inside the file of a plain package, they are larger
-        // by the header's size.
+        // Offsets in errors are relative to the archive; in the file of a plain package, the
+        // header's size must be added.
         let index = index.map_err(|error| error.at(Location::member("archive")))?;
         Ok(Self {
             path: None,
@@ -162,7 +162,7 @@ impl Package {
         self.archive.slice(self.index.find(name)?)
     }
 
-    /// The bytes of a member that must be there.
+    /// The bytes of a required member.
     pub fn require(&self, name: &str) -> Result<Buffer> {
         self.member(name).ok_or_else(|| {
             self.locate(invalid("the package has no such member").at(Location::member(name)))
@@ -174,7 +174,7 @@ impl Package {
         let bytes = self.require(name)?;
         serde_json::from_slice(&bytes).map_err(|error| {
             let text = error.to_string();
-            // The position is told as the place; serde_json appends it to its text.
+            // serde_json appends the position to its text; it is reported as the location.
             let text = text
                 .split(" at line ")
                 .next()
@@ -182,7 +182,7 @@ impl Package {
                 .to_owned();
             let (line, column) = (error.line() as u32, error.column() as u32);
             let place = Location::member(name).line_column(line, column);
-            self.locate(invalid(format!("not as it must be: {text}")).at(place))
+            self.locate(invalid(format!("not valid: {text}")).at(place))
         })
     }
 
@@ -210,7 +210,7 @@ impl Package {
             return Ok(HashCheck::ForeignDiffers);
         }
         let hex: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
-        let error = invalid("the payload does not have the hash that the header tells");
+        let error = invalid("the payload's hash differs from the header's");
         Err(self.locate(error.expected(self.header.hash_text()).found(hex)))
     }
 
@@ -226,8 +226,8 @@ impl Package {
     }
 }
 
-/// The index of the archive in a file. Reading a header costs less than the page fault of touching
-/// it in the mapping, and a package has as many of them as constants.
+/// The index of the archive in a file. Entry headers are read with `pread`: it costs less than the
+/// page fault of an access to the mapping, and a package has an entry for each constant.
 #[cfg(unix)]
 fn read_index(file: &File, start: usize, len: usize) -> Result<Index> {
     use crate::archive::Blocks;
@@ -267,7 +267,7 @@ fn read_index(file: &File, start: usize, len: usize) -> Result<Index> {
     )
 }
 
-/// Where the payload lies in a file of `len` bytes. Bytes after it are ignored.
+/// The range of the payload in a file of `len` bytes. Bytes after it are ignored.
 fn payload_range(header: &Header, len: usize) -> Result<std::ops::Range<usize>> {
     let start = usize::try_from(header.header_size)
         .ok()
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_grows_with_the_payload_unless_it_is_given() {
+    fn the_default_limit_grows_with_the_payload_and_a_given_one_does_not() {
         let limits = Limits::default();
         assert_eq!(limits.unpacked(0), 2 << 30);
         assert_eq!(limits.unpacked(16 << 20), 2 << 30);

@@ -9,19 +9,19 @@ use std::sync::Mutex;
 use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
 use tenon_tensor::{Buffer, BufferMut};
 
-/// How a gzip stream starts.
+/// The magic number of gzip.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Bytes unpacked between two checks of the control handle.
+/// Bytes unpacked between two checks of [`Control`].
 const STEP: usize = 1 << 20;
 
-/// Whether the bytes of a payload are compressed, whatever its header says (facts, neuron.md 2.2).
+/// Whether a payload is compressed, independent of the header (facts, neuron.md 2.2).
 pub(crate) fn is_compressed(payload: &[u8]) -> bool {
     payload.starts_with(&GZIP)
 }
 
-/// Unpacks gzip members that may be followed by zeros. Memory grows with what was unpacked, never
-/// with what a stream claims.
+/// Unpacks gzip members, which zeros may follow. Memory use follows the unpacked bytes, not the size
+/// fields of the stream.
 pub(crate) fn unpack(payload: &[u8], limits: &Limits, control: &Control) -> Result<Buffer> {
     let limit = limits.unpacked(payload.len());
     let unpacked = match gzip::blocks(payload) {
@@ -52,7 +52,7 @@ fn in_blocks(payload: &[u8], blocks: &[Block], limit: u64, control: &Control) ->
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Err(text) = gzip::unpack(stored, &mut part) {
-            let error = invalid(format!("the compressed payload is broken: {text}"));
+            let error = invalid(format!("the compressed payload is invalid: {text}"));
             let error = error.at(Location::offset(blocks[index].stored.start as u64));
             problems
                 .lock()
@@ -82,7 +82,7 @@ fn streaming(payload: &[u8], limit: u64, control: &Control) -> Result<Buffer> {
             let mut chunk = Vec::with_capacity(STEP);
             let read = (&mut decoder).take(STEP as u64).read_to_end(&mut chunk);
             read.map_err(|error| {
-                invalid(format!("the compressed payload is broken: {error}")).source(error)
+                invalid(format!("the compressed payload is invalid: {error}")).source(error)
             })?;
             if chunk.is_empty() {
                 break;
@@ -111,7 +111,10 @@ fn within(total: usize, limit: u64) -> Result<()> {
     if total as u64 <= limit {
         return Ok(());
     }
-    let error = Error::new(ErrorKind::OutOfMemory, "the payload unpacks to too much");
+    let error = Error::new(
+        ErrorKind::OutOfMemory,
+        "the unpacked payload exceeds the limit",
+    );
     Err(error
         .expected(format_args!("at most {limit} bytes"))
         .help("raise the limit (--max-unpacked) if the package is trusted"))

@@ -1,22 +1,23 @@
-//! The placement report: which backend each node of a model runs on, and why not on others.
+//! The placement report: the backend of each node of a model, and the reasons why other backends
+//! refused it.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Where every node runs. Its `Display` is a line, such as
+/// The placement of every node. Its `Display` is a line such as
 /// `412 ops: 409 CpuAcc, 3 CpuRef (NonMaxSuppression: no kernel for this operator); 2 crossings, 1.2 MB`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PlacementReport {
-    /// The backends asked, in order of preference.
+    /// The backends in order of preference.
     pub backends: Vec<String>,
     /// Every node.
     pub nodes: Vec<NodePlacement>,
-    /// What passes from one backend to another.
+    /// Values that pass from one backend to another.
     pub crossings: Crossings,
 }
 
-/// Where one node runs.
+/// The placement of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodePlacement {
     /// The node's name.
@@ -28,13 +29,13 @@ pub struct NodePlacement {
     /// The pattern of the hint that chose the backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The data type that it computes in instead of its own.
+    /// The data type of its computation, where it differs from the model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub converted: Option<ConvertedType>,
     /// The subgraph of its backend that it belongs to, counted from 0 over all backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subgraph: Option<u32>,
-    /// Why backends asked before that one do not take it.
+    /// Why backends that were queried before refused the node.
     #[serde(default)]
     pub refusals: Vec<RefusalReport>,
 }
@@ -42,13 +43,13 @@ pub struct NodePlacement {
 /// A data type in place of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConvertedType {
-    /// The model's.
+    /// The model's data type.
     pub from: String,
-    /// What is computed in.
+    /// The data type of the computation.
     pub to: String,
 }
 
-/// Why one backend does not take a node.
+/// Why one backend refuses a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RefusalReport {
     /// The backend's name, or `dma`.
@@ -59,7 +60,7 @@ pub struct RefusalReport {
     pub cause: String,
     /// The code of the reason.
     pub reason: String,
-    /// What the code is about, by name.
+    /// Arguments of the code by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, String>,
     /// The sentence.
@@ -69,11 +70,11 @@ pub struct RefusalReport {
 /// Values that pass from one backend to another.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Crossings {
-    /// How many.
+    /// Their number.
     pub count: u64,
-    /// Their bytes in all.
+    /// Their total size in bytes.
     pub bytes: u64,
-    /// Each of them; none in packages that do not say.
+    /// Each value; empty in packages that do not record them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<CrossingReport>,
 }
@@ -83,24 +84,24 @@ pub struct Crossings {
 pub struct CrossingReport {
     /// The value's name.
     pub value: String,
-    /// Who made its bytes.
+    /// The backends that produce its bytes.
     pub from: Vec<String>,
-    /// Who uses it.
+    /// The backend that reads it.
     pub to: String,
-    /// How it passes: `shared`, `import` or `copy`.
+    /// The transfer: `shared`, `import` or `copy`.
     pub way: String,
     /// Its bytes.
     pub bytes: u64,
 }
 
-/// What stands for a backend where a function of a library computes a node.
+/// In place of a backend: a function of a library executes the node.
 const CPU_NODE: &str = "cpu node";
 
-/// Operators told with their reason before the rest is only counted.
+/// Operators displayed with their reason; further ones are counted.
 const REASONS: usize = 2;
 
 impl PlacementReport {
-    /// The reports of all subgraphs of a package as one.
+    /// Merges the reports of all subgraphs of a package.
     pub fn of_all<'a>(reports: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut all = Self::default();
         let mut subgraphs = 0;
@@ -123,7 +124,7 @@ impl PlacementReport {
         all
     }
 
-    /// Adds a CPU node, which no backend computes.
+    /// Adds a CPU node, which runs on no backend.
     pub fn add_cpu_node(&mut self, node: &str, operator: &str) {
         self.nodes.push(NodePlacement {
             node: node.to_owned(),
@@ -156,7 +157,7 @@ impl PlacementReport {
         used
     }
 
-    /// Operators on `backend` that the first choice did not take, each once, with the first reason.
+    /// The operators on `backend` that other backends refused, each once, with the first reason.
     fn reasons(&self, backend: &str) -> Vec<(&str, &str)> {
         let mut reasons: Vec<(&str, &str)> = Vec::new();
         for node in self.nodes.iter().filter(|node| node.backend == backend) {
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_tells_who_computes_and_why() {
+    fn the_summary_names_backends_and_reasons() {
         let mut report = PlacementReport {
             backends: vec!["CpuAcc".into(), "CpuRef".into()],
             nodes: vec![

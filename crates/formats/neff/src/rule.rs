@@ -1,15 +1,15 @@
-//! The rules that a package keeps, in one table: id, severity, sentence, source.
+//! The rules of packages in one table: id, severity, sentence, source.
 
 use std::fmt;
 
-/// How bad a broken rule is.
+/// The severity of a violated rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
-    /// Worth knowing.
+    /// Information.
     Note,
     /// Suspicious; a loader may refuse it.
     Warning,
-    /// The package is broken.
+    /// The package is invalid.
     Error,
 }
 
@@ -23,16 +23,16 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One rule. Its id never changes its meaning.
+/// One rule. The meaning of an id never changes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// `part.what`, stable.
+    /// `part.property`, stable.
     pub id: &'static str,
-    /// How bad it is when broken.
+    /// The severity of a violation.
     pub severity: Severity,
-    /// What must hold.
+    /// The rule.
     pub sentence: &'static str,
-    /// Where it is written: the key and section of the format's documents, or Tenon's page.
+    /// Its source: the key and section of the format's documents, or Tenon's page.
     pub source: &'static str,
 }
 
@@ -73,7 +73,7 @@ rules! {
         "header_size is at least 1024 and inside the file",
         "facts 2.8";
     HEADER_DATA_SIZE, "header.data-size", Error,
-        "the file has data_size bytes behind the header",
+        "the file has data_size bytes after the header",
         "facts 2.8";
     HEADER_HASH, "header.hash", Error,
         "hash is that of the payload in a package of Tenon",
@@ -106,28 +106,28 @@ rules! {
         "pkg_version 1 is plain, 2 is compressed",
         "facts 2.1, 2.2";
     ARCHIVE_ENTRY, "archive.entry", Error,
-        "an archive holds whole regular files with names of their own inside the package",
+        "an archive has complete regular files with distinct names inside the package",
         "facts 2.2";
     ARCHIVE_FOLDER, "archive.folder", Error,
         "no member has the name of a folder of another",
         "facts 2.2";
     DIGEST_NONE, "digest.none", Warning,
-        "a package of Tenon has digests.json; without it damage to constants stays unseen",
+        "a package of Tenon has digests.json; without it damage to constants is not detected",
         "docs/package.md";
     DIGEST_TABLE, "digest.table", Error,
-        "digests.json can be read, and is whole",
+        "digests.json is valid and complete",
         "docs/package.md";
     DIGEST_MEMBER, "digest.member", Error,
-        "a member has the digest that digests.json tells",
+        "a member has the digest recorded in digests.json",
         "docs/package.md";
     DIGEST_LOST, "digest.lost", Error,
-        "a member of digests.json is there",
+        "a member listed in digests.json exists",
         "docs/package.md";
     DIGEST_UNLISTED, "digest.unlisted", Error,
         "a member is listed in digests.json",
         "docs/package.md";
     MEMBER_MISSING, "member.missing", Error,
-        "a member that is named is there",
+        "a named member exists",
         "facts 2.8";
     JSON_SYNTAX, "json.syntax", Error,
         "a JSON member is JSON, at most 127 levels deep",
@@ -136,7 +136,7 @@ rules! {
         "a value has the type of its key",
         "seed, Type";
     JSON_MISSING, "json.missing", Error,
-        "a required key is there",
+        "a required key is present",
         "seed, (required)";
     JSON_TWICE, "json.twice", Error,
         "a key occurs once in its object",
@@ -178,7 +178,7 @@ rules! {
         "target names a known device generation",
         "facts 2.6";
     INFO_CORES, "info.cores", Warning,
-        "info.json and the header tell the same numbers of cores",
+        "info.json and the header have the same core counts",
         "facts 2.6";
     QUEUE_TYPE, "queue.type", Error,
         "type is in, out, data, embedding_update or dynamic",
@@ -214,7 +214,7 @@ rules! {
         "var_id is unique",
         "seed, Variables, var_id";
     VAR_SIZE, "var.size", Error,
-        "size is there, but of state buffers and tables",
+        "size is present, except for state buffers and tables",
         "seed, Variables, size; facts 8.6";
     VAR_ALIGNMENT, "var.alignment", Error,
         "alignment is 0 or a power of two",
@@ -232,7 +232,7 @@ rules! {
         "a file fills its variable",
         "seed, Constants";
     VAR_NPY, "var.npy", Error,
-        "a .npy file is an array",
+        "a .npy file is a valid array",
         "seed, Constants";
     VAR_BACKING, "var.backing", Error,
         "backing_variable_off is for type virtual",
@@ -265,7 +265,7 @@ rules! {
         "a DVE table has an opcode table, a datapath table, and one control table or a fast and a slow one",
         "seed, DVE.json; facts 8.6";
     DMA_QUEUE, "dma.queue", Error,
-        "queue or instance_name is there",
+        "queue or instance_name is present",
         "seed, DMA Descriptors, queue";
     DMA_QUEUE_NAME, "dma.queue-name", Error,
         "queue is a queue set, instance_name an instance of one",
@@ -313,7 +313,7 @@ rules! {
         "from and to are variables",
         "seed, desc, from/to";
     DESC_OFFSET, "desc.offset", Error,
-        "from_off and to_off are there",
+        "from_off and to_off are present",
         "seed, desc, from_off";
     DESC_DIMENSIONS, "desc.dimensions", Error,
         "an access pattern has 1 to 4 sizes",
@@ -322,10 +322,10 @@ rules! {
         "an access pattern has as many steps as sizes",
         "seed, desc, from_steps";
     DESC_STEPS, "desc.steps", Error,
-        "steps keep elements together",
+        "steps keep the bytes of an element contiguous",
         "docs/dma.md, Access patterns";
     DESC_SIZES, "desc.sizes", Error,
-        "sizes are whole elements, and what is read fills what is written",
+        "sizes are multiples of the element size, and sources fill the target",
         "docs/dma.md, Access patterns";
     DESC_BOUNDS, "desc.bounds", Error,
         "an access stays inside its variable",
@@ -352,10 +352,10 @@ rules! {
         "constant_dtype is float32, int32 or uint32",
         "seed, desc, constant_dtype";
     DESC_CONSTANT_VALUE, "desc.constant-value", Error,
-        "a constant is there and fits its type when constant_dtype is there",
+        "with constant_dtype, a constant is present and fits its type",
         "seed, desc, constant";
     DESC_CONSTANT_IGNORED, "desc.constant-ignored", Warning,
-        "a constant without constant_dtype does not count",
+        "a constant without constant_dtype is ignored",
         "seed, desc, constant";
     DESC_TRANSPOSE, "desc.transpose", Error,
         "transpose_shape and transpose_element_size are for transpose",
@@ -364,7 +364,7 @@ rules! {
         "transpose_shape has 4 extents",
         "seed, desc, transpose_shape";
     DESC_TRANSPOSE_RUNS, "desc.transpose-runs", Warning,
-        "a transpose that is to run here has a shape and an element size that agree with its accesses",
+        "an executable transpose has a shape and an element size that agree with its accesses",
         "docs/dma.md";
     TENSOR_MAP_DTYPE, "tensor-map.dtype", Warning,
         "dtype is a data type",
@@ -373,7 +373,7 @@ rules! {
         "an input or output is a variable of that type",
         "facts 2.6";
     TENON_CONTENTS, "tenon.contents", Error,
-        "a package of Tenon keeps the rules of its own members",
+        "a package of Tenon obeys the rules of Tenon's members",
         "docs/package.md";
     TENON_LOAD, "tenon.load", Error,
         "a runtime loads a package of Tenon",

@@ -1,50 +1,51 @@
-//! A package without what only debuggers need, as a plain archive.
+//! Writes a package as a plain archive without its debug members.
 
 use crate::{DIGESTS_JSON, Header, Package, PackageWriter, Structure};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 
-/// What [`strip`] did.
+/// The result of [`strip`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stripped {
+pub struct StripReport {
     /// The header of the package written.
     pub header: Header,
-    /// The members that it lacks, and their bytes.
+    /// The removed members with their sizes.
     pub removed: Vec<(String, usize)>,
 }
 
-/// Writes `package` to `path` as a plain archive, without the members that debug lists of its
-/// definitions name and without those below `debug_info/`; `keep_debug` keeps them all. The lists
-/// are emptied. Digests are made anew where there were some.
+/// Writes `package` to `path` as a plain archive, without the members in debug lists of its
+/// definitions and without those below `debug_info/`; `keep_debug` keeps them. The lists become
+/// empty. Digests are recomputed if the package has them.
 pub fn strip(
     package: &Package,
     path: impl AsRef<Path>,
     keep_debug: bool,
     control: &Control,
-) -> Result<Stripped> {
+) -> Result<StripReport> {
     let mut header = package.header().clone();
     header.pkg_version = 1;
     if header.is_tenon() {
         // Derived from the content.
         header.uuid = [0; 16];
     }
-    let mut debug = match keep_debug {
-        true => Debug::default(),
-        false => Debug::of(package)?,
+    let mut debug = if keep_debug {
+        DebugMembers::default()
+    } else {
+        DebugMembers::of(package)?
     };
     let mut writer = PackageWriter::create(path, header)?;
     if package.member(DIGESTS_JSON).is_some() {
         writer = writer.with_digests();
     }
-    let mut gone = Vec::new();
+    let mut removed = Vec::new();
     let total = package.members().map(|(_, size)| size as u64).sum();
     let mut done = 0;
     for (name, size) in package.members() {
         control.progress("strip", done, total)?;
         done += size as u64;
         if debug.removed.contains(name) {
-            gone.push((name.to_owned(), size));
+            removed.push((name.to_owned(), size));
         } else if let Some(bytes) = debug.changed.remove(name) {
             writer.add(name, &bytes)?;
         } else if name != DIGESTS_JSON {
@@ -52,20 +53,17 @@ pub fn strip(
         }
     }
     let (_, header) = writer.finish()?;
-    Ok(Stripped {
-        header,
-        removed: gone,
-    })
+    Ok(StripReport { header, removed })
 }
 
-/// The members to leave out, and the definitions that no longer name them.
+/// The members to remove, and the definitions without their names.
 #[derive(Default)]
-struct Debug {
+struct DebugMembers {
     removed: HashSet<String>,
     changed: HashMap<String, Vec<u8>>,
 }
 
-impl Debug {
+impl DebugMembers {
     fn of(package: &Package) -> Result<Self> {
         let mut removed: HashSet<String> = package
             .members()
@@ -73,9 +71,9 @@ impl Debug {
             .filter(|name| name.starts_with("debug_info/"))
             .collect();
         let mut changed = HashMap::new();
-        let (structure, _) = Structure::read_what_fits(package);
+        let (structure, _) = Structure::read_lenient(package);
         for subgraph in structure.subgraphs {
-            // Only what is read whole is written again.
+            // A definition with invalid parts is copied as it is.
             let Ok(mut definition) = package.json::<crate::Definition>(&subgraph.member) else {
                 continue;
             };
@@ -86,7 +84,7 @@ impl Debug {
                     removed.insert(subgraph.file(&file));
                 }
             }
-            // A list that names what the runtime reads is no reason to lose it.
+            // Members that the runtime reads are kept even if a debug list names them.
             removed.remove(&subgraph.member);
             for parts in &subgraph.engines {
                 parts

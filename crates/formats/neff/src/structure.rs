@@ -1,7 +1,8 @@
-//! All of a package's JSON as types, found by following the names in it, whoever made it.
+//! The JSON members of a package of any compiler as typed values, found by following the member
+//! names in them.
 
 use crate::finding::{Finding, Findings};
-use crate::mend::Stored;
+use crate::prune::Prune;
 use crate::{
     ActInfo, Definition, Engine, EngineName, HLO_STATS_JSON, HloStats, INFO_JSON, Info, Kelf,
     KeyPath, NEFF_JSON, NeffGraph, Package, TensorMap, member, rule,
@@ -20,19 +21,19 @@ pub struct Structure {
     /// `hlo_stats.json`.
     pub stats: Option<HloStats>,
     /// The kelfs that the graph's nodes run.
-    pub kelfs: Vec<NamedKelf>,
+    pub kelfs: Vec<KelfMember>,
     /// Their subgraphs.
     pub subgraphs: Vec<Subgraph>,
 }
 
 /// A kelf and its member.
 #[derive(Debug, Clone)]
-pub struct NamedKelf {
+pub struct KelfMember {
     /// The member.
     pub member: String,
     /// Its node's position in the graph.
     pub node: usize,
-    /// What it holds.
+    /// Its content.
     pub kelf: Kelf,
 }
 
@@ -45,7 +46,7 @@ pub struct Subgraph {
     pub kelf: usize,
     /// The member of its definition.
     pub member: String,
-    /// What it defines.
+    /// Its definition.
     pub definition: Definition,
     /// Its engines.
     pub engines: Vec<EngineParts>,
@@ -82,7 +83,8 @@ impl Subgraph {
     }
 }
 
-/// The member that a name in the JSON of `folder` (with its slash) means; `../` leads out of it once.
+/// The member that `name` denotes in the JSON of `folder` (with its slash); one leading `../` is
+/// resolved.
 pub(crate) fn member_of(folder: &str, name: &str) -> String {
     match name.strip_prefix("../") {
         None => format!("{folder}{name}"),
@@ -94,17 +96,17 @@ pub(crate) fn member_of(folder: &str, name: &str) -> String {
 }
 
 impl Structure {
-    /// Reads all JSON that the runtime would. Its problems are told together.
+    /// Reads all JSON members that a runtime reads. All problems are reported together.
     pub fn read(package: &Package) -> Result<Self> {
-        let (structure, findings) = Self::read_what_fits(package);
+        let (structure, findings) = Self::read_lenient(package);
         match findings.error() {
             Some(error) => Err(package.locate(error)),
             None => Ok(structure),
         }
     }
 
-    /// Reads what can be read, and tells the rest.
-    pub fn read_what_fits(package: &Package) -> (Self, Findings) {
+    /// Reads the valid parts and reports the others as findings.
+    pub fn read_lenient(package: &Package) -> (Self, Findings) {
         let mut reader = Reader {
             package,
             findings: Findings::with_limit(usize::MAX),
@@ -122,9 +124,9 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn structure(&mut self) -> Structure {
         let mut structure = Structure {
-            graph: self.must(NEFF_JSON, None),
-            info: self.may(INFO_JSON),
-            stats: self.may(HLO_STATS_JSON),
+            graph: self.required(NEFF_JSON, None),
+            info: self.optional(INFO_JSON),
+            stats: self.optional(HLO_STATS_JSON),
             ..Structure::default()
         };
         let nodes = structure
@@ -145,8 +147,8 @@ impl Reader<'_> {
                 .index(node)
                 .key("attrs")
                 .key("kelf");
-            if let Some(kelf) = self.must(&member, Some((NEFF_JSON, path))) {
-                structure.kelfs.push(NamedKelf { member, node, kelf });
+            if let Some(kelf) = self.required(&member, Some((NEFF_JSON, path))) {
+                structure.kelfs.push(KelfMember { member, node, kelf });
             }
         }
         for (position, named) in structure.kelfs.iter().enumerate() {
@@ -156,13 +158,13 @@ impl Reader<'_> {
                     .index(index)
                     .key("definition");
                 if !read.insert(graph.definition.to_string()) {
-                    let detail = format!("found '{}' again", graph.definition);
+                    let detail = format!("found '{}' twice", graph.definition);
                     let finding = Finding::new(&rule::KELF_GRAPHS, detail);
                     self.findings.add(finding.member(&named.member).path(path));
                     continue;
                 }
-                let asked = Some((named.member.as_str(), path));
-                let Some(definition) = self.must(&graph.definition, asked) else {
+                let reference = Some((named.member.as_str(), path));
+                let Some(definition) = self.required(&graph.definition, reference) else {
                     continue;
                 };
                 structure.subgraphs.push(Subgraph {
@@ -191,15 +193,15 @@ impl Reader<'_> {
             let program = files.program.map(|file| subgraph.file(file));
             let key = KeyPath::default().key(name.key());
             let engine = member.as_ref().and_then(|member| {
-                let asked = Some((subgraph.member.as_str(), key));
-                self.must_by(member, asked, Engine::from_slice)
+                let reference = Some((subgraph.member.as_str(), key));
+                self.required_by(member, reference, Engine::from_slice)
             });
             let info = engine
                 .as_ref()
                 .and_then(|engine| engine.act_info.as_deref());
             if let (Some(info), Some(member)) = (info, &member) {
-                let asked = Some((member.as_str(), KeyPath::default().key("act_info")));
-                subgraph.act_info = self.must(&subgraph.file(info), asked);
+                let reference = Some((member.as_str(), KeyPath::default().key("act_info")));
+                subgraph.act_info = self.required(&subgraph.file(info), reference);
             }
             subgraph.engines.push(EngineParts {
                 name,
@@ -208,31 +210,31 @@ impl Reader<'_> {
                 program,
             });
         }
-        subgraph.tensor_map = self.may(&subgraph.file("tensor_map.json"));
+        subgraph.tensor_map = self.optional(&subgraph.file("tensor_map.json"));
     }
 
-    fn may<T: Stored + DeserializeOwned>(&mut self, name: &str) -> Option<T> {
+    fn optional<T: Prune + DeserializeOwned>(&mut self, name: &str) -> Option<T> {
         member::read(self.package, name, &mut self.findings)
     }
 
-    /// A member that must be there, since it is named at that place.
-    fn must<T: Stored + DeserializeOwned>(
+    /// A required member; `reference` is the place that names it.
+    fn required<T: Prune + DeserializeOwned>(
         &mut self,
         name: &str,
-        asked: Option<(&str, KeyPath)>,
+        reference: Option<(&str, KeyPath)>,
     ) -> Option<T> {
-        self.must_by(name, asked, |bytes| serde_json::from_slice(bytes))
+        self.required_by(name, reference, |bytes| serde_json::from_slice(bytes))
     }
 
-    fn must_by<T: Stored + DeserializeOwned>(
+    fn required_by<T: Prune + DeserializeOwned>(
         &mut self,
         name: &str,
-        asked: Option<(&str, KeyPath)>,
+        reference: Option<(&str, KeyPath)>,
         parse: impl FnOnce(&[u8]) -> serde_json::Result<T>,
     ) -> Option<T> {
         if self.package.member(name).is_none() {
             let finding = Finding::new(&rule::MEMBER_MISSING, format!("'{name}'"));
-            self.findings.add(match asked {
+            self.findings.add(match reference {
                 Some((member, path)) => finding.member(member).path(path),
                 None => finding.member(name),
             });

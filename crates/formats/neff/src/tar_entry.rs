@@ -1,4 +1,4 @@
-//! The header blocks of an archive entry, as they are written.
+//! Writes the header blocks of an archive entry.
 
 use tenon_base::{Error, ErrorKind, Location, Result};
 
@@ -8,8 +8,8 @@ pub(crate) const BLOCK: usize = 512;
 /// Sizes from here on do not fit the octal digits of a ustar header.
 const USTAR_LIMIT: u64 = 1 << 33;
 
-/// The header of a regular file, after blocks with what does not fit it: a GNU block with a long
-/// name, a pax record with the size of a member of 8 GiB or more.
+/// The header of a regular file, preceded by blocks for values that exceed its fields: a GNU block
+/// with a long name, a pax record with a size of 8 GiB or more.
 pub(crate) fn entry(name: &str, size: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if size >= USTAR_LIMIT {
@@ -31,7 +31,7 @@ pub(crate) fn entry(name: &str, size: u64) -> Result<Vec<u8>> {
             tar::EntryType::GNULongName,
             &long,
         )?;
-        // For readers that do not know the long name: a part of it that every field can hold.
+        // For readers without support for long names: a part of the name that fits the field.
         let plain = name.chars().filter(|&c| c.is_ascii_alphanumeric());
         let short: String = "long-".chars().chain(plain).take(90).collect();
         header
@@ -71,7 +71,7 @@ fn append(to: &mut Vec<u8>, name: &str, kind: tar::EntryType, data: &[u8]) -> Re
     Ok(())
 }
 
-/// `LENGTH KEY=VALUE\n`, the length counting itself.
+/// `LENGTH KEY=VALUE\n`; the length includes its own digits.
 fn pax_record(key: &str, value: &str) -> String {
     let rest = format!(" {key}={value}\n");
     let mut len = rest.len();
@@ -82,7 +82,7 @@ fn pax_record(key: &str, value: &str) -> String {
 }
 
 fn bad_name(name: &str, error: std::io::Error) -> Error {
-    let text = format!("a bad member name: {error}");
+    let text = format!("invalid member name: {error}");
     Error::new(ErrorKind::InvalidArgument, text).at(Location::member(name))
 }
 
@@ -91,14 +91,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_count_themselves() {
+    fn record_lengths_include_their_digits() {
         assert_eq!(pax_record("size", "8589934592"), "19 size=8589934592\n");
         assert_eq!(pax_record("k", "v"), "6 k=v\n");
         assert_eq!(pax_record("k", "123456"), "12 k=123456\n");
     }
 
     #[test]
-    fn sizes_past_ustar_are_told_by_pax() {
+    fn sizes_above_the_ustar_limit_have_a_pax_record() {
         assert_eq!(entry("a", USTAR_LIMIT - 1).unwrap().len(), BLOCK);
         let bytes = entry("a", USTAR_LIMIT + 5).unwrap();
         assert_eq!(bytes.len(), 3 * BLOCK);

@@ -1,27 +1,27 @@
-//! Where a package is written: a file beside its final name, or memory.
+//! Targets of the package writer: a file beside its final name, or memory.
 
 use std::io::{self, Cursor, Seek, SeekFrom, Write};
 use std::path::Path;
 use tenon_base::{Error, Result};
 use tenon_tensor::atomic_file::AtomicFile;
 
-/// Where a package is written: a file beside its final name, or memory.
+/// A target of the package writer: a file beside its final name, or memory.
 pub trait Target: Write + Seek + Send {
-    /// What finishing gives.
-    type Done;
+    /// The result of [`Target::finish`].
+    type Output;
 
-    /// Puts the written bytes where they belong.
-    fn done(self) -> io::Result<Self::Done>;
+    /// Completes the target: a file gets its final name.
+    fn finish(self) -> io::Result<Self::Output>;
 
     /// The file's name, for errors.
     fn path(&self) -> Option<&Path>;
 }
 
-/// A file beside its final name.
+/// A file that gets its final name when it is complete.
 pub struct FileTarget(AtomicFile);
 
 impl FileTarget {
-    /// A file that is to be `path`, which is replaced when it is done.
+    /// A file that replaces `path` when it is complete.
     pub(crate) fn beside(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = AtomicFile::create(path);
@@ -47,9 +47,9 @@ impl Seek for FileTarget {
 }
 
 impl Target for FileTarget {
-    type Done = ();
+    type Output = ();
 
-    fn done(self) -> io::Result<()> {
+    fn finish(self) -> io::Result<()> {
         self.0.commit()
     }
 
@@ -59,9 +59,9 @@ impl Target for FileTarget {
 }
 
 impl Target for Cursor<Vec<u8>> {
-    type Done = Vec<u8>;
+    type Output = Vec<u8>;
 
-    fn done(self) -> io::Result<Vec<u8>> {
+    fn finish(self) -> io::Result<Vec<u8>> {
         Ok(self.into_inner())
     }
 

@@ -1,4 +1,4 @@
-//! `sg00/tenon.json`: what Tenon keeps beside NEFF's own members (docs/package.md).
+//! `sg00/tenon.json`: Tenon's data in addition to NEFF's members (docs/package.md).
 
 use crate::PlacementReport;
 use crate::json::{cpu_level, dtype, optional_variable, variable};
@@ -20,7 +20,7 @@ pub struct TenonMember {
     pub tenon_version: String,
     /// The model.
     pub model: ModelInfo,
-    /// What prepared constants may rely on.
+    /// The CPU level that prepared constants may require.
     #[serde(with = "cpu_level")]
     pub cpu: CpuLevel,
     /// The model's inputs, in its order.
@@ -36,13 +36,13 @@ pub struct TenonMember {
     pub placement: PlacementReport,
     /// The memory plan.
     pub plan: MemoryPlan,
-    /// What the nodes that execute cost.
+    /// The costs of the executed nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<NodeCost>,
 }
 
 impl TenonMember {
-    /// A member of this version with nothing in it.
+    /// An empty member of this version.
     pub fn new(model: ModelInfo) -> Self {
         Self {
             format: TENON_FORMAT,
@@ -60,7 +60,7 @@ impl TenonMember {
     }
 }
 
-/// The model a package was made from.
+/// The model of a package.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ModelInfo {
     /// Its name.
@@ -96,7 +96,7 @@ pub struct VariableInfo {
     pub dtype: DataType,
     /// Its shape, outermost first.
     pub shape: Vec<usize>,
-    /// For a view, the variable whose bytes it is; never itself a view.
+    /// For a view, the variable whose memory it uses; never a view.
     #[serde(
         with = "optional_variable",
         default,
@@ -105,13 +105,13 @@ pub struct VariableInfo {
     pub view_of: Option<VariableId>,
 }
 
-/// What a constant is.
+/// Name and type of a constant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConstantInfo {
     /// The variable of type `file`.
     #[serde(with = "variable")]
     pub var_id: VariableId,
-    /// The model's name of it.
+    /// Its name in the model.
     pub name: String,
     /// Its data type.
     #[serde(with = "dtype")]
@@ -123,7 +123,7 @@ pub struct ConstantInfo {
     pub prepared: Option<PreparedForm>,
 }
 
-/// A constant laid out as a backend's kernels read it.
+/// A constant in the layout of a backend's kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreparedForm {
     /// The plain constant.
@@ -135,23 +135,23 @@ pub struct PreparedForm {
     pub layout: String,
 }
 
-/// What executing a node once takes.
+/// The cost of executing a node once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeCost {
     /// The node's name.
     pub node: String,
     /// Arithmetic operations; a multiply-add is two.
     pub flops: u64,
-    /// Bytes that it must read.
+    /// Bytes read.
     pub read: u64,
-    /// Bytes that it writes.
+    /// Bytes written.
     pub written: u64,
 }
 
-/// Where variables lie in the arena, and between which kernels they are alive.
+/// Offsets of variables in the arena, and their live ranges in kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemoryPlan {
-    /// The strategy that made it; empty when it is not told.
+    /// The planning strategy; empty if not recorded.
     #[serde(default)]
     pub strategy: String,
     /// The arena's size.

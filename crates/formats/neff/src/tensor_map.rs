@@ -9,7 +9,7 @@ use tenon_tensor::DataType;
 pub type TensorMap = Table<MappedTensor>;
 
 object! {
-    /// One tensor. Keys unknown here are kept.
+    /// One tensor. Unknown keys are kept.
     #[derive(Default)]
     pub struct MappedTensor {
         /// NEFF's name of its data type.
@@ -26,7 +26,7 @@ object! {
         pub sim_shape: Option<Vec<i64>> = "sim_shape",
         /// The dimension along which it is split over cores.
         pub split_axis: Option<i64> = "split_axis",
-        /// Where, or into how many parts.
+        /// The split positions, or the number of parts.
         pub split_indices_or_sections: Option<Value> = "split_indices_or_sections",
         /// The member with its data.
         pub tf_file: Option<Name> = "tf_file",

@@ -1,4 +1,4 @@
-//! `verify`: every rule of a package checked, all findings at once.
+//! `verify`: checks every rule of a package and reports all findings together.
 
 mod constants;
 mod container;
@@ -8,7 +8,7 @@ mod digests;
 mod engine;
 mod graph;
 
-pub use container::not_opened;
+pub use container::open_failure;
 
 use crate::finding::{Finding, Findings};
 use crate::structure::Subgraph;
@@ -64,19 +64,19 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// What to check.
+/// Options of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerifyOptions {
-    /// The device generation; that of the kelf when none is given. Rules that depend on it are
-    /// left out when neither is known.
+    /// The device generation; the kelf's when none is given. Rules that depend on it are skipped
+    /// when neither is known.
     pub architecture: Option<Architecture>,
     /// Whether to compare the header's hash, which reads the payload on one core.
     pub hash: bool,
     /// Whether to compare the digests of all members, where the package has them; on all cores.
     pub digests: bool,
-    /// How many findings are kept; further ones are counted.
+    /// The number of findings that are kept; further ones are counted.
     pub findings: usize,
-    /// What opening a file accepts.
+    /// Limits of opening a file.
     pub limits: Limits,
 }
 
@@ -93,8 +93,8 @@ impl Default for VerifyOptions {
     }
 }
 
-/// Checks a file. What keeps it from being opened is a finding as well; only a file that cannot be
-/// read, and work that was stopped, are errors.
+/// Checks a file. A reason why it does not open is a finding as well; errors are a file that cannot
+/// be read, and cancellation.
 pub fn verify_file(
     path: impl AsRef<Path>,
     options: &VerifyOptions,
@@ -102,7 +102,7 @@ pub fn verify_file(
 ) -> Result<Findings> {
     match Package::open_with(path, &options.limits, control) {
         Ok(package) => verify(&package, options, control),
-        Err(error) => container::not_opened(error, options),
+        Err(error) => container::open_failure(error, options),
     }
 }
 
@@ -121,7 +121,7 @@ pub fn verify_file(
 /// # Ok::<(), tenon_base::Error>(())
 /// ```
 pub fn verify(package: &Package, options: &VerifyOptions, control: &Control) -> Result<Findings> {
-    let (structure, read) = Structure::read_what_fits(package);
+    let (structure, read) = Structure::read_lenient(package);
     let mut check = Check {
         package,
         options,
@@ -158,8 +158,8 @@ pub fn verify(package: &Package, options: &VerifyOptions, control: &Control) -> 
     Ok(findings)
 }
 
-/// Frees what was read. A million descriptors take 0.4 s, almost as long as checking them: nobody
-/// waits for so many.
+/// Frees a structure, a large one in a background thread: freeing a million descriptors takes 0.4 s,
+/// almost as long as checking them.
 fn free(structure: Structure) {
     let engines = structure
         .subgraphs
@@ -167,12 +167,12 @@ fn free(structure: Structure) {
         .flat_map(|subgraph| &subgraph.engines);
     let lists = engines.flat_map(|parts| &parts.engine);
     if lists.map(|engine| engine.dma.len()).sum::<usize>() > engine::STEP {
-        // Where no thread is to be had, it is freed here.
+        // If no thread can be started, `spawn` frees it in this one.
         let _ = std::thread::Builder::new().spawn(move || drop(structure));
     }
 }
 
-/// One check under way.
+/// The state of a verification.
 struct Check<'a> {
     package: &'a Package,
     options: &'a VerifyOptions,
@@ -182,7 +182,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// A check of a part, beside others; its findings are added later.
+    /// The state of a part that is checked concurrently with others; its findings are added later.
     fn part(&self) -> Check<'_> {
         Check {
             findings: Findings::with_limit(self.options.findings),
@@ -190,8 +190,8 @@ impl Check<'_> {
         }
     }
 
-    /// A rule broken in a JSON member; its offset is added at the end.
-    fn broken(
+    /// Reports a violated rule in a JSON member; its offset is added at the end.
+    fn report(
         &mut self,
         rule: &'static crate::Rule,
         member: &str,
@@ -203,15 +203,15 @@ impl Check<'_> {
     }
 }
 
-/// A subgraph under check, its names looked up once.
+/// A subgraph under verification, with tables of its names.
 struct Part<'a> {
     subgraph: &'a Subgraph,
     architecture: Option<Architecture>,
-    /// The engine under check, as a position among those of the subgraph.
+    /// The engine under verification, as an index into those of the subgraph.
     engine: usize,
-    /// Position in `var` and bytes of each variable; `u64::MAX` where it tells no size.
+    /// Position in `var` and size of each variable; `u64::MAX` where it has no size.
     variables: HashMap<&'a str, (u32, u64)>,
-    /// The bytes by position.
+    /// The sizes by position.
     sizes: Vec<u64>,
 }
 
@@ -219,7 +219,7 @@ impl<'a> Part<'a> {
     fn new(structure: &Structure, subgraph: &'a Subgraph, options: &VerifyOptions) -> Self {
         let kelf = structure.kelfs.get(subgraph.kelf);
         let target = kelf.and_then(|named| named.kelf.target.as_deref());
-        let told = target.and_then(|target| target.parse().ok());
+        let declared = target.and_then(|target| target.parse().ok());
         let variables = subgraph.definition.var.iter();
         let sizes: Vec<u64> = variables
             .map(|(_, it)| it.size.unwrap_or(u64::MAX))
@@ -230,7 +230,7 @@ impl<'a> Part<'a> {
             .collect();
         Self {
             subgraph,
-            architecture: options.architecture.or(told),
+            architecture: options.architecture.or(declared),
             engine: 0,
             variables,
             sizes,
@@ -242,7 +242,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Looks up where in their members the findings are, one walk a member.
+/// Adds the byte offsets of the findings, in one pass over each member.
 fn add_offsets(package: &Package, findings: &mut Findings) {
     let mut by_member: HashMap<String, Vec<usize>> = HashMap::new();
     for (position, finding) in findings.list.iter().enumerate() {
@@ -266,7 +266,7 @@ fn add_offsets(package: &Package, findings: &mut Findings) {
     }
 }
 
-/// Whether `found` is one of the values that a rule names; else that is told.
+/// Reports `found` if it is none of the values that the rule allows.
 fn one_of(
     check: &mut Check<'_>,
     rule: &'static crate::Rule,
@@ -275,11 +275,11 @@ fn one_of(
     found: &str,
 ) {
     if !values.contains(&found) {
-        check.broken(rule, member, path(), format!("found '{found}'"));
+        check.report(rule, member, path(), format!("found '{found}'"));
     }
 }
 
-/// Both values of a fabric path.
+/// Checks the value of `fabric_path`.
 fn fabric_path(
     check: &mut Check<'_>,
     rule: &'static crate::Rule,

@@ -1,4 +1,4 @@
-//! Writes a package: members one after the other, the header last. Equal input gives equal bytes.
+//! Writes a package: members in sequence, the header last. Equal input gives equal bytes.
 
 use crate::gzip::BlockWriter;
 use crate::tar_entry::{BLOCK, entry, padding};
@@ -11,11 +11,11 @@ use std::path::Path;
 use std::sync::Mutex;
 use tenon_base::{Error, ErrorKind, Location, Result, pool};
 
-/// The payload's size is a multiple of this, as other writers of the format have it.
+/// The payload's size is a multiple of this, as in the files of other writers of the format.
 const RECORD: u64 = 10240;
 
-/// Writes members into a package. Nothing appears under the target's name before
-/// [`PackageWriter::finish`]; a writer that is dropped leaves nothing.
+/// Writes members into a package. The target's name appears with [`PackageWriter::finish`]; a
+/// writer that is dropped leaves no file.
 pub struct PackageWriter<W: Target> {
     header: Header,
     stream: Stream<W>,
@@ -23,7 +23,7 @@ pub struct PackageWriter<W: Target> {
     digests: Option<Digests>,
 }
 
-/// The archive's bytes on their way: compressed or not, hashed, counted.
+/// The stream of the archive's bytes: compressed or not, hashed, counted.
 enum Stream<W: Target> {
     Plain(Hashed<W>),
     Gzip(BlockWriter<Hashed<W>>),
@@ -31,14 +31,14 @@ enum Stream<W: Target> {
 
 struct Hashed<W: Target> {
     out: W,
-    /// The hash of a plain package, and what a new uuid is made of.
+    /// The hash of a plain package, and the source of a new uuid.
     sha256: Option<Sha256>,
     /// The hash of a compressed package.
     md5: Option<Md5>,
     written: u64,
 }
 
-/// From this length on, writing, hashing and digesting run side by side.
+/// From this length on, writing and hashing run concurrently.
 const LARGE: usize = 1 << 20;
 
 impl<W: Target> Write for Hashed<W> {
@@ -129,7 +129,7 @@ impl<W: Target> PackageWriter<W> {
         })
     }
 
-    /// Ends the package with a member of the digests of all others.
+    /// Adds a last member with the digests of all others.
     pub fn with_digests(mut self) -> Self {
         self.digests = Some(Digests::default());
         self
@@ -165,9 +165,9 @@ impl<W: Target> PackageWriter<W> {
         }
     }
 
-    /// Ends the archive, writes the header and puts the file in its place. Answers the bytes (of a
-    /// writer into memory) and the header.
-    pub fn finish(mut self) -> Result<(W::Done, Header)> {
+    /// Ends the archive, writes the header and renames the file to its final name. Returns the
+    /// output of the target and the header.
+    pub fn finish(mut self) -> Result<(W::Output, Header)> {
         if let Some(digests) = self.digests.take() {
             let bytes = serde_json::to_vec(&digests.to_stored()).map_err(|error| {
                 let text = format!("cannot write as JSON: {error}");
@@ -180,7 +180,7 @@ impl<W: Target> PackageWriter<W> {
         self.end().map_err(|error| failed(path.as_deref(), error))
     }
 
-    fn end(self) -> io::Result<(W::Done, Header)> {
+    fn end(self) -> io::Result<(W::Output, Header)> {
         let mut header = self.header;
         let mut hashed = match self.stream {
             Stream::Plain(hashed) => hashed,
@@ -212,7 +212,7 @@ impl<W: Target> PackageWriter<W> {
         out.seek(SeekFrom::Start(0))?;
         out.write_all(&header.encode())?;
         out.flush()?;
-        Ok((out.done()?, header))
+        Ok((out.finish()?, header))
     }
 }
 
@@ -237,16 +237,16 @@ mod tests {
     use super::*;
     use std::io::Seek;
 
-    /// A disk with room for some bytes.
-    struct Full(Cursor<Vec<u8>>, usize);
+    /// A disk with a limited number of free bytes.
+    struct LimitedDisk(Cursor<Vec<u8>>, usize);
 
-    impl Write for Full {
+    impl Write for LimitedDisk {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let room = self.1.saturating_sub(self.0.position() as usize);
-            if room == 0 {
+            let free = self.1.saturating_sub(self.0.position() as usize);
+            if free == 0 {
                 return Err(io::ErrorKind::StorageFull.into());
             }
-            self.0.write(&bytes[..room.min(bytes.len())])
+            self.0.write(&bytes[..free.min(bytes.len())])
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -254,16 +254,16 @@ mod tests {
         }
     }
 
-    impl Seek for Full {
+    impl Seek for LimitedDisk {
         fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
             self.0.seek(to)
         }
     }
 
-    impl Target for Full {
-        type Done = usize;
+    impl Target for LimitedDisk {
+        type Output = usize;
 
-        fn done(self) -> io::Result<usize> {
+        fn finish(self) -> io::Result<usize> {
             Ok(self.0.into_inner().len())
         }
 
@@ -272,8 +272,8 @@ mod tests {
         }
     }
 
-    fn write(room: usize, pkg_version: u64) -> Result<usize> {
-        let out = Full(Cursor::new(Vec::new()), room);
+    fn write(free: usize, pkg_version: u64) -> Result<usize> {
+        let out = LimitedDisk(Cursor::new(Vec::new()), free);
         let mut writer = PackageWriter::new(out, Header::tenon("x", pkg_version))?;
         writer.add("a.bin", &[7; 3000])?;
         writer.add("b.bin", &[])?;
@@ -281,12 +281,12 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_an_error_wherever_it_fills() {
+    fn a_full_disk_is_an_error_at_every_position() {
         for pkg_version in [1, 2] {
             let len = write(usize::MAX, pkg_version).unwrap();
             assert_eq!(len % RECORD as usize, HEADER_BYTES);
-            for room in (0..len).step_by(501).chain([len - 1]) {
-                let error = write(room, pkg_version).unwrap_err();
+            for free in (0..len).step_by(501).chain([len - 1]) {
+                let error = write(free, pkg_version).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Io);
                 assert!(
                     error.to_string().starts_with("model.neff: cannot write"),

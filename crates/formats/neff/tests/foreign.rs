@@ -1,4 +1,4 @@
-//! A package of another compiler: read completely, written again equal member by member.
+//! A package of another compiler: read completely, and rewritten with equal members.
 //!
 //! Needs the file in the folder that `TENON_EXTRA_DATA` names; says so when it is unset.
 #![allow(clippy::print_stderr, reason = "says that it skips")]
@@ -23,31 +23,31 @@ fn package() -> Option<Package> {
     Some(Package::open(path, &Control::new()).unwrap())
 }
 
-/// The member parsed to its type and written again.
-fn again<T: DeserializeOwned + Serialize>(package: &Package, name: &str) -> Vec<u8> {
+/// The member parsed to its type and serialized again.
+fn reserialized<T: DeserializeOwned + Serialize>(package: &Package, name: &str) -> Vec<u8> {
     serde_json::to_vec(&package.json::<T>(name).unwrap()).unwrap()
 }
 
 fn rewritten(package: &Package, name: &str) -> Option<Vec<u8>> {
     let file = name.rsplit('/').next().unwrap_or(name);
     Some(match file {
-        "neff.json" => again::<NeffGraph>(package, name),
-        "info.json" => again::<Info>(package, name),
-        "kelf-0.json" => again::<Kelf>(package, name),
-        "hlo_stats.json" => again::<HloStats>(package, name),
-        "act_info.json" => again::<ActInfo>(package, name),
-        "exp_and_others.json" => again::<ActivationProfile>(package, name),
-        "def.json" => again::<Definition>(package, name),
-        "tensor_map.json" => again::<TensorMap>(package, name),
+        "neff.json" => reserialized::<NeffGraph>(package, name),
+        "info.json" => reserialized::<Info>(package, name),
+        "kelf-0.json" => reserialized::<Kelf>(package, name),
+        "hlo_stats.json" => reserialized::<HloStats>(package, name),
+        "act_info.json" => reserialized::<ActInfo>(package, name),
+        "exp_and_others.json" => reserialized::<ActivationProfile>(package, name),
+        "def.json" => reserialized::<Definition>(package, name),
+        "tensor_map.json" => reserialized::<TensorMap>(package, name),
         "PE.json" | "Activation.json" | "Pool.json" | "DVE.json" | "SP.json" => {
-            again::<Engine>(package, name)
+            reserialized::<Engine>(package, name)
         }
         _ => return None,
     })
 }
 
 #[test]
-fn header_and_ports() {
+fn the_header_and_the_ports_are_read() {
     let Some(package) = package() else { return };
     let header = package.header();
     assert_eq!(
@@ -77,7 +77,7 @@ fn header_and_ports() {
 }
 
 #[test]
-fn executing_it_says_what_cannot_run() {
+fn the_error_of_executing_it_names_the_engine_programs() {
     let Some(package) = package() else { return };
     let error = Contents::read(&package).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -89,7 +89,7 @@ fn executing_it_says_what_cannot_run() {
 }
 
 #[test]
-fn packing_again_changes_no_member() {
+fn repacking_changes_no_member() {
     let Some(package) = package() else { return };
     for pkg_version in [1, 2] {
         let mut header = package.header().clone();
@@ -143,14 +143,14 @@ fn minified(text: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_json_member_is_written_back_as_it_was() {
+fn every_json_member_round_trips() {
     let Some(package) = package() else { return };
     for (name, _) in package
         .members()
         .filter(|(name, _)| name.ends_with(".json"))
     {
         let written = rewritten(&package, name).unwrap_or_else(|| panic!("{name} has no type"));
-        // Key by key in its order, numbers with their digits.
+        // Keys in their order, numeric literals with their digits.
         let expected = minified(&package.member(name).unwrap());
         let text = |bytes| String::from_utf8(bytes).unwrap();
         assert_eq!(text(written), text(expected), "{name}");
@@ -219,9 +219,9 @@ fn it_unpacks_packs_strips_and_compares() {
     assert_eq!(nodes.nodes[0].ports[0].shape, [128, 256]);
 }
 
-/// Any byte cut or changed: findings or an error, never a panic.
+/// Truncated or changed files give findings or an error, never a panic.
 #[test]
-fn damage_is_told() {
+fn damaged_files_do_not_panic() {
     let Some(package) = package() else { return };
     let bytes = std::fs::read(package.path().unwrap()).unwrap();
     let check = |bytes: &[u8]| {
@@ -235,7 +235,7 @@ fn damage_is_told() {
     for cut in (0..bytes.len()).step_by(997) {
         assert!(check(&bytes[..cut]).is_err(), "{cut}");
     }
-    // Of the plain form, so that changes reach the members.
+    // Of a plain package, so that the changes are inside members.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plain.neff");
     strip(&package, &path, true, &Control::new()).unwrap();

@@ -1,4 +1,4 @@
-//! Unpack, pack, strip, and the table of nodes.
+//! Tests of unpack, pack, strip, and the table of nodes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -79,7 +79,7 @@ fn several() -> Vec<(&'static str, &'static [u8])> {
 }
 
 #[test]
-fn unpacked_and_packed_is_equal() {
+fn unpacking_and_packing_round_trips() {
     let folder = tempfile::tempdir().unwrap();
     let control = Control::new();
     for pkg_version in [1, 2] {
@@ -103,15 +103,15 @@ fn unpacked_and_packed_is_equal() {
         (same.hash, same.data_size) = (header.hash, header.data_size);
         assert_eq!(same, header);
         // Equal input gives equal bytes.
-        let again = folder.path().join("again.neff");
-        pack(&at, &again, &options, &control).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), fs::read(&again).unwrap());
+        let second = folder.path().join("second.neff");
+        pack(&at, &second, &options, &control).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), fs::read(&second).unwrap());
         let found = diff(&old, &new, &control).unwrap();
         assert!(
             found.members.is_empty() && found.structure.is_empty(),
             "{found}"
         );
-        fs::remove_file(&again).unwrap();
+        fs::remove_file(&second).unwrap();
     }
 }
 
@@ -120,7 +120,7 @@ fn unpacking_is_all_or_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let control = Control::new();
     let good = package(foreign(), &several(), false);
-    // Not over what is there.
+    // Existing files are not overwritten.
     let taken = folder.path().join("taken");
     fs::create_dir(&taken).unwrap();
     fs::write(taken.join("mine"), "kept").unwrap();
@@ -144,16 +144,16 @@ fn unpacking_is_all_or_nothing() {
         .unpack(folder.path().join("stopped"), &stopped)
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
-    // Nothing else was left.
+    // No temporary folder is left.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-    // An empty folder will do.
+    // An existing empty folder is used.
     let empty = folder.path().join("empty");
     fs::create_dir(&empty).unwrap();
     good.unpack(&empty, &control).unwrap();
     assert!(empty.join("neff.json").exists());
 }
 
-/// Archives that a careless reader would follow out of the folder.
+/// Archives that a naive reader would unpack outside of the folder.
 #[test]
 fn hostile_archives_do_not_open() {
     let entry = |name: &[u8], kind: u8, size: u64| {
@@ -200,7 +200,7 @@ fn bombs_stop_at_the_limit() {
         writer.add("zeros", &zeros).unwrap();
         writer.finish().unwrap().0
     };
-    // In our blocks, and as the one stream of other writers.
+    // As blocked gzip of Tenon, and as the single stream of other writers.
     let blocks = bomb(2);
     let plain = bomb(1);
     let mut stream = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -220,7 +220,7 @@ fn bombs_stop_at_the_limit() {
     }
 }
 
-/// Other tools read what is written: tar the plain form, gzip and tar the compressed one.
+/// Standard tools read the files: tar a plain archive, gzip and tar a compressed one.
 #[test]
 #[allow(clippy::print_stderr, reason = "says that it skips")]
 fn gzip_and_tar_read_both_forms() {
@@ -259,20 +259,20 @@ fn gzip_and_tar_read_both_forms() {
     let payload = fs::File::open(folder.path().join("payload")).unwrap();
     let gzip = Command::new("gzip").arg("-dc").stdin(payload).output();
     if let Ok(gzip) = gzip {
-        // The zeros at the end may be worth a warning.
+        // gzip may warn about the trailing zeros.
         assert!(gzip.stdout.starts_with(b"a/large.bin"), "{:?}", gzip.status);
     }
 }
 
 #[test]
-fn packing_refuses_what_is_no_member() {
+fn packing_refuses_files_that_cannot_be_members() {
     let folder = tempfile::tempdir().unwrap();
     let inside = folder.path().join("in");
     fs::create_dir_all(inside.join("sg00")).unwrap();
     fs::write(inside.join("sg00/a.bin"), "1").unwrap();
     fs::write(
         inside.join("info.json"),
-        r#"{"name": "told", "num_tpb": 3}"#,
+        r#"{"name": "packed", "num_tpb": 3}"#,
     )
     .unwrap();
     let path = inside.join("out.neff");
@@ -284,10 +284,10 @@ fn packing_refuses_what_is_no_member() {
     };
     let header = pack(&inside, &path, &options, &control).unwrap();
     assert_eq!((header.version_major, header.version_minor), (0, 4));
-    assert_eq!((&*header.name_text(), header.num_tpb), ("told", 3));
+    assert_eq!((&*header.name_text(), header.num_tpb), ("packed", 3));
     assert_eq!(header.build_version_text(), "tool 1");
     assert_ne!(header.uuid, [0; 16]);
-    // Its own earlier self is not packed.
+    // An earlier package in the folder is not packed.
     pack(&inside, &path, &options, &control).unwrap();
     let names: Vec<String> = members(&Package::open(&path, &control).unwrap())
         .into_keys()
@@ -312,7 +312,7 @@ fn packing_refuses_what_is_no_member() {
 }
 
 #[test]
-fn stripping_drops_what_debuggers_need() {
+fn stripping_removes_debug_members() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("small.neff");
     let control = Control::new();
@@ -323,7 +323,7 @@ fn stripping_drops_what_debuggers_need() {
         .iter()
         .map(|(name, _)| name.as_str())
         .collect();
-    // The program stays, whatever list names it.
+    // The program is kept although a debug list names it.
     assert_eq!(removed, ["debug_info/hlo.dbg", "sg00/pe.dbg"]);
     let new = Package::open(&path, &control).unwrap();
     assert!(!new.is_compressed());
@@ -341,7 +341,7 @@ fn stripping_drops_what_debuggers_need() {
 }
 
 #[test]
-fn the_header_and_the_nodes_as_tables() {
+fn the_header_and_the_nodes_display_as_tables() {
     let package = package(foreign(), &several(), false);
     let block = HeaderBlock::from(package.header()).to_string();
     for line in [

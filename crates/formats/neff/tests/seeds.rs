@@ -1,4 +1,4 @@
-//! What the fuzz targets check, over their seeds: each file as it is, cut, and with bytes changed.
+//! The checks of the fuzz targets on their seeds: each file unchanged, truncated, and with changed bytes.
 #![allow(missing_docs)]
 
 #[path = "../../../../fuzz/checks/neff.rs"]
@@ -33,22 +33,22 @@ fn each(target: &str, check: fn(&[u8])) {
 }
 
 #[test]
-fn headers() {
+fn seeds_of_headers() {
     each("header", checks::header);
 }
 
 #[test]
-fn archives() {
+fn seeds_of_archives() {
     each("archive", checks::archive);
 }
 
 #[test]
-fn definitions() {
+fn seeds_of_definitions() {
     each("definition", checks::definition);
 }
 
 #[test]
-fn engines() {
+fn seeds_of_engines() {
     each("engine", checks::engine);
 }
 
@@ -72,7 +72,7 @@ fn shuffled(value: Value, order: &mut impl FnMut(usize) -> usize) -> Value {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// The checks compare what is written with what was read, key by key in its order.
+    /// The checks compare the written JSON with the JSON that was read, including the order of keys.
     #[test]
     fn keys_are_written_in_any_order(seed: u64) {
         let mut state = seed | 1;

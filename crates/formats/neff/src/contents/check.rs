@@ -1,4 +1,4 @@
-//! The rules that the parts of a package keep among each other, checked when writing and reading.
+//! The consistency rules of [`Contents`], checked when writing and reading.
 
 use super::{Contents, PackageVariable, Role};
 use crate::package::invalid;
@@ -33,17 +33,17 @@ impl Contents {
             } else {
                 match &variable.role {
                     Role::Constant(buffer) if buffer.len() as u64 != variable.size => {
-                        invalid("the constant's bytes do not fill it")
+                        invalid("the constant's size differs from the variable's")
                             .expected(variable.size)
                             .found(buffer.len())
                     }
                     Role::Arena { offset } if !offset.is_multiple_of(ALIGNMENT as u64) => {
-                        invalid("its place in the arena is not aligned")
+                        invalid("its offset in the arena is not aligned")
                             .expected(format_args!("a multiple of {ALIGNMENT}"))
                             .found(offset)
                     }
                     Role::Arena { offset } if offset.checked_add(variable.size).is_none() => {
-                        invalid("its place in the arena overflows")
+                        invalid("its end in the arena overflows")
                     }
                     _ => continue,
                 }
@@ -52,7 +52,7 @@ impl Contents {
         }
     }
 
-    /// Every input (or output) variable is one port, and has the bytes of its type.
+    /// Every input (or output) variable is exactly one port, and has the size of its type.
     fn check_ports(&self, list: &str, ports: &[Port], problems: &mut Vec<Error>) {
         let is_one = |variable: &PackageVariable| match variable.role {
             Role::Input => list == "inputs",
@@ -77,7 +77,7 @@ impl Contents {
             .count();
         if count > seen.len() {
             let error = invalid(format!(
-                "not all variables of this type are among the {list}"
+                "variables of this type are missing among the {list}"
             ));
             problems.push(
                 error
@@ -104,22 +104,19 @@ impl Contents {
                 .variable(of)
                 .filter(|base| !matches!(base.role, Role::View | Role::Absent));
             if base.is_none_or(|base| base.size != variable.size) {
-                let error = invalid("a view of no variable of its size");
+                let error = invalid("a view must refer to a variable of its size");
                 problems.push(error.found(format_args!("variable {}", of.0)).at(field));
             }
         }
-        let lost = |(id, variable): &(usize, &PackageVariable)| {
+        let is_unlisted = |(id, variable): &(usize, &PackageVariable)| {
             matches!(variable.role, Role::View) && !views.contains(&VariableId(*id as u32))
         };
-        problems.extend(
-            self.variables
-                .iter()
-                .enumerate()
-                .filter(lost)
-                .map(|(_, variable)| {
-                    invalid("it is not told whose view it is").at(place(variable))
-                }),
-        );
+        problems.extend(self.variables.iter().enumerate().filter(is_unlisted).map(
+            |(_, variable)| {
+                invalid("a variable of type pointer without view_of in tenon.json")
+                    .at(place(variable))
+            },
+        ));
     }
 
     fn check_constants(&self, problems: &mut Vec<Error>) {
@@ -135,7 +132,7 @@ impl Contents {
                     plain.insert(info.var_id);
                     check_type(variable, info.dtype, &info.shape)
                 }
-                // The bytes of a prepared form are the backend's affair.
+                // Only the backend knows the size of a prepared form.
                 (Some(variable), Some(form)) if matches!(variable.role, Role::Constant(_)) => {
                     prepared.insert(form.of);
                     let of = matches!(role(form.of), Some(Role::Constant(_) | Role::Absent));
@@ -145,23 +142,24 @@ impl Contents {
             };
             problems.extend(error.map(|error| error.at(field)));
         }
-        let lost = |(id, variable): &(usize, &PackageVariable)| {
+        let is_unlisted = |(id, variable): &(usize, &PackageVariable)| {
             let id = VariableId(*id as u32);
-            let whole = plain.contains(&id) && prepared.contains(&id);
-            matches!(variable.role, Role::Absent) && !whole
+            let has_forms = plain.contains(&id) && prepared.contains(&id);
+            matches!(variable.role, Role::Absent) && !has_forms
         };
-        let lost = self.variables.iter().enumerate().filter(lost);
-        problems.extend(lost.map(|(_, variable)| {
-            invalid("file_name is missing, and no prepared form stands for it").at(place(variable))
+        let unlisted = self.variables.iter().enumerate().filter(is_unlisted);
+        problems.extend(unlisted.map(|(_, variable)| {
+            invalid("file_name is missing, and the constant has no prepared form")
+                .at(place(variable))
         }));
     }
 
     fn check_movements(&self, problems: &mut Vec<Error>) {
-        // No descriptor touches bytes that are left out.
+        // No descriptor accesses an omitted constant.
         let size_of = |id: VariableId| {
             let variable = self.variable(id);
-            let there = variable.filter(|variable| !matches!(variable.role, Role::Absent));
-            there.map(|variable| variable.size)
+            let stored = variable.filter(|variable| !matches!(variable.role, Role::Absent));
+            stored.map(|variable| variable.size)
         };
         for (index, pair) in self.movements.windows(2).enumerate() {
             if let [first, second] = pair
@@ -174,7 +172,7 @@ impl Contents {
         for (index, movement) in self.movements.iter().enumerate() {
             for (position, descriptor) in movement.descriptors.iter().enumerate() {
                 if let Err(error) = descriptor.check(size_of) {
-                    // Each problem names its key; what stands around it is told besides.
+                    // Each problem names its key; the location of the descriptor is added.
                     let node = Location::node(format!("dma[{index}].desc[{position}]"));
                     problems.push(error.at(node));
                 }
@@ -185,11 +183,11 @@ impl Contents {
     fn check_plan(&self, problems: &mut Vec<Error>) {
         let plan = &self.tenon.plan;
         for (index, live) in plan.variables.iter().enumerate() {
-            let told = Role::Arena {
+            let planned = Role::Arena {
                 offset: live.offset,
             };
             let same = self.variable(live.var_id).is_some_and(|variable| {
-                matches!((&variable.role, told), (Role::Arena { offset: a }, Role::Arena { offset: b }) if *a == b)
+                matches!((&variable.role, planned), (Role::Arena { offset: a }, Role::Arena { offset: b }) if *a == b)
                     && variable.size == live.size
             });
             if !same || live.first > live.last {
@@ -198,7 +196,7 @@ impl Contents {
             }
         }
         if plan.arena_bytes != self.arena_bytes() {
-            let error = invalid("the arena's size is not the largest end in it");
+            let error = invalid("the arena's size differs from the largest end of its variables");
             let error = error.expected(self.arena_bytes()).found(plan.arena_bytes);
             problems.push(error.at(Location::field("plan.arena_bytes")));
         }
@@ -206,7 +204,7 @@ impl Contents {
 
     /// The entries of `tensor_map.json`.
     pub(super) fn tensor_map(&self) -> Vec<(String, MappedTensor)> {
-        // A model may hand an input through: then one entry of that name stands for both.
+        // An input may also be an output: then there is one entry for both.
         let mut names = HashSet::new();
         let inputs = self.tenon.inputs.iter().map(|port| ("input", port));
         let outputs = self.tenon.outputs.iter().map(|port| ("output", port));
@@ -221,7 +219,7 @@ impl Contents {
     }
 }
 
-/// A format that only a later Tenon reads.
+/// The error of a format that only a later Tenon reads.
 pub(super) fn newer_format(found: u32) -> Error {
     Error::new(
         ErrorKind::UnsupportedVersion,
@@ -238,7 +236,7 @@ fn check_type(variable: &PackageVariable, dtype: DataType, shape: &[usize]) -> O
         Err(error) => Some(error),
         Ok(ty) if dtype == DataType::String || ty.bytes() as u64 != variable.size => {
             let error = invalid(format!(
-                "'{}' has not the size of its type {ty}",
+                "'{}' differs in size from its type {ty}",
                 variable.name
             ));
             Some(error.expected(ty.bytes()).found(variable.size))
@@ -249,7 +247,7 @@ fn check_type(variable: &PackageVariable, dtype: DataType, shape: &[usize]) -> O
 
 fn no_variable(id: VariableId, list: &str) -> Error {
     invalid(format!(
-        "{} is no variable that can be among the {list}, or is so twice",
+        "variable {} cannot be among the {list}, or is listed twice",
         id.0
     ))
 }

@@ -1,5 +1,5 @@
 //! A package of several nodes: subgraphs of cores, functions of libraries that run on the CPU, and
-//! what passes between them (docs/package.md, "Several nodes").
+//! the tensors between them (docs/package.md, "Several nodes").
 
 mod attribute;
 mod read;
@@ -17,16 +17,16 @@ use tenon_tensor::{Buffer, DataType, TensorType};
 /// The version of the call signature of CPU nodes (`include/tenon/cpu_node.h`).
 pub const CPU_NODE_VERSION: u32 = 1;
 
-/// All of a package that Tenon made, whatever number of nodes it has.
+/// The contents of a package of Tenon with any number of nodes.
 #[derive(Debug, Clone)]
 pub struct NodeGraph {
     /// The package's name.
     pub name: String,
-    /// What the caller gives, in order.
+    /// The inputs of the package, in order.
     pub inputs: Vec<GraphPort>,
-    /// What computes, in the order it runs: a node comes after those whose outputs it reads.
+    /// The computing nodes in execution order, which is a topological order.
     pub nodes: Vec<PackageNode>,
-    /// What the caller gets, in order.
+    /// The outputs of the package, in order.
     pub outputs: Vec<Wire>,
 }
 
@@ -46,13 +46,13 @@ pub struct GraphPort {
 pub struct PackageNode {
     /// Its name.
     pub name: String,
-    /// What it reads, in order.
+    /// Its inputs, in order.
     pub inputs: Vec<Wire>,
-    /// What it does.
+    /// Its work.
     pub work: NodeWork,
 }
 
-/// What a node does.
+/// The work of a node.
 #[derive(Debug, Clone)]
 pub enum NodeWork {
     /// Runs a subgraph on a core.
@@ -66,17 +66,17 @@ pub enum NodeWork {
 pub struct CpuFunction {
     /// The function's symbol.
     pub symbol: String,
-    /// The library, a file that the system's loader takes.
+    /// The library, a file for the system's dynamic loader.
     pub library: Buffer,
-    /// The operator that it stands for, for people.
+    /// The operator that it implements, for display.
     pub operator: String,
-    /// What the model gives the operator besides tensors, by name.
+    /// The operator's attributes in the model, by name.
     pub attributes: Vec<(String, NodeAttribute)>,
-    /// What it makes, in order.
+    /// Its outputs, in order.
     pub outputs: Vec<GraphPort>,
 }
 
-/// Where a tensor comes from.
+/// The source of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wire {
     /// The caller's input of that position.
@@ -91,7 +91,7 @@ pub enum Wire {
 }
 
 impl From<Contents> for NodeGraph {
-    /// The graph of one subgraph, which reads and makes what the caller gives and gets.
+    /// The graph of one subgraph, whose inputs and outputs are the package's.
     fn from(contents: Contents) -> Self {
         let inputs = ports(&contents.tenon.inputs);
         let wires = |count| (0..count).map(Wire::Input).collect();
@@ -119,7 +119,7 @@ impl PackageNode {
 }
 
 impl NodeGraph {
-    /// The tensor of a wire; `None` when it leads nowhere.
+    /// The tensor of a wire; `None` for a source that does not exist.
     pub fn port(&self, wire: Wire) -> Option<GraphPort> {
         match wire {
             Wire::Input(position) => self.inputs.get(position).cloned(),
@@ -135,7 +135,7 @@ impl NodeGraph {
         })
     }
 
-    /// Where every node of the model runs, in all subgraphs and outside of them.
+    /// The placement of every node of the model, in all subgraphs and outside of them.
     pub fn placement(&self) -> PlacementReport {
         let cores = self.cores().map(|core| &core.tenon.placement);
         let mut report = PlacementReport::of_all(cores);
@@ -153,8 +153,8 @@ impl NodeGraph {
         })
     }
 
-    /// Name and contents of the one node, when it is one subgraph and nothing else, as most packages
-    /// are; else the graph.
+    /// Name and contents of the single node, if the package is one subgraph, as most are; else the
+    /// graph.
     pub fn into_one_core(mut self) -> Result<(String, Contents), Self> {
         match self.nodes.pop() {
             Some(PackageNode {
@@ -169,7 +169,7 @@ impl NodeGraph {
         }
     }
 
-    /// Whether it is one subgraph and nothing else.
+    /// Whether the package is a single subgraph.
     pub fn is_one_core(&self) -> bool {
         matches!(&self.nodes[..], [node] if matches!(node.work, NodeWork::Core(_)))
     }
@@ -195,7 +195,7 @@ impl NodeGraph {
         for (position, &wire) in self.outputs.iter().enumerate() {
             if self.port(wire).is_none() {
                 let field = Location::field(format!("outputs[{position}]"));
-                problems.push(invalid("it comes from nowhere").at(field));
+                problems.push(invalid("its source does not exist").at(field));
             }
         }
         if self.cores().next().is_none() {
@@ -204,12 +204,12 @@ impl NodeGraph {
         Error::from_all(problems).map_or(Ok(()), Err)
     }
 
-    /// Each wire comes from before, and fits what a subgraph reads.
+    /// Each input has an earlier source of the type that the subgraph reads.
     fn check_inputs(&self, index: usize, node: &PackageNode, report: &mut impl FnMut(Error)) {
         if let NodeWork::Core(contents) = &node.work
             && contents.tenon.inputs.len() != node.inputs.len()
         {
-            let error = invalid("it does not read what its subgraph does");
+            let error = invalid("its input count differs from its subgraph's");
             let error = error.expected(contents.tenon.inputs.len());
             return report(error.found(node.inputs.len()));
         }
@@ -219,17 +219,19 @@ impl NodeGraph {
                 Wire::Output { node, .. } => node < index,
             };
             let Some(port) = self.port(wire).filter(|_| before) else {
-                let text = format!("input {position} comes from no input and no node before");
+                let text = format!(
+                    "the source of input {position} is neither an input nor an earlier node"
+                );
                 report(invalid(text));
                 continue;
             };
             let NodeWork::Core(contents) = &node.work else {
                 continue;
             };
-            let wanted = &contents.tenon.inputs[position];
-            if (wanted.dtype, &wanted.shape) != (port.dtype, &port.shape) {
-                let text = format!("input '{}' has another type", wanted.name);
-                let error = invalid(text).expected(shown(wanted.dtype, &wanted.shape));
+            let expected = &contents.tenon.inputs[position];
+            if (expected.dtype, &expected.shape) != (port.dtype, &port.shape) {
+                let text = format!("input '{}' has another type", expected.name);
+                let error = invalid(text).expected(shown(expected.dtype, &expected.shape));
                 report(error.found(shown(port.dtype, &port.shape)));
             }
         }
@@ -237,7 +239,7 @@ impl NodeGraph {
 }
 
 impl NodeWork {
-    /// What it makes.
+    /// Its outputs.
     pub fn outputs(&self) -> impl Iterator<Item = GraphPort> {
         match self {
             NodeWork::Core(contents) => ports(&contents.tenon.outputs),
@@ -251,17 +253,14 @@ impl NodeWork {
             return;
         };
         if function.symbol.is_empty() || function.symbol.contains('\0') {
-            report(
-                invalid("a symbol that no library can have")
-                    .found(format!("{:?}", function.symbol)),
-            );
+            report(invalid("not a symbol name").found(format!("{:?}", function.symbol)));
         }
         for port in &function.outputs {
             if port.dtype == DataType::String
                 || TensorType::new(port.dtype, port.shape.as_slice()).is_err()
             {
                 let text = format!(
-                    "output '{}' is no tensor that a function can make",
+                    "output '{}' has a type that functions do not support",
                     port.name
                 );
                 report(invalid(text).found(shown(port.dtype, &port.shape)));

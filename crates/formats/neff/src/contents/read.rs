@@ -15,9 +15,9 @@ use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_dma::{Descriptor, VariableId};
 
 impl Contents {
-    /// Reads and checks the one subgraph of a package that Tenon made. Constants and the program
-    /// stay where they are. A package of another compiler is refused with what it holds instead, one
-    /// of several nodes too: [`NodeGraph`](crate::NodeGraph) reads those.
+    /// Reads and checks the subgraph of a package of Tenon. Constants and the program are slices of
+    /// the file. A package of another compiler is an error that names its engine programs. A
+    /// package of several nodes is an error too: [`NodeGraph`](crate::NodeGraph) reads those.
     pub fn read(package: &Package) -> Result<Self> {
         read_only_node(package).map_err(|error| package.locate(error))
     }
@@ -96,7 +96,7 @@ fn definition_member(package: &Package, name: &str) -> Result<String> {
     }
 }
 
-/// Why a package of another compiler does not run here (architecture, decision 9).
+/// The error of a package of another compiler (architecture, decision 9).
 fn foreign(package: &Package, definition: &Definition) -> Error {
     let engines = EngineName::ALL
         .into_iter()
@@ -127,7 +127,7 @@ fn check_features(package: &Package) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::UnsupportedVersion,
-        "the package needs features unknown here",
+        "the package requires unknown features",
     )
     .found(unknown)
     .at(Location::field("feature_bits")))
@@ -139,7 +139,7 @@ fn tenon(package: &Package, name: &str) -> Result<TenonMember> {
         format: u32,
     }
     package.json::<TenonMember>(name).map_err(|error| {
-        // A later format may have other keys: say that, not which key is missing.
+        // A later format may have other keys: report the format, not the missing key.
         match package.json::<Format>(name) {
             Ok(Format { format }) if format > TENON_FORMAT => {
                 newer_format(format).at(Location::member(name))
@@ -176,7 +176,7 @@ fn variables(
     }
     match Error::from_all(problems) {
         Some(error) => Err(error),
-        // Without problems, as many variables as slots each took another one.
+        // Without problems, every variable has filled its slot.
         None => Ok(slots.into_iter().flatten().collect()),
     }
 }
@@ -187,8 +187,8 @@ fn variable(
     name: &str,
     stored: &Variable,
 ) -> Result<PackageVariable> {
-    let needs = |key: &str| invalid(format!("{key} is missing"));
-    let size = stored.size.ok_or_else(|| needs("size"))?;
+    let missing = |key: &str| invalid(format!("{key} is missing"));
+    let size = stored.size.ok_or_else(|| missing("size"))?;
     let role = match stored.kind {
         VariableKind::Input => Role::Input,
         VariableKind::Output => Role::Output,
@@ -196,7 +196,7 @@ fn variable(
         VariableKind::Virtual => Role::Arena {
             offset: stored
                 .backing_variable_off
-                .ok_or_else(|| needs("backing_variable_off"))?,
+                .ok_or_else(|| missing("backing_variable_off"))?,
         },
         VariableKind::File => match &stored.file_name {
             Some(file) => {
@@ -211,7 +211,7 @@ fn variable(
         VariableKind::StateBuffer | VariableKind::TmpBuf | VariableKind::DgeTable => {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                "a variable that Tenon does not make",
+                "a variable type that Tenon does not write",
             )
             .found(format_args!("{:?}", stored.kind)));
         }
@@ -251,7 +251,7 @@ fn movement(
         let error = invalid("no such queue set").found(format_args!("'{queue}'"));
         return Err(error.at(Location::field("queue")));
     }
-    let parse = |stored: &crate::StoredDescriptor| stored.parse(|name| ids.get(name).copied());
+    let parse = |stored: &crate::JsonDescriptor| stored.parse(|name| ids.get(name).copied());
     let parsed: Vec<Result<Descriptor>> = trigger.desc.iter().map(parse).collect();
     let mut descriptors = Vec::with_capacity(parsed.len());
     let mut problems = Vec::new();

@@ -113,7 +113,7 @@ fn read(bytes: &[u8]) -> Result<Contents> {
     Contents::read(&open(bytes)?)
 }
 
-/// Equal in all that a package stores.
+/// Asserts equality of everything that a package stores.
 fn assert_same(a: &Contents, b: &Contents) {
     assert_eq!(a.name, b.name);
     assert_eq!(a.movements, b.movements);
@@ -131,7 +131,7 @@ fn assert_same(a: &Contents, b: &Contents) {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn packages_round_trip() {
     let contents = sample();
     for pkg_version in [1, 2] {
         let bytes = bytes_of(&contents, pkg_version);
@@ -146,10 +146,10 @@ fn what_is_written_is_read() {
     }
 }
 
-/// Pins docs/package.md: order and form of the members, padding, header. `TENON_BLESS=1` writes
-/// the expected members anew.
+/// Pins docs/package.md: order and format of the members, padding, header. `TENON_BLESS=1`
+/// rewrites the expected members.
 #[test]
-fn layout() {
+fn the_layout_is_that_of_the_golden_file() {
     let bytes = bytes_of(&sample(), 1);
     let package = open(&bytes).unwrap();
     let members: Vec<&str> = package.members().map(|(name, _)| name).collect();
@@ -216,7 +216,7 @@ fn layout() {
 }
 
 #[test]
-fn files_are_written_whole_or_not_at_all() {
+fn files_are_written_completely_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.neff");
     let contents = sample();
@@ -233,7 +233,7 @@ fn files_are_written_whole_or_not_at_all() {
             assert_eq!(buffer.as_ptr() as usize % 64, 0);
         }
     }
-    // A failure leaves the old file, and no other.
+    // A failure leaves the old file and no temporary one.
     let cancelled = Control::new();
     cancelled.cancel();
     let before = std::fs::read(&path).unwrap();
@@ -252,7 +252,7 @@ fn files_are_written_whole_or_not_at_all() {
 }
 
 #[test]
-fn broken_rules_are_told_together() {
+fn violated_rules_are_reported_together() {
     let mut contents = sample();
     contents.variables[5].role = Role::Arena { offset: 1 };
     contents.variables[2].size = 17;
@@ -262,9 +262,9 @@ fn broken_rules_are_told_together() {
     let error = contents.check().unwrap_err();
     let text = error.to_string();
     for part in [
-        "var['t']: its place in the arena is not aligned",
-        "var['w']: the constant's bytes do not fill it: expected 17, found 16",
-        "inputs[0]: 'x' has not the size of its type f32[7]: expected 28, found 24",
+        "var['t']: its offset in the arena is not aligned",
+        "var['w']: the constant's size differs from the variable's: expected 17, found 16",
+        "inputs[0]: 'x' differs in size from its type f32[7]: expected 28, found 24",
         "dma[1].id: ids must ascend",
         "to_off: node 'dma[0].desc[0]': the access pattern leaves its variable",
     ] {
@@ -277,7 +277,7 @@ fn broken_rules_are_told_together() {
     );
 }
 
-/// The sample with the bytes of `w` left out.
+/// The sample without the bytes of `w`.
 fn without_plain() -> Contents {
     let mut contents = sample();
     contents.variables[2].role = Role::Absent;
@@ -285,7 +285,7 @@ fn without_plain() -> Contents {
 }
 
 #[test]
-fn a_constant_may_be_there_in_prepared_form_alone() {
+fn a_constant_may_have_only_a_prepared_form() {
     let contents = without_plain();
     let bytes = bytes_of(&contents, 1);
     assert_same(&contents, &read(&bytes).unwrap());
@@ -303,20 +303,23 @@ fn a_constant_may_be_there_in_prepared_form_alone() {
 }
 
 #[test]
-fn bytes_that_are_left_out_are_needed_by_nobody() {
+fn omitted_constants_have_a_prepared_form_and_no_users() {
     let refusal = |change: fn(&mut Contents)| {
         let mut contents = without_plain();
         change(&mut contents);
         contents.check().unwrap_err().to_string()
     };
-    let missing = "var['w']: file_name is missing, and no prepared form stands for it";
+    let missing = "var['w']: file_name is missing, and the constant has no prepared form";
     assert_eq!(refusal(|c| drop(c.tenon.constants.remove(0))), missing);
     assert_eq!(refusal(|c| drop(c.tenon.constants.remove(1))), missing);
     let text = refusal(|c| c.variables[3].role = Role::Absent);
-    assert!(text.contains("constants[1]: 3 is no variable"), "{text}");
+    assert!(
+        text.contains("constants[1]: variable 3 cannot be among the constants"),
+        "{text}"
+    );
     let text = refusal(|c| c.variables[2].size = 20);
     assert!(
-        text.contains("constants[0]: 'w' has not the size of its type"),
+        text.contains("constants[0]: 'w' differs in size from its type"),
         "{text}"
     );
     let text = refusal(|c| c.movements[0].descriptors[0].from[0].variable = VariableId(2));
@@ -327,7 +330,7 @@ fn bytes_that_are_left_out_are_needed_by_nobody() {
         c.variables[4].size = 16;
     });
     assert!(
-        text.contains("variables[2]: a view of no variable"),
+        text.contains("variables[2]: a view must refer to a variable"),
         "{text}"
     );
 }
@@ -342,7 +345,7 @@ fn a_newer_format_is_refused_by_name() {
 }
 
 #[test]
-fn every_operation_survives() {
+fn every_operation_round_trips() {
     let mut contents = sample();
     let float = |id, dtype| Access {
         dtype,
@@ -386,7 +389,7 @@ proptest! {
             bytes[position % len] = byte;
         }
         if let Ok(contents) = read(&bytes) {
-            // Whatever still reads keeps all rules.
+            // A package that is still readable obeys all rules.
             contents.check().unwrap();
         }
     }

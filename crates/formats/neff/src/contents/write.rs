@@ -2,8 +2,8 @@
 
 use super::{Contents, PackageVariable, Role};
 use crate::{
-    Definition, Digest, Engine, EngineName, FileTarget, Header, INFO_JSON, Info, Kelf, KelfGraph,
-    NEFF_JSON, NeffGraph, PackageWriter, Port, QueueSet, StoredDescriptor, Table, Target, Trigger,
+    Definition, Digest, Engine, EngineName, FileTarget, Header, INFO_JSON, Info, JsonDescriptor,
+    Kelf, KelfGraph, NEFF_JSON, NeffGraph, PackageWriter, Port, QueueSet, Table, Target, Trigger,
     Variable, VariableKind,
 };
 use serde::Serialize;
@@ -20,10 +20,10 @@ const ENGINE: &str = "SP.json";
 const PROGRAM: &str = "program.bef";
 const TENSOR_MAP: &str = "tensor_map.json";
 
-/// How a package is written.
+/// Options of writing a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// 1: a plain archive, whose constants are used where they lie; 2: gzip, for shipping.
+    /// 1: a plain archive, whose constants are used in the mapped file; 2: gzip, for shipping.
     pub pkg_version: u64,
 }
 
@@ -35,8 +35,8 @@ impl Default for WriteOptions {
 }
 
 impl Contents {
-    /// Writes the package beside `path` and puts it there when it is whole; a failure leaves what
-    /// was there before. Equal contents give equal bytes.
+    /// Writes the package to a temporary file that replaces `path` when it is complete; a failure
+    /// leaves the old file. Equal contents give equal bytes.
     pub fn write(
         &self,
         path: impl AsRef<Path>,
@@ -64,7 +64,7 @@ impl Contents {
         &self,
         mut writer: PackageWriter<W>,
         control: &Control,
-    ) -> Result<(W::Done, Header)> {
+    ) -> Result<(W::Output, Header)> {
         write_head(&mut writer, &self.name, &self.graph())?;
         self.write_node(&mut writer, &NodeFiles::of(0), control)?;
         writer.finish()
@@ -192,7 +192,7 @@ impl Contents {
             desc: movement
                 .descriptors
                 .iter()
-                .map(|descriptor| StoredDescriptor::new(descriptor, name))
+                .map(|descriptor| JsonDescriptor::new(descriptor, name))
                 .collect(),
             other: Default::default(),
         };
@@ -205,9 +205,9 @@ impl Contents {
     }
 }
 
-/// Where one subgraph lies in a package.
+/// The member names of one subgraph in a package.
 pub(super) struct NodeFiles {
-    /// The member that lists it.
+    /// The kelf that lists it.
     pub kelf: String,
     /// The folder of its other members, with its slash.
     pub folder: String,
@@ -216,7 +216,7 @@ pub(super) struct NodeFiles {
 }
 
 impl NodeFiles {
-    /// Those of subgraph `index` among the package's.
+    /// The names of subgraph `index`, counted from 0.
     pub fn of(index: usize) -> Self {
         Self {
             kelf: format!("kelf-{index}.json"),
@@ -225,7 +225,7 @@ impl NodeFiles {
         }
     }
 
-    /// Those of all subgraphs of a package, of which equal constants are stored once.
+    /// The names of all subgraphs of a package; equal constants are stored once.
     pub fn all<'a>(cores: impl Iterator<Item = &'a Contents>) -> Vec<Self> {
         let mut known: HashMap<Digest, String> = HashMap::new();
         let mut all = Vec::new();
@@ -238,7 +238,7 @@ impl NodeFiles {
                 let file = format!("../{}{}", files.folder, constant_file(id));
                 match known.entry(Digest::of(buffer)) {
                     Entry::Vacant(entry) => drop(entry.insert(file)),
-                    // Equal constants of one subgraph are one variable already.
+                    // A subgraph has one variable for equal constants.
                     Entry::Occupied(entry) if entry.get().starts_with(&files.outside()) => {}
                     Entry::Occupied(entry) => drop(files.shared.insert(id, entry.get().clone())),
                 }
@@ -248,12 +248,12 @@ impl NodeFiles {
         all
     }
 
-    /// How the other subgraphs name the folder.
+    /// The folder as the other subgraphs name it.
     fn outside(&self) -> String {
         format!("../{}", self.folder)
     }
 
-    /// The file of a constant, as its variable names it.
+    /// The `file_name` of a constant.
     fn constant(&self, id: usize) -> String {
         let shared = self.shared.get(&id).cloned();
         shared.unwrap_or_else(|| constant_file(id))
@@ -281,13 +281,13 @@ impl NodeFiles {
 /// The header of a package of that name.
 pub(super) fn header(name: &str, options: WriteOptions) -> Result<Header> {
     if !matches!(options.pkg_version, 1 | 2) {
-        let error = Error::new(ErrorKind::InvalidArgument, "no such package version");
+        let error = Error::new(ErrorKind::InvalidArgument, "unknown package version");
         return Err(error.expected("1 or 2").found(options.pkg_version));
     }
     Ok(Header::tenon(name, options.pkg_version))
 }
 
-/// Writes a package with its digests; errors name the file.
+/// Writes a package with its digests to a file; errors name the file.
 pub(super) fn write_file<D>(
     path: &Path,
     header: Result<Header>,
@@ -300,7 +300,7 @@ pub(super) fn write_file<D>(
         .map_err(|error| error.at(Location::file(path)))
 }
 
-/// The members that stand before those of subgraphs.
+/// Writes the members before those of subgraphs.
 pub(super) fn write_head<W: Target>(
     writer: &mut PackageWriter<W>,
     name: &str,

@@ -1,4 +1,4 @@
-//! The comparison itself.
+//! The comparison of two packages.
 
 use super::{Change, Diff, constants};
 use crate::key_path::Step;
@@ -10,17 +10,17 @@ use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 use tenon_base::{Control, Result};
 
-/// Compares two packages. JSON members are compared by value: white space and the order of keys do
-/// not count.
+/// Compares two packages. JSON members are compared by value: white space and the order of keys are
+/// ignored.
 pub fn diff(a: &Package, b: &Package, control: &Control) -> Result<Diff> {
     let mut diff = Diff::default();
-    let (structure_a, _) = Structure::read_what_fits(a);
-    let (structure_b, _) = Structure::read_what_fits(b);
+    let (structure_a, _) = Structure::read_lenient(a);
+    let (structure_b, _) = Structure::read_lenient(b);
     diff.header = header(a, b);
-    let mut told = HashSet::new();
+    let mut reported = HashSet::new();
     for (of_a, of_b) in pairs(&structure_a, &structure_b) {
         control.check()?;
-        told.insert(of_b.member.clone());
+        reported.insert(of_b.member.clone());
         definition(&of_b.member, &of_a.definition, &of_b.definition, &mut diff);
         for of_b_engine in &of_b.engines {
             let of_a_engine = of_a.engines.iter().find(|it| it.name == of_b_engine.name);
@@ -30,8 +30,8 @@ pub fn diff(a: &Package, b: &Package, control: &Control) -> Result<Diff> {
                 &of_b_engine.engine,
                 &of_b_engine.member,
             ) {
-                told.extend([member.clone()]);
-                told.extend(of_a.member.clone());
+                reported.extend([member.clone()]);
+                reported.extend(of_a.member.clone());
                 engine(member, in_a, in_b, &mut diff);
             }
         }
@@ -39,14 +39,14 @@ pub fn diff(a: &Package, b: &Package, control: &Control) -> Result<Diff> {
     control.check()?;
     let (changes, members) = constants::compare((a, &structure_a), (b, &structure_b));
     diff.constants = changes;
-    told.extend(members);
+    reported.extend(members);
     placement(a, b, &mut diff);
-    others(a, b, &told, &mut diff);
+    other_members(a, b, &reported, &mut diff);
     Ok(diff)
 }
 
-/// What only says how the archive lies is left out: its size and hash, and in Tenon's own packages
-/// the uuid that derives from them.
+/// The differing fields of the header, without those that derive from the archive: its size and
+/// hash, and in packages of Tenon the uuid.
 fn header(a: &Package, b: &Package) -> Vec<Change> {
     let fields = |package: &Package| match json(&HeaderBlock::from(package.header())) {
         Value::Object(map) => map,
@@ -133,9 +133,9 @@ fn engine(member: &str, a: &Engine, b: &Engine, diff: &mut Diff) {
             &mut diff.descriptors,
         );
     }
-    let mut lost: Vec<_> = of_a.into_values().flatten().collect();
-    lost.sort_unstable_by_key(|&(index, _)| index);
-    for (index, trigger) in lost {
+    let mut removed: Vec<_> = of_a.into_values().flatten().collect();
+    removed.sort_unstable_by_key(|&(index, _)| index);
+    for (index, trigger) in removed {
         let mut path = KeyPath::default().key("dma").index(index);
         values(
             member,
@@ -194,8 +194,8 @@ fn placement(a: &Package, b: &Package, diff: &mut Diff) {
     }
 }
 
-/// All members that are told nowhere else.
-fn others(a: &Package, b: &Package, told: &HashSet<String>, diff: &mut Diff) {
+/// The changes of members that no other list reports.
+fn other_members(a: &Package, b: &Package, reported: &HashSet<String>, diff: &mut Diff) {
     let bytes = |len: usize| Some(format!("{len} bytes"));
     for (name, len) in a.members() {
         if b.member(name).is_none() {
@@ -210,7 +210,7 @@ fn others(a: &Package, b: &Package, told: &HashSet<String>, diff: &mut Diff) {
             continue;
         };
         // Digests differ where members do.
-        if told.contains(name) || name == crate::DIGESTS_JSON || in_a[..] == in_b[..] {
+        if reported.contains(name) || name == crate::DIGESTS_JSON || in_a[..] == in_b[..] {
             continue;
         }
         let parsed = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).ok();

@@ -7,16 +7,16 @@ use std::collections::HashMap;
 use std::fmt;
 use tenon_tensor::{DataType, TensorType, converter};
 
-/// How the numbers of a constant differ, computed in binary64.
+/// Statistics of the differences of a constant's elements, computed in binary64.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Statistics {
-    /// Numbers in it.
+    /// The number of elements.
     pub count: u64,
-    /// Numbers that differ; NaN equals NaN.
+    /// The number of differing elements; NaN equals NaN.
     pub differing: u64,
-    /// The largest difference; NaN where a number became NaN or was one.
+    /// The largest absolute difference; NaN if an element is NaN in one package only.
     pub max_difference: f64,
-    /// The root of the mean of the squares of the differences.
+    /// The root mean square of the differences.
     pub rms_difference: f64,
     /// Means in A and B.
     pub mean: (f64, f64),
@@ -37,11 +37,12 @@ impl fmt::Display for Statistics {
     }
 }
 
-/// Numbers converted at a time.
+/// Elements converted at a time.
 const STEP: usize = 4096;
 
 impl Statistics {
-    /// Those of the elements of two constants; `None` for types that are no numbers of whole bytes.
+    /// The statistics of two constants; `None` for data types that are not numeric or not a multiple
+    /// of bytes wide.
     pub fn of(dtype: DataType, a: &[u8], b: &[u8]) -> Option<Self> {
         if matches!(dtype, DataType::C64 | DataType::C128) {
             return None;
@@ -71,7 +72,7 @@ impl Statistics {
         Some(total)
     }
 
-    /// Adds two numbers; the fields that are averages are sums until the end.
+    /// Adds a pair of elements; fields that are averages are sums until the end.
     fn add(&mut self, a: f64, b: f64) {
         self.count += 1;
         self.mean.0 += a;
@@ -81,7 +82,7 @@ impl Statistics {
         }
         let difference = (a - b).abs();
         self.differing += 1;
-        // Not f64::max, which would forget a NaN.
+        // f64::max would ignore a NaN.
         if difference.is_nan() || difference > self.max_difference {
             self.max_difference = difference;
         }
@@ -92,8 +93,7 @@ impl Statistics {
 /// Of each constant by variable: its member, its data, and its type where that is known.
 type Constants = HashMap<String, (String, Constant, Option<TensorType>)>;
 
-/// The constants that both packages have under one name, and whose bytes differ. Answers their
-/// members besides, which are told here and nowhere else.
+/// The constants of equal name whose bytes differ, and the members of all compared constants.
 pub(super) fn compare(
     (package_a, a): (&Package, &Structure),
     (package_b, b): (&Package, &Structure),
@@ -166,8 +166,11 @@ fn constants(package: &Package, structure: &Structure) -> Constants {
             else {
                 continue;
             };
-            let told = types.get(&stored.var_id).cloned();
-            let ty = constant.array().map(|array| array.ty().clone()).or(told);
+            let declared = types.get(&stored.var_id).cloned();
+            let ty = constant
+                .array()
+                .map(|array| array.ty().clone())
+                .or(declared);
             let name = if several {
                 format!("{}/{name}", subgraph.name)
             } else {

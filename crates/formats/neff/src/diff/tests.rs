@@ -24,11 +24,11 @@ fn a_package_does_not_differ_from_itself() {
 }
 
 #[test]
-fn every_part_is_told() {
+fn every_part_is_reported() {
     let a = sample();
     let mut b = sample();
-    let numbers = [1.0f32, 2.0, 3.0, f32::NAN];
-    let bytes: Vec<u8> = numbers
+    let values = [1.0f32, 2.0, 3.0, f32::NAN];
+    let bytes: Vec<u8> = values
         .iter()
         .flat_map(|number| number.to_le_bytes())
         .collect();
@@ -54,14 +54,14 @@ fn every_part_is_told() {
 }
 
 #[test]
-fn statistics_are_those_of_the_numbers() {
+fn statistics_are_those_of_the_elements() {
     // By hand: differences 0, 1, 3.
-    let numbers = |list: [f32; 3]| -> Vec<u8> {
+    let bytes_of = |list: [f32; 3]| -> Vec<u8> {
         list.iter()
             .flat_map(|number| number.to_le_bytes())
             .collect()
     };
-    let (a, b) = (numbers([1.0, 2.0, 3.0]), numbers([1.0, 3.0, 6.0]));
+    let (a, b) = (bytes_of([1.0, 2.0, 3.0]), bytes_of([1.0, 3.0, 6.0]));
     let found = Statistics::of(DataType::F32, &a, &b).unwrap();
     assert_eq!((found.count, found.differing), (3, 2));
     assert_eq!(found.max_difference, 3.0);

@@ -1,4 +1,4 @@
-//! Constants: the members of `file` variables.
+//! The rules of constants, the members of `file` variables.
 
 use super::{Check, Part};
 use crate::{Constant, KeyPath, VariableKind, rule};
@@ -15,21 +15,21 @@ pub(super) fn constants(check: &mut Check<'_>, part: &Part<'_>) -> Result<()> {
         let place = KeyPath::default().key("var").key(name).key("file_name");
         let file = part.subgraph.file(file);
         let Some(bytes) = check.package.member(&file) else {
-            check.broken(&rule::MEMBER_MISSING, member, place, format!("'{file}'"));
+            check.report(&rule::MEMBER_MISSING, member, place, format!("'{file}'"));
             continue;
         };
         let constant = match Constant::read(&file, &bytes) {
             Ok(constant) => constant,
             Err(error) => {
                 let detail = error.without_location().to_string();
-                check.broken(&rule::VAR_NPY, &file, KeyPath::default(), detail);
+                check.report(&rule::VAR_NPY, &file, KeyPath::default(), detail);
                 continue;
             }
         };
         let found = constant.bytes().len() as u64;
         if let Some(size) = stored.size.filter(|&size| size != found) {
             let detail = format!("expected {size} bytes, found {found} in '{file}'");
-            check.broken(&rule::VAR_FILE_SIZE, member, place, detail);
+            check.report(&rule::VAR_FILE_SIZE, member, place, detail);
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The header, the payload, and a file that does not open.
+//! The rules of header and payload, and the findings of a file that does not open.
 
 use super::{Check, VerifyOptions};
 use crate::finding::{Finding, Findings};
@@ -10,7 +10,7 @@ fn field(name: &str) -> KeyPath {
     KeyPath::default().key(name)
 }
 
-/// The rules of the header alone, and its hash when that is asked for.
+/// The rules of the header, and its hash if the options include it.
 pub(super) fn header(check: &mut Check<'_>) -> Result<()> {
     let header = check.package.header();
     let unnamed = header.feature_bits.without_name();
@@ -66,7 +66,7 @@ fn hash(check: &mut Check<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Members that are folders of others: such an archive cannot be unpacked.
+/// Members whose name is a folder of another member: the archive cannot be unpacked.
 pub(super) fn folders(check: &mut Check<'_>) {
     let names: HashSet<&str> = check.package.members().map(|(name, _)| name).collect();
     let folders = |name: &'_ str| {
@@ -82,11 +82,11 @@ pub(super) fn folders(check: &mut Check<'_>) {
     }
 }
 
-/// What keeps a file from being opened, as findings. Errors of the system stay errors.
+/// The error of opening a file as findings.
 ///
 /// # Errors
-/// That of opening, where it is the system's, or the work was stopped.
-pub fn not_opened(error: Error, options: &VerifyOptions) -> Result<Findings> {
+/// `error` itself if the system reported it, or if the work was cancelled.
+pub fn open_failure(error: Error, options: &VerifyOptions) -> Result<Findings> {
     let stopped = matches!(
         error.kind(),
         ErrorKind::Io | ErrorKind::NotFound | ErrorKind::Cancelled | ErrorKind::DeadlineExceeded
@@ -140,9 +140,8 @@ fn problems(rule: &'static Rule, error: &Error, findings: &mut Findings) {
 }
 
 impl Findings {
-    /// Adds why a runtime refuses to load the package, or answers that it does: a check of what a
-    /// package holds cannot know kernels and backends. Work that was stopped, and what the system
-    /// refused, are errors.
+    /// Adds the reason why a runtime refuses to load the package: the checks of this crate know
+    /// neither kernels nor backends. Errors of the system and cancellation are returned.
     pub fn add_load(&mut self, loaded: Result<()>) -> Result<()> {
         match loaded {
             Ok(()) => Ok(()),
@@ -155,7 +154,7 @@ impl Findings {
     }
 }
 
-/// Whether it says nothing about the package.
+/// Whether an error is no property of the package.
 fn is_of_system(error: &Error) -> bool {
     matches!(
         error.kind(),

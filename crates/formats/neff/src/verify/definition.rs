@@ -1,4 +1,4 @@
-//! Queue sets and variables, and the tensor map that names them.
+//! The rules of queue sets, variables and the tensor map.
 
 use super::{Check, Part, fabric_path, one_of};
 use crate::finding::Finding;
@@ -30,7 +30,7 @@ pub(super) fn definition(check: &mut Check<'_>, part: &Part<'_>) {
             if *instance != *name && rings.insert(instance, ()).is_some() {
                 let place = place.key("queue_instances").index(index);
                 let detail = format!("found '{instance}'");
-                check.broken(
+                check.report(
                     &rule::QUEUE_INSTANCE_NAMES,
                     &part.subgraph.member,
                     place,
@@ -45,7 +45,7 @@ pub(super) fn definition(check: &mut Check<'_>, part: &Part<'_>) {
     }
 }
 
-/// Names of features in the definition and bits of the header.
+/// Compares feature names of the definition with feature bits of the header.
 fn features(check: &mut Check<'_>, part: &Part<'_>, definition: &Definition) {
     let bits = check.package.header().feature_bits;
     let Some(names) = &definition.neff_features else {
@@ -61,7 +61,7 @@ fn features(check: &mut Check<'_>, part: &Part<'_>, definition: &Definition) {
                 "no bit of this name"
             };
             let detail = format!("'{name}': {what}");
-            check.broken(
+            check.report(
                 &rule::HEADER_FEATURE_NAMES,
                 &part.subgraph.member,
                 place,
@@ -73,7 +73,7 @@ fn features(check: &mut Check<'_>, part: &Part<'_>, definition: &Definition) {
     if bits.contains(vnc) && !names.iter().any(|name| *name == *"neff_feature_vnc") {
         let place = KeyPath::default().key("neff_features");
         let detail = "'neff_feature_vnc' is only a bit";
-        check.broken(
+        check.report(
             &rule::HEADER_FEATURE_NAMES,
             &part.subgraph.member,
             place,
@@ -95,7 +95,7 @@ fn queue_set(check: &mut Check<'_>, part: &Part<'_>, queue: &QueueSet, place: &K
     let most = if part.is_inf1() { 1 } else { MAX_QUEUES };
     if let Some(count) = queue.num_queues.filter(|count| !(1..=most).contains(count)) {
         let detail = format!("expected 1 to {most}, found {count}");
-        check.broken(
+        check.report(
             &rule::QUEUE_NUM_QUEUES,
             member,
             place.key("num_queues"),
@@ -111,14 +111,14 @@ fn queue_set(check: &mut Check<'_>, part: &Part<'_>, queue: &QueueSet, place: &K
             .is_none()
         {
             let detail = format!("found '{owner}'");
-            check.broken(&rule::QUEUE_OWNER, member, place.key("owner"), detail);
+            check.report(&rule::QUEUE_OWNER, member, place.key("owner"), detail);
         }
     }
     if queue.pinned == Some(true) && part.architecture.is_some() && !part.is_inf1() {
-        check.broken(&rule::QUEUE_PINNED, member, place.key("pinned"), "");
+        check.report(&rule::QUEUE_PINNED, member, place.key("pinned"), "");
     }
     if queue.queue_instances.is_some() && part.is_inf1() {
-        check.broken(
+        check.report(
             &rule::QUEUE_INSTANCES,
             member,
             place.key("queue_instances"),
@@ -133,7 +133,7 @@ fn queue_set(check: &mut Check<'_>, part: &Part<'_>, queue: &QueueSet, place: &K
                 queue.queues(),
                 distinct.len()
             );
-            check.broken(
+            check.report(
                 &rule::QUEUE_SEMAPHORE_SET,
                 member,
                 place.key("semaphore_set"),
@@ -143,7 +143,7 @@ fn queue_set(check: &mut Check<'_>, part: &Part<'_>, queue: &QueueSet, place: &K
     }
     if queue.semaphore.is_some() && queue.queues() > 1 {
         let detail = format!("found {} queues", queue.queues());
-        check.broken(
+        check.report(
             &rule::QUEUE_SEMAPHORE,
             member,
             place.key("semaphore"),
@@ -172,9 +172,9 @@ fn ids(
     let mut ids = HashMap::new();
     for (name, stored) in definition.var.iter() {
         if ids.insert(stored.var_id, stored.kind).is_some() {
-            let detail = format!("found {} again", stored.var_id);
+            let detail = format!("found {} twice", stored.var_id);
             let place = place_of(name).key("var_id");
-            check.broken(&rule::VAR_ID, &part.subgraph.member, place, detail);
+            check.report(&rule::VAR_ID, &part.subgraph.member, place, detail);
         }
     }
     ids
@@ -188,7 +188,7 @@ fn variable(
     ids: &HashMap<u32, VariableKind>,
 ) {
     let member = &*part.subgraph.member;
-    let mut broken = |rule, key: &str, detail: String| {
+    let mut report = |rule, key: &str, detail: String| {
         let place = if key.is_empty() {
             place_of(name)
         } else {
@@ -199,49 +199,49 @@ fn variable(
             .add(Finding::new(rule, detail).member(member).path(place));
     };
     let kind = stored.kind;
-    let only = |there: bool, of: VariableKind| there && kind != of;
+    let only = |is_present: bool, of: VariableKind| is_present && kind != of;
     let found = || format!("found type {}", kind.name());
     let sizeless = matches!(kind, VariableKind::StateBuffer | VariableKind::DgeTable);
     if stored.size.is_none() && !sizeless {
-        broken(&rule::VAR_SIZE, "", "no 'size'".to_owned());
+        report(&rule::VAR_SIZE, "", "no 'size'".to_owned());
     }
     if let Some(bytes) = stored
         .alignment
         .filter(|bytes| *bytes != 0 && !bytes.is_power_of_two())
     {
-        broken(&rule::VAR_ALIGNMENT, "alignment", format!("found {bytes}"));
+        report(&rule::VAR_ALIGNMENT, "alignment", format!("found {bytes}"));
     }
     if only(stored.file_name.is_some(), VariableKind::File) {
-        broken(&rule::VAR_FILE_NAME, "file_name", found());
+        report(&rule::VAR_FILE_NAME, "file_name", found());
     }
-    // Tenon leaves the plain bytes out where a prepared form stands for them.
+    // Tenon omits the plain bytes of a constant that has a prepared form.
     let own = check.package.header().is_tenon();
     if kind == VariableKind::File && stored.file_name.is_none() && !own {
-        broken(&rule::VAR_FILE, "", "no 'file_name'".to_owned());
+        report(&rule::VAR_FILE, "", "no 'file_name'".to_owned());
     }
     if only(stored.backing_variable_off.is_some(), VariableKind::Virtual) {
-        broken(&rule::VAR_BACKING, "backing_variable_off", found());
+        report(&rule::VAR_BACKING, "backing_variable_off", found());
     }
     if let (Some(offset), Some(size)) = (stored.backing_variable_off, stored.size)
         && offset.checked_add(size).is_none()
     {
         let detail = format!("found {offset} and {size}");
-        broken(&rule::VAR_BACKING_RANGE, "backing_variable_off", detail);
+        report(&rule::VAR_BACKING_RANGE, "backing_variable_off", detail);
     }
     if only(stored.referenced_var_id.is_some(), VariableKind::Pointer) {
-        broken(&rule::VAR_REFERENCE, "referenced_var_id", found());
+        report(&rule::VAR_REFERENCE, "referenced_var_id", found());
     }
     if let Some(id) = stored.referenced_var_id
         && (id == stored.var_id || !ids.contains_key(&id))
     {
-        broken(
+        report(
             &rule::VAR_REFERENCE_ID,
             "referenced_var_id",
             format!("found {id}"),
         );
     }
     if only(stored.list.is_some(), VariableKind::DgeTable) {
-        broken(&rule::VAR_LIST, "list", found());
+        report(&rule::VAR_LIST, "list", found());
     }
     for id in stored
         .list
@@ -249,7 +249,7 @@ fn variable(
         .flatten()
         .filter(|id| !ids.contains_key(id))
     {
-        broken(&rule::VAR_LIST_ID, "list", format!("found {id}"));
+        report(&rule::VAR_LIST_ID, "list", format!("found {id}"));
     }
     if stored.fabric_path.is_some() {
         let path = stored.fabric_path.as_ref();
@@ -270,13 +270,13 @@ pub(super) fn tensor_map(check: &mut Check<'_>, part: &Part<'_>) {
         .iter()
         .map(|(name, stored)| (name, stored.kind))
         .collect();
-    // Tenon's variables have names of their own: its ports stand in tenon.json.
+    // The variables of Tenon are not named after ports; its ports are in tenon.json.
     let own = check.package.header().is_tenon();
     for (name, tensor) in map.iter() {
         let place = KeyPath::default().key(name);
         if neff_dtype(&tensor.dtype).is_none() {
             let detail = format!("found '{}'", tensor.dtype);
-            check.broken(&rule::TENSOR_MAP_DTYPE, &member, place.key("dtype"), detail);
+            check.report(&rule::TENSOR_MAP_DTYPE, &member, place.key("dtype"), detail);
         }
         let expected = match tensor.kind.as_deref() {
             Some("input") => VariableKind::Input,
@@ -285,7 +285,7 @@ pub(super) fn tensor_map(check: &mut Check<'_>, part: &Part<'_>) {
         };
         if !own && kinds.get(name) != Some(&expected) {
             let detail = format!("'{name}' is no variable of type {}", expected.name());
-            check.broken(&rule::TENSOR_MAP_PORT, &member, place.key("kind"), detail);
+            check.report(&rule::TENSOR_MAP_PORT, &member, place.key("kind"), detail);
         }
     }
 }

@@ -1,9 +1,8 @@
-//! Descriptors: the rules of the stored form here, those of accesses inside their variables by
-//! `tenon-dma`.
+//! The rules of descriptors: of the stored form, and, by `tenon-dma`, of accesses inside variables.
 
 use super::{Check, Part};
-use crate::descriptor::StoredAccess;
-use crate::{KeyPath, Rule, StoredDescriptor, rule};
+use crate::descriptor::JsonAccess;
+use crate::{JsonDescriptor, KeyPath, Rule, rule};
 use std::fmt::Arguments;
 use tenon_base::{Error, Result};
 use tenon_dma::{Descriptor, MAX_DIMENSIONS, MAX_SOURCES, VariableId};
@@ -16,30 +15,30 @@ const DTYPES: [&str; 15] = [
 
 const OPERATIONS: [&str; 7] = ["copy", "cast", "add", "min", "max", "fma", "transpose"];
 
-/// One descriptor under check, and where it stands.
-struct Place<'a, 'c, P: Fn() -> KeyPath> {
-    check: &'a mut Check<'c>,
+/// The check of one descriptor, and its place in the member.
+struct DescriptorCheck<'a, 'c, P: Fn() -> KeyPath> {
+    state: &'a mut Check<'c>,
     member: &'a str,
     path: &'a P,
-    broken: bool,
-    /// The descriptor as it is executed, where it can be read.
+    has_errors: bool,
+    /// The executable form, if it was not taken yet.
     parsed: Option<Result<Descriptor>>,
 }
 
-impl<P: Fn() -> KeyPath> Place<'_, '_, P> {
-    fn broken(&mut self, rule: &'static Rule, key: &str, detail: impl Into<String>) {
-        self.broken |= rule.severity == crate::Severity::Error;
+impl<P: Fn() -> KeyPath> DescriptorCheck<'_, '_, P> {
+    fn report(&mut self, rule: &'static Rule, key: &str, detail: impl Into<String>) {
+        self.has_errors |= rule.severity == crate::Severity::Error;
         let path = if key.is_empty() {
             (self.path)()
         } else {
-            follow((self.path)(), key)
+            extend((self.path)(), key)
         };
-        self.check.broken(rule, self.member, path, detail);
+        self.state.report(rule, self.member, path, detail);
     }
 }
 
-/// A key as the checks of `tenon-dma` tell it (`from_arr[2].from_off`), behind a path.
-fn follow(mut path: KeyPath, keys: &str) -> KeyPath {
+/// `path` extended by the keys of a location of `tenon-dma` (`from_arr[2].from_off`).
+fn extend(mut path: KeyPath, keys: &str) -> KeyPath {
     for key in keys.split('.') {
         let (name, index) = match key.split_once('[') {
             Some((name, rest)) => (name, rest.trim_end_matches(']').parse().ok()),
@@ -55,45 +54,49 @@ fn follow(mut path: KeyPath, keys: &str) -> KeyPath {
 
 /// The rules of a descriptor.
 pub(super) fn descriptor<P: Fn() -> KeyPath>(
-    check: &mut Check<'_>,
+    state: &mut Check<'_>,
     part: &Part<'_>,
-    stored: &StoredDescriptor,
+    stored: &JsonDescriptor,
     member: &str,
     path: &P,
 ) {
     let id = |name: &str| part.variables.get(name).map(|&(at, _)| VariableId(at));
     let parsed = Some(stored.parse(id));
-    let mut place = Place {
-        check,
+    let mut check = DescriptorCheck {
+        state,
         member,
         path,
-        broken: false,
+        has_errors: false,
         parsed,
     };
     let op = stored.op.as_deref().unwrap_or("copy");
     if !OPERATIONS.contains(&op) {
-        place.broken(&rule::DESC_OP, "op", format!("found '{op}'"));
+        check.report(&rule::DESC_OP, "op", format!("found '{op}'"));
     }
     if part.is_inf1() {
-        inf1(&mut place, stored, op);
+        inf1(&mut check, stored, op);
     }
-    sources(&mut place, part, stored, op);
+    sources(&mut check, part, stored, op);
     let to = format_args!("to");
-    access(&mut place, part, to, "to", &stored.target());
-    operands(&mut place, stored, op);
+    access(&mut check, part, to, "to", &stored.target());
+    operands(&mut check, stored, op);
     if let Some(tile) = stored.num_tiling_dimensions
         && tile as usize > stored.to_sizes.len()
     {
         let detail = format!("found {tile} of {}", stored.to_sizes.len());
-        place.broken(&rule::DESC_TILING, "num_tiling_dimensions", detail);
+        check.report(&rule::DESC_TILING, "num_tiling_dimensions", detail);
     }
-    if !place.broken {
-        movement(&mut place, part, stored);
+    if !check.has_errors {
+        movement(&mut check, part, stored);
     }
 }
 
-/// What only later generations have.
-fn inf1<P: Fn() -> KeyPath>(place: &mut Place<'_, '_, P>, stored: &StoredDescriptor, op: &str) {
+/// Operations and keys that INF1 does not have.
+fn inf1<P: Fn() -> KeyPath>(
+    check: &mut DescriptorCheck<'_, '_, P>,
+    stored: &JsonDescriptor,
+    op: &str,
+) {
     let keys = [
         ("op", op != "copy"),
         ("from_arr", stored.from_arr.is_some()),
@@ -107,15 +110,15 @@ fn inf1<P: Fn() -> KeyPath>(place: &mut Place<'_, '_, P>, stored: &StoredDescrip
             stored.transpose_element_size.is_some(),
         ),
     ];
-    for (key, _) in keys.into_iter().filter(|&(_, there)| there) {
-        place.broken(&rule::DESC_OP_INF1, key, "");
+    for (key, _) in keys.into_iter().filter(|&(_, is_present)| is_present) {
+        check.report(&rule::DESC_OP_INF1, key, "");
     }
 }
 
 fn sources<P: Fn() -> KeyPath>(
-    place: &mut Place<'_, '_, P>,
+    check: &mut DescriptorCheck<'_, '_, P>,
     part: &Part<'_>,
-    stored: &StoredDescriptor,
+    stored: &JsonDescriptor,
     op: &str,
 ) {
     let many = matches!(op, "add" | "min" | "max" | "fma");
@@ -123,55 +126,55 @@ fn sources<P: Fn() -> KeyPath>(
         Some(list) => {
             if !(1..=MAX_SOURCES).contains(&list.len()) {
                 let detail = format!("found {}", list.len());
-                place.broken(&rule::DESC_SOURCES, "from_arr", detail);
+                check.report(&rule::DESC_SOURCES, "from_arr", detail);
             }
             if !many && OPERATIONS.contains(&op) {
-                place.broken(
+                check.report(
                     &rule::DESC_FROM,
                     "from_arr",
                     format!("found from_arr for {op}"),
                 );
             }
             if stored.from.is_some() {
-                place.broken(&rule::DESC_FROM_ARR, "from", "found both");
+                check.report(&rule::DESC_FROM_ARR, "from", "found both");
             }
             for (index, source) in list.iter().enumerate() {
                 let side = format_args!("from_arr[{index}].from");
-                access(place, part, side, "from", &source.access());
+                access(check, part, side, "from", &source.access());
             }
         }
-        None if many => place.broken(&rule::DESC_FROM_ARR, "", format!("no from_arr for {op}")),
-        None if stored.from.is_none() => place.broken(&rule::DESC_FROM, "", "no 'from'"),
+        None if many => check.report(&rule::DESC_FROM_ARR, "", format!("no from_arr for {op}")),
+        None if stored.from.is_none() => check.report(&rule::DESC_FROM, "", "no 'from'"),
         None => {
             for source in stored.sources() {
-                access(place, part, format_args!("from"), "from", &source);
+                access(check, part, format_args!("from"), "from", &source);
             }
         }
     }
 }
 
-/// One end. `side` leads to its keys, `key` is the last part of it.
+/// The rules of one end. `side` is the prefix of its keys, `key` the last part of that.
 fn access<P: Fn() -> KeyPath>(
-    place: &mut Place<'_, '_, P>,
+    check: &mut DescriptorCheck<'_, '_, P>,
     part: &Part<'_>,
     side: Arguments<'_>,
     key: &str,
-    access: &StoredAccess<'_>,
+    access: &JsonAccess<'_>,
 ) {
     let of = |suffix: &str| format!("{side}{suffix}");
     let name = access.variable.map(|name| name.as_str());
-    // What could be read has its variables.
-    let is_read = matches!(place.parsed, Some(Ok(_)));
+    // A descriptor with an executable form has known variables.
+    let is_read = matches!(check.parsed, Some(Ok(_)));
     if !is_read && !name.is_some_and(|name| part.variables.contains_key(name)) {
         let found = name.map_or(format!("no '{key}'"), |name| format!("found '{name}'"));
-        place.broken(&rule::DESC_VARIABLE, &of(""), found);
+        check.report(&rule::DESC_VARIABLE, &of(""), found);
     }
     if access.offset.is_none() {
-        place.broken(&rule::DESC_OFFSET, &of(""), format!("no '{key}_off'"));
+        check.report(&rule::DESC_OFFSET, &of(""), format!("no '{key}_off'"));
     }
     if !(1..=MAX_DIMENSIONS).contains(&access.sizes.len()) {
         let detail = format!("found {}", access.sizes.len());
-        place.broken(&rule::DESC_DIMENSIONS, &of("_sizes"), detail);
+        check.report(&rule::DESC_DIMENSIONS, &of("_sizes"), detail);
     }
     if access.steps.len() != access.sizes.len() {
         let detail = format!(
@@ -179,19 +182,23 @@ fn access<P: Fn() -> KeyPath>(
             access.sizes.len(),
             access.steps.len()
         );
-        place.broken(&rule::DESC_LENGTHS, &of("_steps"), detail);
+        check.report(&rule::DESC_LENGTHS, &of("_steps"), detail);
     }
     if let Some(dtype) = access.dtype {
-        // Tenon writes types that the format does not have.
-        let own = place.check.package.header().is_tenon() && crate::neff_dtype(dtype).is_some();
+        // Tenon writes data types that the format does not have.
+        let own = check.state.package.header().is_tenon() && crate::neff_dtype(dtype).is_some();
         if !own && !DTYPES.contains(&dtype.as_str()) {
-            place.broken(&rule::DESC_DTYPE, &of("_dtype"), format!("found '{dtype}'"));
+            check.report(&rule::DESC_DTYPE, &of("_dtype"), format!("found '{dtype}'"));
         }
     }
 }
 
-/// The keys that belong to one operation.
-fn operands<P: Fn() -> KeyPath>(place: &mut Place<'_, '_, P>, stored: &StoredDescriptor, op: &str) {
+/// The rules of keys that belong to one operation.
+fn operands<P: Fn() -> KeyPath>(
+    check: &mut DescriptorCheck<'_, '_, P>,
+    stored: &JsonDescriptor,
+    op: &str,
+) {
     let found = || format!("found {op}");
     if op != "fma" {
         let in_sources = stored
@@ -200,16 +207,16 @@ fn operands<P: Fn() -> KeyPath>(place: &mut Place<'_, '_, P>, stored: &StoredDes
             .flatten()
             .any(|source| source.scale.is_some());
         if stored.scale.is_some() || in_sources {
-            place.broken(&rule::DESC_SCALE, "scale", found());
+            check.report(&rule::DESC_SCALE, "scale", found());
         }
         if stored.scale_dtype.is_some() {
-            place.broken(&rule::DESC_SCALE, "scale_dtype", found());
+            check.report(&rule::DESC_SCALE, "scale_dtype", found());
         }
     }
     match stored.scale_dtype.as_deref() {
-        None if op == "fma" => place.broken(&rule::DESC_SCALE_DTYPE_MISSING, "", ""),
+        None if op == "fma" => check.report(&rule::DESC_SCALE_DTYPE_MISSING, "", ""),
         Some(dtype) if dtype != "float32" => {
-            place.broken(
+            check.report(
                 &rule::DESC_SCALE_DTYPE,
                 "scale_dtype",
                 format!("found '{dtype}'"),
@@ -217,17 +224,17 @@ fn operands<P: Fn() -> KeyPath>(place: &mut Place<'_, '_, P>, stored: &StoredDes
         }
         _ => {}
     }
-    constant(place, stored, op);
+    constant(check, stored, op);
     if op != "transpose" {
-        for (key, there) in [
+        for (key, is_present) in [
             ("transpose_shape", stored.transpose_shape.is_some()),
             (
                 "transpose_element_size",
                 stored.transpose_element_size.is_some(),
             ),
         ] {
-            if there {
-                place.broken(&rule::DESC_TRANSPOSE, key, found());
+            if is_present {
+                check.report(&rule::DESC_TRANSPOSE, key, found());
             }
         }
     }
@@ -237,11 +244,11 @@ fn operands<P: Fn() -> KeyPath>(place: &mut Place<'_, '_, P>, stored: &StoredDes
         .filter(|shape| shape.len() != 4)
     {
         let detail = format!("found {}", shape.len());
-        place.broken(&rule::DESC_TRANSPOSE_SHAPE, "transpose_shape", detail);
+        check.report(&rule::DESC_TRANSPOSE_SHAPE, "transpose_shape", detail);
     }
     let whole = stored.transpose_shape.is_some() && stored.transpose_element_size.is_some();
     if op == "transpose" && !whole {
-        place.broken(
+        check.report(
             &rule::DESC_TRANSPOSE_RUNS,
             "",
             "no 'transpose_shape' or element size",
@@ -249,14 +256,18 @@ fn operands<P: Fn() -> KeyPath>(place: &mut Place<'_, '_, P>, stored: &StoredDes
     }
 }
 
-fn constant<P: Fn() -> KeyPath>(place: &mut Place<'_, '_, P>, stored: &StoredDescriptor, op: &str) {
+fn constant<P: Fn() -> KeyPath>(
+    check: &mut DescriptorCheck<'_, '_, P>,
+    stored: &JsonDescriptor,
+    op: &str,
+) {
     if !matches!(op, "min" | "max") {
-        for (key, there) in [
+        for (key, is_present) in [
             ("constant", stored.constant.is_some()),
             ("constant_dtype", stored.constant_dtype.is_some()),
         ] {
-            if there {
-                place.broken(&rule::DESC_CONSTANT, key, format!("found {op}"));
+            if is_present {
+                check.report(&rule::DESC_CONSTANT, key, format!("found {op}"));
             }
         }
         return;
@@ -264,7 +275,7 @@ fn constant<P: Fn() -> KeyPath>(place: &mut Place<'_, '_, P>, stored: &StoredDes
     let number = stored.constant.as_ref();
     let Some(dtype) = stored.constant_dtype.as_deref() else {
         if number.is_some() {
-            place.broken(&rule::DESC_CONSTANT_IGNORED, "constant", "");
+            check.report(&rule::DESC_CONSTANT_IGNORED, "constant", "");
         }
         return;
     };
@@ -273,7 +284,7 @@ fn constant<P: Fn() -> KeyPath>(place: &mut Place<'_, '_, P>, stored: &StoredDes
         "int32" => number.map(|n| n.as_i64().is_some_and(|n| i32::try_from(n).is_ok())),
         "uint32" => number.map(|n| n.as_u64().is_some_and(|n| u32::try_from(n).is_ok())),
         _ => {
-            place.broken(
+            check.report(
                 &rule::DESC_CONSTANT_DTYPE,
                 "constant_dtype",
                 format!("found '{dtype}'"),
@@ -284,30 +295,30 @@ fn constant<P: Fn() -> KeyPath>(place: &mut Place<'_, '_, P>, stored: &StoredDes
     match (fits, number) {
         (Some(false), Some(number)) => {
             let detail = format!("found {number} as {dtype}");
-            place.broken(&rule::DESC_CONSTANT_VALUE, "constant", detail);
+            check.report(&rule::DESC_CONSTANT_VALUE, "constant", detail);
         }
-        (None, _) => place.broken(&rule::DESC_CONSTANT_VALUE, "", "no 'constant'"),
+        (None, _) => check.report(&rule::DESC_CONSTANT_VALUE, "", "no 'constant'"),
         _ => {}
     }
 }
 
-/// The movement itself: every byte inside its variable, what is read fills what is written.
+/// The rules of the executable form: accesses inside their variables, sources that fill the target.
 fn movement<P: Fn() -> KeyPath>(
-    place: &mut Place<'_, '_, P>,
+    check: &mut DescriptorCheck<'_, '_, P>,
     part: &Part<'_>,
-    stored: &StoredDescriptor,
+    stored: &JsonDescriptor,
 ) {
     let is_whole = stored.transpose_shape.is_some() && stored.transpose_element_size.is_some();
     if stored.op.as_deref() == Some("transpose") && !is_whole {
         return;
     }
-    let parsed = match place.parsed.take() {
+    let parsed = match check.parsed.take() {
         None => return,
         Some(Ok(parsed)) => parsed,
         Some(Err(error)) => {
             for problem in error.all() {
                 let key = problem.location().field.clone().unwrap_or_default();
-                place.broken(&rule::DESC_OP, &key, problem.without_location().to_string());
+                check.report(&rule::DESC_OP, &key, problem.without_location().to_string());
             }
             return;
         }
@@ -317,12 +328,12 @@ fn movement<P: Fn() -> KeyPath>(
         for problem in error.all() {
             let key = problem.location().field.clone().unwrap_or_default();
             let rule = rule_of(&key, &parsed, problem);
-            place.broken(rule, &key, problem.without_location().to_string());
+            check.report(rule, &key, problem.without_location().to_string());
         }
     }
 }
 
-/// The rule that a problem of `tenon-dma` breaks, by its key.
+/// The rule that a problem of `tenon-dma` violates, by its key.
 fn rule_of(key: &str, descriptor: &Descriptor, problem: &Error) -> &'static Rule {
     let overflows =
         |access: &tenon_dma::Access| access.range().is_none() || access.volume().is_none();

@@ -1,4 +1,4 @@
-//! The digests of all members, on all cores.
+//! The rules of digests, checked on all cores.
 
 use super::Check;
 use crate::finding::Finding;

@@ -1,4 +1,4 @@
-//! Engine descriptions: their files, tables and triggers.
+//! The rules of engine descriptions: files, tables and triggers.
 
 use super::{Check, Part, descriptor};
 use crate::finding::Findings;
@@ -11,7 +11,7 @@ use tenon_base::{Result, pool};
 /// Bytes of an instruction slot (facts, neuron.md 2.7).
 const SLOT: usize = 64;
 
-/// Triggers that one thread checks in one go.
+/// Triggers that one thread checks at a time.
 pub(super) const STEP: usize = 1 << 14;
 
 /// The rules of an engine.
@@ -34,7 +34,7 @@ fn files(check: &mut Check<'_>, part: &Part<'_>, parts: &EngineParts) {
     match (&parts.member, &parts.program) {
         (Some(_), None) => {
             let detail = format!("no '{instr}'");
-            check.broken(
+            check.report(
                 &rule::ENGINE_FILES,
                 definition,
                 KeyPath::default().key(key),
@@ -43,7 +43,7 @@ fn files(check: &mut Check<'_>, part: &Part<'_>, parts: &EngineParts) {
         }
         (None, Some(_)) => {
             let place = KeyPath::default().key(&instr);
-            check.broken(
+            check.report(
                 &rule::ENGINE_FILES,
                 definition,
                 place,
@@ -54,12 +54,12 @@ fn files(check: &mut Check<'_>, part: &Part<'_>, parts: &EngineParts) {
     }
     if let (Some(engine), Some(member), Some(program)) =
         (&parts.engine, &parts.member, &parts.program)
-        && let Some(told) = &engine.instr
-        && part.subgraph.file(told) != *program
+        && let Some(declared) = &engine.instr
+        && part.subgraph.file(declared) != *program
     {
         let place = KeyPath::default().key("instr");
-        let detail = format!("expected '{program}', found '{told}'");
-        check.broken(&rule::ENGINE_FILES, member, place, detail);
+        let detail = format!("expected '{program}', found '{declared}'");
+        check.report(&rule::ENGINE_FILES, member, place, detail);
     }
     let Some(program) = &parts.program else {
         return;
@@ -67,17 +67,17 @@ fn files(check: &mut Check<'_>, part: &Part<'_>, parts: &EngineParts) {
     match check.package.member(program) {
         None => {
             let place = KeyPath::default().key(&instr);
-            check.broken(
+            check.report(
                 &rule::MEMBER_MISSING,
                 definition,
                 place,
                 format!("'{program}'"),
             );
         }
-        // A host program of Tenon is no sequence of slots.
+        // A host program of Tenon does not consist of slots.
         Some(bytes) if !check.package.header().is_tenon() && bytes.len() % SLOT != 0 => {
             let detail = format!("found {} bytes", bytes.len());
-            check.broken(&rule::ENGINE_PROGRAM, program, KeyPath::default(), detail);
+            check.report(&rule::ENGINE_PROGRAM, program, KeyPath::default(), detail);
         }
         Some(_) => {}
     }
@@ -86,7 +86,7 @@ fn files(check: &mut Check<'_>, part: &Part<'_>, parts: &EngineParts) {
 fn named(check: &mut Check<'_>, part: &Part<'_>, member: &str, place: KeyPath, file: &Name) {
     let file = part.subgraph.file(file);
     if check.package.member(&file).is_none() {
-        check.broken(&rule::MEMBER_MISSING, member, place, format!("'{file}'"));
+        check.report(&rule::MEMBER_MISSING, member, place, format!("'{file}'"));
     }
 }
 
@@ -108,7 +108,7 @@ fn activation(check: &mut Check<'_>, part: &Part<'_>, engine: &Engine, member: &
             let place = KeyPath::default()
                 .key("activation_function_sets")
                 .index(index);
-            check.broken(
+            check.report(
                 &rule::ENGINE_ACTIVATION,
                 member,
                 place,
@@ -137,7 +137,7 @@ fn dve_tables(check: &mut Check<'_>, part: &Part<'_>, engine: &Engine, member: &
         if !control || table.datapath_table.is_none() || table.opcode_table.is_none() {
             let keys: Vec<&str> = table.files().map(|(key, _)| key).collect();
             let detail = format!("found {}", keys.join(", "));
-            check.broken(&rule::ENGINE_DVE_TABLES, member, place.clone(), detail);
+            check.report(&rule::ENGINE_DVE_TABLES, member, place.clone(), detail);
         }
         for (key, file) in table.files() {
             named(check, part, member, place.key(key), file);
@@ -146,12 +146,12 @@ fn dve_tables(check: &mut Check<'_>, part: &Part<'_>, engine: &Engine, member: &
 }
 
 /// A queue set, and its position among those of the subgraph.
-type Set<'a> = (u32, &'a QueueSet);
+type IndexedQueueSet<'a> = (u32, &'a QueueSet);
 
 /// The queue set of each ring, by the name of the set or of an instance.
-type Rings<'a> = HashMap<&'a str, Set<'a>>;
+type RingTable<'a> = HashMap<&'a str, IndexedQueueSet<'a>>;
 
-fn rings<'a>(part: &Part<'a>) -> Rings<'a> {
+fn rings<'a>(part: &Part<'a>) -> RingTable<'a> {
     let sets = part.subgraph.definition.dma_queue.iter().enumerate();
     let all = sets.flat_map(|(at, (name, set))| {
         let instances = set
@@ -206,11 +206,11 @@ fn triggers(
     Ok(())
 }
 
-/// The rules of one trigger, in its member and at its place there.
+/// The rules of one trigger.
 fn trigger(
     check: &mut Check<'_>,
     part: &Part<'_>,
-    (name, rings): (EngineName, &Rings<'_>),
+    (name, rings): (EngineName, &RingTable<'_>),
     trigger: &Trigger,
     (member, index): (&str, usize),
 ) {
@@ -221,24 +221,28 @@ fn trigger(
             let instance = trigger.instance_name.as_ref() == Some(ring);
             let key = if instance { "instance_name" } else { "queue" };
             let detail = format!("found '{ring}'");
-            check.broken(&rule::DMA_QUEUE_NAME, member, place(index).key(key), detail);
+            check.report(&rule::DMA_QUEUE_NAME, member, place(index).key(key), detail);
         }
-        None => check.broken(&rule::DMA_QUEUE, member, place(index), ""),
+        None => check.report(&rule::DMA_QUEUE, member, place(index), ""),
     }
     for (position, desc) in trigger.desc.iter().enumerate() {
-        let path = || match trigger.desc.is_object() {
-            true => place(index).key("desc"),
-            false => place(index).key("desc").index(position),
+        let path = || {
+            let list = place(index).key("desc");
+            if trigger.desc.is_object() {
+                list
+            } else {
+                list.index(position)
+            }
         };
         descriptor::descriptor(check, part, desc, member, &path);
     }
 }
 
-/// Ids that have more descriptors on one queue set than on another.
+/// Reports ids with different descriptor counts on their queue sets.
 fn uneven(
     check: &mut Check<'_>,
     part: &Part<'_>,
-    rings: &Rings<'_>,
+    rings: &RingTable<'_>,
     engine: &Engine,
     member: &str,
 ) {
@@ -246,10 +250,10 @@ fn uneven(
     if part.subgraph.definition.dma_queue.iter().count() <= 1 {
         return;
     }
-    let mut amounts = Amounts::default();
+    let mut counts = DescriptorCounts::default();
     for (index, trigger) in engine.dma.iter().enumerate() {
         if let Some(&(at, _)) = trigger.ring().and_then(|ring| rings.get(ring.as_str())) {
-            amounts.add(at, trigger, index);
+            counts.add(at, trigger, index);
         }
     }
     let names: Vec<&str> = part
@@ -259,21 +263,21 @@ fn uneven(
         .iter()
         .map(|(name, _)| name)
         .collect();
-    for (first, id, sets) in amounts.uneven() {
+    for (first, id, sets) in counts.uneven() {
         let name = |set: u32| names.get(set as usize).copied().unwrap_or_default();
-        let told: Vec<_> = sets
+        let counts: Vec<_> = sets
             .iter()
             .map(|&(set, count)| format!("{count} on {}", name(set)))
             .collect();
-        let detail = format!("id {id}: {}", told.join(", "));
-        check.broken(&rule::DMA_AMOUNT, member, place(first).key("id"), detail);
+        let detail = format!("id {id}: {}", counts.join(", "));
+        check.report(&rule::DMA_AMOUNT, member, place(first).key("id"), detail);
     }
 }
 
-/// How many descriptors each queue set has under one id of one function.
+/// The number of descriptors by function, id and queue set.
 #[derive(Default)]
-struct Amounts {
-    /// The function that each queue set is in, and all functions by name.
+struct DescriptorCounts {
+    /// The current function of each queue set, and all functions by name.
     current: HashMap<u32, u32>,
     functions: HashMap<Name, u32>,
     /// Function, id, queue set, position and descriptors of each trigger.
@@ -281,9 +285,9 @@ struct Amounts {
 }
 
 /// The first trigger of an id, the id, and the descriptors it has on each queue set.
-type Uneven = (usize, u32, Vec<(u32, u64)>);
+type UnevenId = (usize, u32, Vec<(u32, u64)>);
 
-impl Amounts {
+impl DescriptorCounts {
     fn add(&mut self, set: u32, trigger: &Trigger, index: usize) {
         if let Some(name) = trigger
             .function_start
@@ -300,7 +304,7 @@ impl Amounts {
     }
 
     /// Ids whose queue sets differ, in the order of the file.
-    fn uneven(mut self) -> Vec<Uneven> {
+    fn uneven(mut self) -> Vec<UnevenId> {
         self.list.sort_unstable();
         let mut uneven = Vec::new();
         for group in self.list.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
@@ -327,22 +331,22 @@ fn place(index: usize) -> KeyPath {
 
 /// The keys of a trigger that depend on the architecture.
 fn keys(check: &mut Check<'_>, part: &Part<'_>, trigger: &Trigger, member: &str, index: usize) {
-    let mut broken = |rule, key: &str, detail: &str| {
-        check.broken(rule, member, place(index).key(key), detail);
+    let mut report = |rule, key: &str, detail: &str| {
+        check.report(rule, member, place(index).key(key), detail);
     };
     if part.is_inf1() {
         if trigger.instance_name.is_some() {
-            broken(&rule::DMA_INSTANCE, "instance_name", "");
+            report(&rule::DMA_INSTANCE, "instance_name", "");
         }
         if trigger
             .function_start
             .as_ref()
             .is_some_and(|name| !name.is_empty())
         {
-            broken(&rule::DMA_FUNCTION_START, "function_start", "");
+            report(&rule::DMA_FUNCTION_START, "function_start", "");
         }
         if trigger.section_start_desc == Some(true) {
-            broken(&rule::DMA_SECTION_START, "section_start_desc", "");
+            report(&rule::DMA_SECTION_START, "section_start_desc", "");
         }
     }
     if trigger
@@ -351,11 +355,11 @@ fn keys(check: &mut Check<'_>, part: &Part<'_>, trigger: &Trigger, member: &str,
         .is_some_and(|list| !list.is_empty())
     {
         if part.architecture.is_some_and(|it| it < Architecture::Trn2) {
-            broken(&rule::DMA_REMOTE, "remote_semaphores", "");
+            report(&rule::DMA_REMOTE, "remote_semaphores", "");
         }
         if check.package.header().lnc_size != 2 {
             let detail = format!("found {}", check.package.header().lnc_size);
-            check.broken(
+            check.report(
                 &rule::DMA_REMOTE_LNC,
                 member,
                 place(index).key("remote_semaphores"),
@@ -380,10 +384,10 @@ fn queue(
     };
     if let Some(owner) = set.owner.as_ref().filter(|owner| ***owner != *engine.key()) {
         let detail = format!("owned by '{owner}'");
-        check.broken(&rule::DMA_OWNER, member, place(index).key(key), detail);
+        check.report(&rule::DMA_OWNER, member, place(index).key(key), detail);
     }
     if set.is_dynamic() {
         let detail = format!("found type {}", set.kind);
-        check.broken(&rule::DMA_DYNAMIC, member, place(index).key(key), detail);
+        check.report(&rule::DMA_DYNAMIC, member, place(index).key(key), detail);
     }
 }

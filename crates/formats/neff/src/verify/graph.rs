@@ -1,4 +1,4 @@
-//! `neff.json`, the kelfs and `info.json`.
+//! The rules of `neff.json`, the kelfs and `info.json`.
 
 use super::Check;
 use crate::graph::NeffGraph;
@@ -14,7 +14,7 @@ pub(super) fn graph(check: &mut Check<'_>) {
     let structure = check.structure;
     if let Some(graph) = &structure.graph {
         if !graph.nodes.iter().any(|node| node.kelf().is_some()) {
-            check.broken(&rule::GRAPH_KELF, NEFF_JSON, key("nodes"), "");
+            check.report(&rule::GRAPH_KELF, NEFF_JSON, key("nodes"), "");
         }
         nodes(check, graph);
         ends(check, graph);
@@ -32,10 +32,10 @@ pub(super) fn graph(check: &mut Check<'_>) {
                 header.requested_tpb_count,
             ),
         ];
-        for (name, told, expected) in pairs {
-            if let Some(found) = told.filter(|&told| told != expected) {
+        for (name, declared, expected) in pairs {
+            if let Some(found) = declared.filter(|&declared| declared != expected) {
                 let detail = format!("expected {expected}, found {found}");
-                check.broken(&rule::INFO_CORES, INFO_JSON, key(name), detail);
+                check.report(&rule::INFO_CORES, INFO_JSON, key(name), detail);
             }
         }
     }
@@ -46,7 +46,7 @@ fn nodes(check: &mut Check<'_>, graph: &NeffGraph) {
         let place = key("nodes").index(index);
         if !matches!(&*node.op, "null" | "tvm_op") {
             let detail = format!("found '{}'", node.op);
-            check.broken(&rule::GRAPH_OP, NEFF_JSON, place.key("op"), detail);
+            check.report(&rule::GRAPH_OP, NEFF_JSON, place.key("op"), detail);
         }
         for (position, &[from, output, _]) in node.inputs.iter().enumerate() {
             let before = (from as usize) < index;
@@ -57,7 +57,7 @@ fn nodes(check: &mut Check<'_>, graph: &NeffGraph) {
             if !before || output as usize >= named {
                 let detail = format!("found output {output} of node {from}");
                 let place = place.key("inputs").index(position);
-                check.broken(&rule::GRAPH_INPUTS, NEFF_JSON, place, detail);
+                check.report(&rule::GRAPH_INPUTS, NEFF_JSON, place, detail);
             }
         }
         let counts = [
@@ -65,20 +65,20 @@ fn nodes(check: &mut Check<'_>, graph: &NeffGraph) {
             ("num_outputs", node.output_names.len()),
         ];
         for (name, count) in counts {
-            let told = node
+            let declared = node
                 .attrs
                 .as_ref()
                 .and_then(|attrs| attrs.find(name)?.as_str());
-            if let Some(told) = told.filter(|told| told.parse() != Ok(count)) {
-                let detail = format!("expected {count}, found {told}");
+            if let Some(declared) = declared.filter(|declared| declared.parse() != Ok(count)) {
+                let detail = format!("expected {count}, found {declared}");
                 let place = place.key("attrs").key(name);
-                check.broken(&rule::GRAPH_COUNTS, NEFF_JSON, place, detail);
+                check.report(&rule::GRAPH_COUNTS, NEFF_JSON, place, detail);
             }
         }
     }
 }
 
-/// Where the graph begins and ends.
+/// The rules of `arg_nodes` and `heads`.
 fn ends(check: &mut Check<'_>, graph: &NeffGraph) {
     let is_input = |node: u32| {
         graph
@@ -90,7 +90,7 @@ fn ends(check: &mut Check<'_>, graph: &NeffGraph) {
     for (position, &node) in graph.arg_nodes.iter().enumerate() {
         if !is_input(node) || !seen.insert(node) {
             let place = key("arg_nodes").index(position);
-            check.broken(
+            check.report(
                 &rule::GRAPH_ARG_NODES,
                 NEFF_JSON,
                 place,
@@ -105,7 +105,7 @@ fn ends(check: &mut Check<'_>, graph: &NeffGraph) {
         .count();
     if seen.len() < count {
         let detail = format!("expected {count} of them, found {}", seen.len());
-        check.broken(&rule::GRAPH_ARG_NODES, NEFF_JSON, key("arg_nodes"), detail);
+        check.report(&rule::GRAPH_ARG_NODES, NEFF_JSON, key("arg_nodes"), detail);
     }
     for (position, &[node, output, _]) in graph.heads.iter().enumerate() {
         let named = graph
@@ -115,12 +115,12 @@ fn ends(check: &mut Check<'_>, graph: &NeffGraph) {
         if output as usize >= named {
             let place = key("heads").index(position);
             let detail = format!("found output {output} of node {node}");
-            check.broken(&rule::GRAPH_HEADS, NEFF_JSON, place, detail);
+            check.report(&rule::GRAPH_HEADS, NEFF_JSON, place, detail);
         }
     }
 }
 
-/// Lists over all outputs.
+/// The rules of the lists over all outputs.
 fn lists(check: &mut Check<'_>, graph: &NeffGraph) {
     let mut sums = vec![0u64];
     for node in &graph.nodes {
@@ -134,7 +134,7 @@ fn lists(check: &mut Check<'_>, graph: &NeffGraph) {
         .eq(sums)
     {
         let detail = format!("expected {} entries up to {total}", graph.nodes.len() + 1);
-        check.broken(&rule::GRAPH_ROW_PTR, NEFF_JSON, key("node_row_ptr"), detail);
+        check.report(&rule::GRAPH_ROW_PTR, NEFF_JSON, key("node_row_ptr"), detail);
     }
     let attrs = &graph.attrs;
     let counts = [
@@ -149,7 +149,7 @@ fn lists(check: &mut Check<'_>, graph: &NeffGraph) {
         if count.is_none_or(|count| count as u64 != total) {
             let found = count.map_or("none".to_owned(), |count| count.to_string());
             let detail = format!("expected {total} entries, found {found}");
-            check.broken(
+            check.report(
                 &rule::GRAPH_ATTRS,
                 NEFF_JSON,
                 key("attrs").key(name),
@@ -171,7 +171,7 @@ fn outputs(check: &mut Check<'_>, graph: &NeffGraph) {
         if *count > cores || *first != port {
             let place = key("heads").index(position);
             let detail = format!("'{}' for the {count}. time", port.name);
-            check.broken(&rule::GRAPH_OUTPUTS, NEFF_JSON, place, detail);
+            check.report(&rule::GRAPH_OUTPUTS, NEFF_JSON, place, detail);
         }
     }
 }
@@ -185,20 +185,20 @@ fn signature(check: &mut Check<'_>, graph: &NeffGraph) {
         .key("default")
         .key("inputs");
     let ports = graph.inputs();
-    let told: HashMap<&str, _> = signature.inputs.iter().collect();
+    let declared: HashMap<&str, _> = signature.inputs.iter().collect();
     let names: HashSet<&str> = ports.iter().map(|port| port.name.as_str()).collect();
     for port in &ports {
-        let same = told
+        let same = declared
             .get(port.name.as_str())
-            .map(|told| *told.dtype == *port.dtype && told.shape == port.shape);
+            .map(|declared| *declared.dtype == *port.dtype && declared.shape == port.shape);
         if same != Some(true) {
             let what = if same.is_none() {
-                "is not there"
+                "is missing"
             } else {
                 "has another type"
             };
             let detail = format!("'{}' {what}", port.name);
-            check.broken(
+            check.report(
                 &rule::GRAPH_SIGNATURE,
                 NEFF_JSON,
                 place.key(&port.name),
@@ -209,7 +209,7 @@ fn signature(check: &mut Check<'_>, graph: &NeffGraph) {
     for (name, _) in signature.inputs.iter() {
         if !names.contains(name) {
             let detail = format!("'{name}' is no input");
-            check.broken(&rule::GRAPH_SIGNATURE, NEFF_JSON, place.key(name), detail);
+            check.report(&rule::GRAPH_SIGNATURE, NEFF_JSON, place.key(name), detail);
         }
     }
 }
@@ -222,12 +222,12 @@ pub(super) fn kelfs(check: &mut Check<'_>) {
     for named in &structure.kelfs {
         let (member, kelf) = (named.member.as_str(), &named.kelf);
         if kelf.graphs.is_empty() {
-            check.broken(&rule::KELF_GRAPHS, member, key("graphs"), "found none");
+            check.report(&rule::KELF_GRAPHS, member, key("graphs"), "found none");
         }
         for (index, graph) in kelf.graphs.iter().enumerate() {
             if !names.insert(graph.name.clone()) {
                 let place = key("graphs").index(index).key("name");
-                check.broken(
+                check.report(
                     &rule::KELF_GRAPHS,
                     member,
                     place,
@@ -241,14 +241,14 @@ pub(super) fn kelfs(check: &mut Check<'_>) {
             && target.parse::<Architecture>().is_err()
         {
             let detail = format!("found '{target}'");
-            check.broken(&rule::KELF_TARGET, member, key("target"), detail);
+            check.report(&rule::KELF_TARGET, member, key("target"), detail);
         }
-        // Several subgraphs on cores of their own are serial ones, which only INF1 has.
+        // A kelf of INF1 may have several subgraphs, which run serially.
         let is_inf1 = target.and_then(|target| target.parse().ok()) == Some(Architecture::Inf1);
         let cores = header.lnc_size as usize;
         if !is_inf1 && cores > 0 && !kelf.graphs.is_empty() && kelf.graphs.len() != cores {
             let detail = format!("expected {cores}, found {}", kelf.graphs.len());
-            check.broken(&rule::HEADER_LNC, member, key("graphs"), detail);
+            check.report(&rule::HEADER_LNC, member, key("graphs"), detail);
         }
     }
 }

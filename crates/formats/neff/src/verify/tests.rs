@@ -1,4 +1,4 @@
-//! A package that breaks no rule, then one for each rule that breaks just that.
+//! A package that violates no rule, then for each rule a package that violates only that rule.
 
 mod sample;
 
@@ -31,7 +31,7 @@ fn on(architecture: Architecture) -> VerifyOptions {
 }
 
 #[test]
-fn the_sample_breaks_no_rule() {
+fn the_sample_violates_no_rule() {
     let found = findings(
         &Sample::new(),
         &VerifyOptions {
@@ -43,11 +43,11 @@ fn the_sample_breaks_no_rule() {
     assert!(found.is_good() && found.error().is_none());
 }
 
-/// A rule, and one change of one JSON member that breaks it: where (a JSON pointer), the value
-/// (null removes it), and the place told.
 const DEF: &str = "sg00/def.json";
 const SP: &str = "sg00/SP.json";
 
+/// A rule, and a change of one JSON member that violates it: the member, a JSON pointer, the new value
+/// (null removes it), and the reported place.
 #[rustfmt::skip]
 fn json_cases() -> Vec<(&'static str, &'static str, &'static str, Value, &'static str)> {
     let desc = |extra: Value| {
@@ -168,17 +168,17 @@ fn json_cases() -> Vec<(&'static str, &'static str, &'static str, Value, &'stati
 }
 
 #[test]
-fn each_rule_of_json_is_told_at_its_place() {
+fn violations_of_json_rules_are_reported_at_their_place() {
     for (id, member, pointer, value, place) in json_cases() {
         let mut sample = Sample::new();
         sample.set(member, pointer, value);
         let found = findings(&sample, &VerifyOptions::default());
-        let told = found
+        let finding = found
             .list
             .iter()
             .find(|finding| finding.rule.id == id && finding.path.to_string() == place);
-        let told = told.unwrap_or_else(|| panic!("{id} at {place} is not in\n{found}"));
-        assert!(told.offset.is_some(), "{told}");
+        let finding = finding.unwrap_or_else(|| panic!("{id} at {place} is not in\n{found}"));
+        assert!(finding.offset.is_some(), "{finding}");
         let same_severity = |finding: &&Finding| finding.severity() == Severity::Error;
         let errors: Vec<_> = found.list.iter().filter(same_severity).collect();
         assert!(
@@ -190,10 +190,10 @@ fn each_rule_of_json_is_told_at_its_place() {
     }
 }
 
-/// Some breaks cannot stand alone.
+/// Whether a finding is a necessary consequence of violating the rule `id`.
 fn is_consequence(id: &str, finding: &Finding) -> bool {
     match id {
-        // What was left out is missing elsewhere.
+        // References to a removed value dangle.
         "json.missing" | "var.type" => {
             finding.rule.id == "desc.variable"
                 || finding.rule.id == "var.list-id"
@@ -209,7 +209,7 @@ fn is_consequence(id: &str, finding: &Finding) -> bool {
 }
 
 #[test]
-fn architectures_decide() {
+fn some_rules_depend_on_the_architecture() {
     let mut sample = Sample::new();
     sample.set(SP, "/dma/0/instance_name", json!("qIn"));
     sample.set(SP, "/dma/0/function_start", json!("main"));
@@ -243,11 +243,11 @@ fn architectures_decide() {
     );
     assert_eq!(ids(&on(Architecture::Trn2)), ["dma.remote-lnc"].into());
     assert_eq!(ids(&on(Architecture::Trn3)), ["dma.remote-lnc"].into());
-    // Without one given, the kelf's counts.
-    sample_target_counts();
+    // The kelf's architecture is the default.
+    check_the_architecture_of_the_kelf();
 }
 
-fn sample_target_counts() {
+fn check_the_architecture_of_the_kelf() {
     let mut sample = Sample::new();
     sample.set("kelf-0.json", "/target", json!("inf1"));
     let found = findings(&sample, &VerifyOptions::default());
@@ -273,10 +273,10 @@ fn sample_target_counts() {
     assert_eq!("trn2".parse::<Architecture>().unwrap().to_string(), "trn2");
 }
 
-/// Rules broken by the header, by bytes, or by members as a whole.
+/// Rules of the header and of whole members.
 #[test]
-fn rules_of_the_container() {
-    let told = |sample: &Sample, id: &str| {
+fn violations_of_container_rules_are_reported() {
+    let assert_reported = |sample: &Sample, id: &str| {
         let options = VerifyOptions {
             hash: true,
             ..Default::default()
@@ -292,45 +292,45 @@ fn rules_of_the_container() {
         change(&mut sample.header);
         sample
     };
-    told(&header(|h| h.feature_bits.0 = 1 << 15), "header.features");
-    told(&header(|h| h.num_tpb = 9), "header.cores");
-    told(&header(|h| h.lnc_size = 2), "header.lnc");
-    told(&header(|h| h.pad[3] = 1), "header.pad");
-    told(&header(|h| *h = Header::tenon("x", 1)), "tenon.contents");
+    assert_reported(&header(|h| h.feature_bits.0 = 1 << 15), "header.features");
+    assert_reported(&header(|h| h.num_tpb = 9), "header.cores");
+    assert_reported(&header(|h| h.lnc_size = 2), "header.lnc");
+    assert_reported(&header(|h| h.pad[3] = 1), "header.pad");
+    assert_reported(&header(|h| *h = Header::tenon("x", 1)), "tenon.contents");
     let mut sample = Sample::new();
     sample.members.insert("sg00/PE.bin".into(), vec![0; 65]);
-    told(&sample, "engine.program");
+    assert_reported(&sample, "engine.program");
     let mut sample = Sample::new();
     sample.members.insert("sg00".into(), vec![0; 5]);
-    told(&sample, "archive.folder");
+    assert_reported(&sample, "archive.folder");
     let mut sample = Sample::new();
     sample.header = Header::tenon("sample", 1);
-    told(&sample, "digest.none");
+    assert_reported(&sample, "digest.none");
     let mut sample = Sample::new();
     sample
         .members
         .insert("sg00/a.npy".into(), b"\x93NUMPY\x01".to_vec());
     sample.set(DEF, "/var/w/file_name", json!("a.npy"));
-    told(&sample, "var.npy");
+    assert_reported(&sample, "var.npy");
     let mut sample = Sample::new();
     let text = String::from_utf8(sample.members["sg00/def.json"].clone()).unwrap();
     sample.members.insert(
         "sg00/def.json".into(),
         text.replacen("{", "{\"pe\":\"PE.json\",", 1).into(),
     );
-    told(&sample, "json.twice");
+    assert_reported(&sample, "json.twice");
     sample
         .members
         .insert("sg00/def.json".into(), text.replacen(":", "=", 3).into());
-    told(&sample, "json.syntax");
+    assert_reported(&sample, "json.syntax");
     sample
         .members
         .insert("sg00/def.json".into(), vec![b'['; 100_000]);
-    told(&sample, "json.syntax");
+    assert_reported(&sample, "json.syntax");
 }
 
 #[test]
-fn rules_of_hash_and_digests() {
+fn violations_of_hash_and_digest_rules_are_reported() {
     let sample = Sample::new();
     let check = |bytes: &[u8]| {
         let options = VerifyOptions {
@@ -347,7 +347,7 @@ fn rules_of_hash_and_digests() {
         .unwrap();
     foreign[at] = 8;
     assert_eq!(ids(&check(&foreign)), ["header.hash-foreign"]);
-    // With digests, the changed member is named.
+    // With digests, the changed member is reported.
     let digested = |header: &Header| {
         let mut writer = PackageWriter::in_memory(header.clone())
             .unwrap()
@@ -368,12 +368,12 @@ fn rules_of_hash_and_digests() {
     let found = check(&bytes);
     assert_eq!(ids(&found), ["header.hash-foreign", "digest.member"]);
     assert_eq!(found.list[1].member.as_deref(), Some("sg00/w.bin"));
-    // A package of Tenon has the hash it tells.
+    // A package of Tenon has the hash of its header.
     let mut own = digested(&Header::tenon("x", 1));
     let last = own.len() - 1;
     own[last] = 1;
     assert!(ids(&check(&own)).contains(&"header.hash"));
-    // Lost, unlisted, and a list that is not one.
+    // A missing member, an unlisted one, and a list that is not one.
     let repack = |change: fn(&mut Vec<(String, Vec<u8>)>)| {
         let package = open(&digested(&sample.header));
         let mut members: Vec<_> = package
@@ -397,7 +397,7 @@ fn rules_of_hash_and_digests() {
 }
 
 #[test]
-fn files_that_do_not_open_are_findings() {
+fn files_that_do_not_open_give_findings() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.neff");
     let check = |bytes: &[u8], options: &VerifyOptions| {
@@ -439,7 +439,7 @@ fn files_that_do_not_open_are_findings() {
 }
 
 #[test]
-fn findings_are_counted_past_their_limit() {
+fn findings_beyond_the_limit_are_counted() {
     let mut sample = Sample::new();
     for index in 0..20 {
         sample.set(DEF, "/var/x/var_id", json!(1));
@@ -458,9 +458,9 @@ fn findings_are_counted_past_their_limit() {
     assert_eq!(text["left_out"], 15);
 }
 
-/// Every byte changed, one after the other: a change inside a member is named, and nothing panics.
+/// Changes bytes one at a time: every change inside a member is reported, and nothing panics.
 #[test]
-fn any_changed_byte_is_told() {
+fn any_changed_byte_is_reported() {
     let sample = Sample::new();
     let mut writer = PackageWriter::in_memory(sample.header.clone())
         .unwrap()
@@ -483,18 +483,18 @@ fn any_changed_byte_is_told() {
             |name: &str| changed.member(name).as_deref() != package.member(name).as_deref();
         for (name, _) in package.members().filter(|(name, _)| differs(name)) {
             inside += 1;
-            let told = found
+            let is_reported = found
                 .list
                 .iter()
                 .any(|finding| finding.rule.id.starts_with("digest."));
-            assert!(told, "byte {at} of {name}:\n{found}");
+            assert!(is_reported, "byte {at} of {name}:\n{found}");
         }
     }
     assert!(inside > 500, "{inside}");
 }
 
 #[test]
-fn what_a_runtime_refuses_is_a_finding() {
+fn errors_of_loading_are_findings() {
     let mut found = Findings::with_limit(9);
     found.add_load(Ok(())).unwrap();
     assert!(found.is_good());
@@ -512,23 +512,23 @@ fn what_a_runtime_refuses_is_a_finding() {
     };
     let both = Error::from_all([problem("one", "a"), problem("two", "b")]).unwrap();
     found.add_load(Err(both)).unwrap();
-    let told = found.list.iter().map(|finding| {
+    let places = found.list.iter().map(|finding| {
         assert_eq!(finding.rule.id, "tenon.load");
         (finding.member.as_deref(), finding.path.to_string())
     });
     let member = Some("sg00/program.bef");
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        places.collect::<Vec<_>>(),
         [(member, "a".into()), (member, "b".into())]
     );
 }
 
-/// No rule without a test.
+/// Fails for a rule without a test.
 #[test]
 fn every_rule_is_tested() {
     let mut ids: BTreeSet<&str> = json_cases().iter().map(|case| case.0).collect();
     let (source, _) = include_str!("tests.rs")
-        .split_once("No rule without a test")
+        .split_once("Fails for a rule without a test")
         .unwrap();
     ids.extend(
         Rule::ALL

@@ -3,7 +3,7 @@
 use crate::backends;
 use std::path::Path;
 use tenon_base::{Control, Result};
-use tenon_neff::{Findings, Package, VerifyOptions, not_opened};
+use tenon_neff::{Findings, Package, VerifyOptions, open_failure};
 use tenon_runtime::{Model, Runtime};
 
 /// How a package is verified.
@@ -97,6 +97,6 @@ pub fn verify_file(path: impl AsRef<Path>, check: &PackageCheck) -> Result<Findi
 pub fn verify_opened(opened: Result<Package>, check: &PackageCheck) -> Result<Findings> {
     match opened {
         Ok(package) => verify_package(&package, check),
-        Err(error) => not_opened(error, &check.rules),
+        Err(error) => open_failure(error, &check.rules),
     }
 }

@@ -1,4 +1,4 @@
-//! Attributes of CPU nodes: what the model gives its operator besides tensors.
+//! Attributes of CPU nodes: the values of an operator's attributes in the model.
 
 use super::invalid;
 use serde_json::{Map, Value, json};
@@ -7,13 +7,13 @@ use tenon_base::{Location, Result};
 /// Values of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NodeAttribute {
-    /// One number.
+    /// One float.
     Float(f32),
     /// One integer.
     Int(i64),
     /// One text.
     String(String),
-    /// Numbers.
+    /// Floats.
     Floats(Vec<f32>),
     /// Integers.
     Ints(Vec<i64>),
@@ -21,8 +21,7 @@ pub enum NodeAttribute {
     Strings(Vec<String>),
 }
 
-/// The attributes as text: an object of name to an object of kind to value, or values. Empty
-/// without attributes.
+/// The attributes as JSON text, `{NAME: {KIND: VALUE or VALUES}}`; `None` without attributes.
 pub(super) fn to_text(attributes: &[(String, NodeAttribute)]) -> Option<String> {
     let object: Map<String, Value> = attributes
         .iter()
@@ -36,26 +35,27 @@ fn to_json(value: &NodeAttribute) -> Value {
         NodeAttribute::Float(number) => json!({"float": float_json(*number)}),
         NodeAttribute::Int(number) => json!({"int": number}),
         NodeAttribute::String(text) => json!({"string": text}),
-        NodeAttribute::Floats(numbers) => {
-            json!({"floats": numbers.iter().map(|&number| float_json(number)).collect::<Vec<_>>()})
+        NodeAttribute::Floats(values) => {
+            json!({"floats": values.iter().map(|&value| float_json(value)).collect::<Vec<_>>()})
         }
-        NodeAttribute::Ints(numbers) => json!({"ints": numbers}),
+        NodeAttribute::Ints(values) => json!({"ints": values}),
         NodeAttribute::Strings(texts) => json!({"strings": texts}),
     }
 }
 
-/// A number as it is; JSON has no infinities and no NaN, which become texts.
+/// A float as a number; infinities and NaN, which JSON does not have, as a string.
 fn float_json(number: f32) -> Value {
-    match number.is_finite() {
-        true => json!(f64::from(number)),
-        false => json!(number.to_string()),
+    if number.is_finite() {
+        json!(f64::from(number))
+    } else {
+        json!(number.to_string())
     }
 }
 
 /// Reads what [`to_text`] wrote; all problems together.
 pub(super) fn from_text(text: &str) -> Result<Vec<(String, NodeAttribute)>> {
     let object: Map<String, Value> = serde_json::from_str(text)
-        .map_err(|error| invalid(format!("attrs.attributes is no object: {error}")))?;
+        .map_err(|error| invalid(format!("attrs.attributes is not an object: {error}")))?;
     let mut problems = Vec::new();
     let mut attributes = Vec::with_capacity(object.len());
     for (name, value) in &object {
@@ -67,7 +67,7 @@ pub(super) fn from_text(text: &str) -> Result<Vec<(String, NodeAttribute)>> {
             }
             Some(attribute) => attributes.push((name.clone(), attribute)),
             None => {
-                let error = invalid("no values of one kind")
+                let error = invalid("not the values of one kind")
                     .expected("float, int, string, floats, ints or strings")
                     .found(value);
                 problems.push(error.at(Location::field(format!("attrs.attributes '{name}'"))));
@@ -102,7 +102,7 @@ fn float(value: &Value) -> Option<f32> {
     }
 }
 
-/// Functions get texts that a zero byte ends.
+/// Functions receive zero-terminated strings.
 fn text(value: &Value) -> Option<String> {
     let text = value.as_str()?;
     (!text.contains('\0')).then(|| text.to_owned())
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_comes_back() {
+    fn every_kind_round_trips() {
         use NodeAttribute::*;
         let all = [
             ("a \"b\"", Float(0.1)),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_attribute_is_told() {
+    fn malformed_attributes_are_reported_together() {
         let error = from_text(
             r#"{"a": 1, "b": {"float": "1"}, "c": {"ints": [1, "x"]}, "d": {"int": 1, "float": 1},
                 "e": {"tensor": 1}, "f": {"string": "\u0000"}, "g": {"int": 2}}"#,
@@ -148,7 +148,9 @@ mod tests {
         .to_string();
         for name in ["'a'", "'b'", "'c'", "'d'", "'e'", "'f'"] {
             assert!(
-                error.contains(&format!("attrs.attributes {name}: no values of one kind")),
+                error.contains(&format!(
+                    "attrs.attributes {name}: not the values of one kind"
+                )),
                 "{error}"
             );
         }

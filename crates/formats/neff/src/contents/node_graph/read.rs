@@ -15,7 +15,7 @@ impl NodeGraph {
     pub fn read(package: &Package) -> Result<Self> {
         let graph: NeffGraph = package.json(NEFF_JSON)?;
         let computing = graph.nodes.iter().filter(|node| computes(node));
-        // What one subgraph reads and makes stands in its own members.
+        // A single subgraph lists its inputs and outputs in its own members.
         let read = match computing.count() {
             0 | 1
                 if graph
@@ -37,14 +37,14 @@ fn computes(node: &GraphNode) -> bool {
 
 fn several(package: &Package, graph: &NeffGraph) -> Result<NodeGraph> {
     let mut problems = Vec::new();
-    let mut wires: HashMap<u32, Made> = HashMap::new();
+    let mut wires: HashMap<u32, ReadNode> = HashMap::new();
     let mut inputs = Vec::new();
     for &node in &graph.arg_nodes {
         match graph_port(graph, node, 0) {
-            Ok(port) if wires.insert(node, Made::Input(inputs.len())).is_none() => {
+            Ok(port) if wires.insert(node, ReadNode::Input(inputs.len())).is_none() => {
                 inputs.push(port)
             }
-            Ok(_) => problems.push(at(node, invalid("an input that is named twice"))),
+            Ok(_) => problems.push(at(node, invalid("the input is listed twice"))),
             Err(error) => problems.push(at(node, error)),
         }
     }
@@ -57,15 +57,15 @@ fn several(package: &Package, graph: &NeffGraph) -> Result<NodeGraph> {
             Ok(node) => nodes.push(node),
             Err(error) => problems.push(at(id, error)),
         }
-        // Also of one that cannot be read, so that its users are not reported too.
-        wires.insert(id, Made::Node(nodes.len().saturating_sub(1)));
+        // Inserted for an unreadable node as well, so that its users are not reported.
+        wires.insert(id, ReadNode::Node(nodes.len().saturating_sub(1)));
     }
     if let Some(error) = Error::from_all(problems) {
         return Err(error);
     }
     let heads = graph.heads.iter().map(|&[node, output, _]| {
         wire(&wires, node, output).ok_or_else(|| {
-            invalid("a head that nothing makes")
+            invalid("the head has no source")
                 .found(format_args!("output {output} of node {node}"))
                 .at(Location::member(NEFF_JSON))
         })
@@ -82,16 +82,16 @@ fn several(package: &Package, graph: &NeffGraph) -> Result<NodeGraph> {
     Ok(graph)
 }
 
-/// What a node of the stored graph became.
-enum Made {
+/// A node of the stored graph as it was read.
+enum ReadNode {
     Input(usize),
     Node(usize),
 }
 
-fn wire(made: &HashMap<u32, Made>, node: u32, output: u32) -> Option<Wire> {
-    match *made.get(&node)? {
-        Made::Input(position) => (output == 0).then_some(Wire::Input(position)),
-        Made::Node(node) => Some(Wire::Output {
+fn wire(wires: &HashMap<u32, ReadNode>, node: u32, output: u32) -> Option<Wire> {
+    match *wires.get(&node)? {
+        ReadNode::Input(position) => (output == 0).then_some(Wire::Input(position)),
+        ReadNode::Node(node) => Some(Wire::Output {
             node,
             output: output as usize,
         }),
@@ -103,11 +103,11 @@ fn package_node(
     graph: &NeffGraph,
     id: u32,
     node: &GraphNode,
-    made: &HashMap<u32, Made>,
+    wires: &HashMap<u32, ReadNode>,
 ) -> Result<PackageNode> {
     let inputs = node.inputs.iter().map(|&[from, output, _]| {
-        wire(made, from, output).ok_or_else(|| {
-            invalid("it reads what nothing before it makes")
+        wire(wires, from, output).ok_or_else(|| {
+            invalid("an input has no earlier source")
                 .found(format_args!("output {output} of node {from}"))
         })
     });

@@ -32,18 +32,18 @@ fn cpu(name: &str, input: Wire, library: &[u8], output: GraphPort) -> PackageNod
 
 /// a -> before -> sg00 -> after -> sg01 -> z, both subgraphs from f32[2, 3] to f32[3, 2].
 fn several() -> NodeGraph {
-    let made = |node| Wire::Output { node, output: 0 };
+    let output_of = |node| Wire::Output { node, output: 0 };
     let core = |index, input| PackageNode::core(index, vec![input], sample());
     NodeGraph {
         name: "several".into(),
         inputs: vec![port("a", &[7])],
         nodes: vec![
             cpu("before", Wire::Input(0), b"one library", port("b", &[2, 3])),
-            core(0, made(0)),
-            cpu("after", made(1), b"one library", port("c", &[2, 3])),
-            core(1, made(2)),
+            core(0, output_of(0)),
+            cpu("after", output_of(1), b"one library", port("c", &[2, 3])),
+            core(1, output_of(2)),
         ],
-        outputs: vec![made(3), made(2)],
+        outputs: vec![output_of(3), output_of(2)],
     }
 }
 
@@ -73,7 +73,7 @@ fn changed(graph: &NodeGraph, change: impl Fn(&mut serde_json::Value)) -> Packag
 }
 
 #[test]
-fn several_nodes_come_back() {
+fn several_nodes_round_trip() {
     let graph = several();
     let package = package(&graph);
     assert!(
@@ -104,7 +104,7 @@ fn several_nodes_come_back() {
     );
     let factor = ("factor".to_owned(), NodeAttribute::Float(2.5));
     assert_eq!(function.attributes, [factor]);
-    // Equal libraries stand once, and equal graphs give equal bytes.
+    // Equal libraries are stored once, and equal graphs give equal bytes.
     assert!(package.member("cpu_nodes/1.so").is_none());
     let bytes = |graph: &NodeGraph| graph.to_bytes(WriteOptions::default(), &Control::new());
     assert_eq!(bytes(&graph).unwrap(), bytes(&read).unwrap());
@@ -116,7 +116,7 @@ fn several_nodes_come_back() {
 }
 
 #[test]
-fn a_package_of_several_nodes_keeps_the_rules() {
+fn a_package_of_several_nodes_violates_no_rule() {
     let package = package(&several());
     let findings = crate::verify(&package, &crate::VerifyOptions::default(), &Control::new());
     assert_eq!(findings.unwrap().to_string(), "");
@@ -143,7 +143,7 @@ fn equal_constants_of_subgraphs_are_stored_once() {
 }
 
 #[test]
-fn one_subgraph_is_what_it_was() {
+fn a_single_subgraph_gives_the_bytes_of_its_contents() {
     let contents = sample();
     let graph = NodeGraph::from(contents.clone());
     assert!(graph.is_one_core());
@@ -158,7 +158,7 @@ fn one_subgraph_is_what_it_was() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_together() {
+fn mismatches_are_reported_together() {
     let mut graph = several();
     graph.nodes[1].inputs[0] = Wire::Input(0);
     graph.nodes[0].inputs[0] = Wire::Output { node: 2, output: 0 };
@@ -167,11 +167,11 @@ fn what_does_not_fit_is_told_together() {
     graph.outputs[0] = Wire::Output { node: 3, output: 1 };
     let text = graph.check().unwrap_err().to_string();
     for line in [
-        "node 'before': input 0 comes from no input and no node before",
+        "node 'before': the source of input 0 is neither an input nor an earlier node",
         "input 'x' has another type: expected f32[2, 3], found f32[7]",
-        "it does not read what its subgraph does: expected 1, found 0",
+        "its input count differs from its subgraph's: expected 1, found 0",
         "node 'before': two nodes of this name",
-        "outputs[0]: it comes from nowhere",
+        "outputs[0]: its source does not exist",
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
@@ -188,7 +188,7 @@ fn what_does_not_fit_is_told_together() {
 }
 
 #[test]
-fn functions_of_others_are_refused() {
+fn functions_of_other_compilers_are_refused() {
     let refusal = |change: fn(&mut serde_json::Value)| {
         let package = changed(&several(), change);
         NodeGraph::read(&package).unwrap_err().to_string()
@@ -213,19 +213,19 @@ fn functions_of_others_are_refused() {
     );
     let text = refusal(|json| json["nodes"][1]["attrs"]["attributes"] = "{\"x\":1}".into());
     assert!(
-        text.contains("attrs.attributes 'x': no values of one kind"),
+        text.contains("attrs.attributes 'x': not the values of one kind"),
         "{text}"
     );
     let text = refusal(|json| json["nodes"][1]["attrs"]["library"] = "cpu_nodes/7.so".into());
     assert!(text.contains("cpu_nodes/7.so"), "{text}");
     let text = refusal(|json| json["nodes"][2]["inputs"] = serde_json::json!([[3, 0, 0]]));
     assert!(
-        text.contains("nodes[2]: it reads what nothing before it makes"),
+        text.contains("nodes[2]: an input has no earlier source"),
         "{text}"
     );
     let text = refusal(|json| json["heads"] = serde_json::json!([[9, 0, 0]]));
     assert!(
-        text.contains("a head that nothing makes: found output 0 of node 9"),
+        text.contains("the head has no source: found output 0 of node 9"),
         "{text}"
     );
     let text = refusal(|json| json["attrs"]["dltype"][1][1] = "float7".into());

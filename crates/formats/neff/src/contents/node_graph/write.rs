@@ -3,22 +3,22 @@
 use super::{CPU_NODE_VERSION, GraphPort, NodeGraph, NodeWork, PackageNode, Wire, attribute};
 use crate::contents::WriteOptions;
 use crate::contents::write::{NodeFiles, header, write_file, write_head};
-use crate::graph::{ComputingNode, KELF_FUNCTION, Ported};
+use crate::graph::{ComputingNode, KELF_FUNCTION, TypedPort};
 use crate::{FeatureBits, Header, NeffGraph, PackageWriter, Target};
 use std::path::Path;
 use tenon_base::{Control, Result};
 use tenon_tensor::Buffer;
 
-/// What the graph says of a node besides what it reads and makes.
-struct Stored {
+/// The record of a node in `neff.json`, without inputs and outputs.
+struct NodeRecord {
     name: String,
     function: String,
     attrs: Vec<(&'static str, String)>,
 }
 
 impl NodeGraph {
-    /// Writes the package beside `path` and puts it there when it is whole, as
-    /// [`Contents::write`](crate::Contents::write) does; equal graphs give equal bytes.
+    /// Writes the package to a temporary file that replaces `path` when it is complete. Equal graphs
+    /// give equal bytes.
     pub fn write(
         &self,
         path: impl AsRef<Path>,
@@ -50,17 +50,18 @@ impl NodeGraph {
         &self,
         mut writer: PackageWriter<W>,
         control: &Control,
-    ) -> Result<(W::Done, Header)> {
+    ) -> Result<(W::Output, Header)> {
         let mut libraries = Libraries::default();
         let mut cores = 0;
         let nodes = self.nodes.iter();
-        let stored: Vec<Stored> = nodes
+        let stored: Vec<NodeRecord> = nodes
             .map(|node| stored(node, &mut cores, &mut libraries))
             .collect();
         write_head(&mut writer, &self.name, &self.graph(&stored))?;
-        let files = match self.is_one_core() {
-            true => vec![NodeFiles::of(0)],
-            false => NodeFiles::all(self.cores()),
+        let files = if self.is_one_core() {
+            vec![NodeFiles::of(0)]
+        } else {
+            NodeFiles::all(self.cores())
         };
         for (contents, files) in self.cores().zip(&files) {
             contents.write_node(&mut writer, files, control)?;
@@ -71,8 +72,8 @@ impl NodeGraph {
         writer.finish()
     }
 
-    /// The graph as `neff.json` has it: inputs are its first nodes.
-    fn graph(&self, stored: &[Stored]) -> NeffGraph {
+    /// The graph of `neff.json`: inputs are its first nodes.
+    fn graph(&self, stored: &[NodeRecord]) -> NeffGraph {
         let first = self.inputs.len();
         let wire = |wire: &Wire| match *wire {
             Wire::Input(position) => [position as u32, 0, 0],
@@ -99,7 +100,7 @@ impl NodeGraph {
     }
 }
 
-/// The libraries of a package, each once, with their members' names.
+/// The distinct libraries of a package, with the names of their members.
 #[derive(Default)]
 struct Libraries<'a>(Vec<(String, &'a Buffer)>);
 
@@ -118,18 +119,22 @@ impl<'a> Libraries<'a> {
     }
 }
 
-fn stored<'a>(node: &'a PackageNode, cores: &mut usize, libraries: &mut Libraries<'a>) -> Stored {
+fn stored<'a>(
+    node: &'a PackageNode,
+    cores: &mut usize,
+    libraries: &mut Libraries<'a>,
+) -> NodeRecord {
     match &node.work {
         NodeWork::Core(_) => {
             let files = NodeFiles::of(*cores);
             *cores += 1;
-            Stored {
+            NodeRecord {
                 name: files.name().to_owned(),
                 function: KELF_FUNCTION.to_owned(),
                 attrs: vec![("kelf", files.kelf)],
             }
         }
-        NodeWork::Cpu(function) => Stored {
+        NodeWork::Cpu(function) => NodeRecord {
             name: node.name.clone(),
             function: function.symbol.clone(),
             attrs: attribute::to_text(&function.attributes)
@@ -145,7 +150,7 @@ fn stored<'a>(node: &'a PackageNode, cores: &mut usize, libraries: &mut Librarie
     }
 }
 
-fn ported(ports: &[GraphPort]) -> Vec<Ported<'_>> {
+fn ported(ports: &[GraphPort]) -> Vec<TypedPort<'_>> {
     let ported = ports
         .iter()
         .map(|port| (port.name.as_str(), port.dtype, &port.shape[..]));

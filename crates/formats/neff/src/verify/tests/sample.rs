@@ -1,4 +1,4 @@
-//! A package of another compiler with every part, as members of text.
+//! A package of another compiler that has every kind of member.
 
 use crate::{Header, PackageWriter};
 use serde_json::{Value, json};
