@@ -279,13 +279,13 @@ impl Digests {
 
 /// A package whose members are checked at their first use.
 #[derive(Debug)]
-pub struct CheckedPackage {
+pub struct VerifiedPackage {
     package: Package,
     digests: Option<Digests>,
     checked: Vec<OnceLock<bool>>,
 }
 
-impl CheckedPackage {
+impl VerifiedPackage {
     /// Reads the digests and no member. Members of a package without digests are not checked.
     pub fn new(package: Package) -> Result<Self> {
         let digests = Digests::read(&package)?;
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn members_are_checked_at_their_first_use() {
-        let good = CheckedPackage::new(package(|_| {})).unwrap();
+        let good = VerifiedPackage::new(package(|_| {})).unwrap();
         assert_eq!(&good.member("a.bin").unwrap()[..], b"first");
         let bad = package(|bytes| {
             let at = bytes
@@ -388,7 +388,7 @@ mod tests {
                 .unwrap();
             bytes[at] = b'S';
         });
-        let bad = CheckedPackage::new(bad).unwrap();
+        let bad = VerifiedPackage::new(bad).unwrap();
         assert!(bad.member("a.bin").is_ok());
         for _ in 0..2 {
             let error = bad.member("b.bin").unwrap_err();

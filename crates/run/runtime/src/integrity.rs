@@ -3,11 +3,11 @@
 
 use std::sync::OnceLock;
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_neff::{CheckedPackage, DIGESTS_JSON, NodeGraph, Package, Role};
+use tenon_neff::{VerifiedPackage, DIGESTS_JSON, NodeGraph, Package, Role};
 
 /// The members that are not checked yet.
 pub(crate) struct Integrity {
-    package: CheckedPackage,
+    package: VerifiedPackage,
     constants: Vec<String>,
     is_whole: OnceLock<bool>,
 }
@@ -40,7 +40,7 @@ impl Integrity {
         let (constants, read): (Vec<String>, Vec<String>) =
             names.partition(|name| is_constant(name));
         let integrity = Self {
-            package: CheckedPackage::new(package.clone())?,
+            package: VerifiedPackage::new(package.clone())?,
             constants,
             is_whole: OnceLock::new(),
         };
