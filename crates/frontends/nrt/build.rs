@@ -1,5 +1,4 @@
-//! Gives the library the name that clients look for (facts, neuron.md 1.6), and the commit that it is
-//! built of.
+//! Sets the soname that clients load (facts, neuron.md 1.6) and records the commit.
 
 use std::process::Command;
 
@@ -10,14 +9,14 @@ fn main() {
     println!("cargo::rustc-env=TENON_GIT_HASH={}", commit());
 }
 
-/// The commit: that of the environment, as packagers without a repository give it, else of the
-/// repository; `unknown` where there is neither.
+/// The commit: `TENON_GIT_HASH` (for builds outside of a repository), else the repository's HEAD, else
+/// `unknown`.
 fn commit() -> String {
-    let given = std::env::var("TENON_GIT_HASH").ok();
-    if let Some(given) = given.filter(|text| !text.is_empty()) {
-        return given;
+    let from_environment = std::env::var("TENON_GIT_HASH").ok();
+    if let Some(hash) = from_environment.filter(|text| !text.is_empty()) {
+        return hash;
     }
-    // The first changes with the branch, the second with each commit.
+    // HEAD changes with the branch, its log with each commit.
     for file in ["HEAD", "logs/HEAD"] {
         if let Some(path) = git(&["rev-parse", "--path-format=absolute", "--git-path", file]) {
             println!("cargo::rerun-if-changed={path}");

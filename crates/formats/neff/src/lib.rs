@@ -67,7 +67,7 @@ pub use definition::{
 };
 pub use descriptor::{JsonAccess, JsonDescriptor, JsonSource};
 pub use diff::{Change, ConstantChange, Diff, Statistics, diff};
-pub use digest::{VerifiedPackage, DIGESTS_JSON, Digest, Digests, JsonDigest, JsonDigests};
+pub use digest::{DIGESTS_JSON, Digest, Digests, JsonDigest, JsonDigests, VerifiedPackage};
 pub use engine::{DveTable, Engine, JsonDescriptors, Trigger};
 pub use feature::FeatureBits;
 pub use finding::{Finding, Findings};

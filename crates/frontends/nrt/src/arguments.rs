@@ -1,4 +1,4 @@
-//! What callers hand over: pointers, strings, sizes.
+//! Arguments of C callers: pointers, strings, sizes.
 
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +10,7 @@ pub(crate) fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-/// Checks that a pointer is not null and is aligned for what it leads to.
+/// Checks that a pointer is not null and aligned.
 pub(crate) fn check<T>(pointer: *const T, name: &str) -> Result<()> {
     if pointer.is_null() {
         return Err(invalid(format!("{name} is NULL")));
@@ -23,46 +23,47 @@ pub(crate) fn check<T>(pointer: *const T, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes what a function gives to where the caller wants it.
+/// Writes an output argument.
 ///
 /// # Safety
-/// A pointer that is not null leads to a place for a `T`.
-pub(crate) unsafe fn give<T>(to: *mut T, name: &str, value: T) -> Result<()> {
+/// `to` is null or valid for writing a `T`.
+pub(crate) unsafe fn write_output<T>(to: *mut T, name: &str, value: T) -> Result<()> {
     check(to, name)?;
-    // SAFETY: not null, aligned, and the caller vouches for the rest.
+    // SAFETY: not null and aligned by `check`, else valid for writing by this function's condition.
     unsafe { to.write(value) };
     Ok(())
 }
 
-/// Reads what the caller hands over by a pointer.
+/// The value behind an input argument.
 ///
 /// # Safety
-/// A pointer that is not null leads to a `T`, which stays for `'a` and is not written meanwhile.
-pub(crate) unsafe fn take<'a, T>(from: *const T, name: &str) -> Result<&'a T> {
+/// `from` is null or points to an initialized `T` that is valid and not written for `'a`.
+pub(crate) unsafe fn read_input<'a, T>(from: *const T, name: &str) -> Result<&'a T> {
     check(from, name)?;
-    // SAFETY: not null, aligned, and the caller vouches for the rest.
+    // SAFETY: not null and aligned by `check`, initialized and not written by this function's
+    // condition.
     Ok(unsafe { &*from })
 }
 
 /// A caller's array.
 ///
 /// # Safety
-/// `start` leads to `count` values, unless it is null or `count` is 0; they stay for `'a` and are
-/// not written meanwhile.
+/// `start` is null, or points to `count` initialized values that are valid and not written for `'a`.
 pub(crate) unsafe fn slice<'a, T>(start: *const T, count: usize, name: &str) -> Result<&'a [T]> {
     if count == 0 {
         return Ok(&[]);
     }
     check(start, name)?;
-    room::<T>(count, name)?;
-    // SAFETY: not null, aligned, not longer than memory can be, and the caller vouches for the rest.
+    check_length::<T>(count, name)?;
+    // SAFETY: not null and aligned by `check`, at most `isize::MAX` bytes by `check_length`,
+    // initialized and not written by this function's condition.
     Ok(unsafe { std::slice::from_raw_parts(start, count) })
 }
 
-/// A caller's array that is written.
+/// A caller's array for writing.
 ///
 /// # Safety
-/// As [`slice`], and nobody else reads or writes it for `'a`.
+/// `start` is null, or points to `count` initialized values that only the result accesses for `'a`.
 pub(crate) unsafe fn slice_mut<'a, T>(
     start: *mut T,
     count: usize,
@@ -72,49 +73,50 @@ pub(crate) unsafe fn slice_mut<'a, T>(
         return Ok(&mut []);
     }
     check(start, name)?;
-    room::<T>(count, name)?;
-    // SAFETY: as in `slice`.
+    check_length::<T>(count, name)?;
+    // SAFETY: not null and aligned by `check`, at most `isize::MAX` bytes by `check_length`,
+    // initialized and not otherwise accessed by this function's condition.
     Ok(unsafe { std::slice::from_raw_parts_mut(start, count) })
 }
 
-fn room<T>(count: usize, name: &str) -> Result<()> {
+fn check_length<T>(count: usize, name: &str) -> Result<()> {
     match count.checked_mul(size_of::<T>()) {
         Some(bytes) if isize::try_from(bytes).is_ok() => Ok(()),
-        _ => Err(invalid(format!("{name} is larger than memory can be")).found(count)),
+        _ => Err(invalid(format!("{name} is larger than the address space")).found(count)),
     }
 }
 
-/// A caller's text.
+/// A caller's string.
 ///
 /// # Safety
-/// A pointer that is not null leads to bytes that a NUL ends; they stay for `'a`.
+/// `from` is null or points to a NUL-terminated string that is valid and not written for `'a`.
 pub(crate) unsafe fn text<'a>(from: *const c_char, name: &str) -> Result<&'a str> {
     check(from, name)?;
-    // SAFETY: the caller vouches.
+    // SAFETY: not null by `check`, NUL-terminated and not written by this function's condition.
     let text = unsafe { CStr::from_ptr(from) };
     text.to_str()
         .map_err(|_| invalid(format!("{name} is not UTF-8")).found(text.to_string_lossy()))
 }
 
-/// A caller's text that may be left out.
+/// A caller's string; empty for NULL.
 ///
 /// # Safety
-/// As [`text`].
+/// As for [`text`].
 pub(crate) unsafe fn optional_text<'a>(from: *const c_char, name: &str) -> Result<&'a str> {
-    match from.is_null() {
-        true => Ok(""),
-        // SAFETY: the caller vouches.
-        false => unsafe { text(from, name) },
+    if from.is_null() {
+        return Ok("");
     }
+    // SAFETY: the condition of `text` is this function's.
+    unsafe { text(from, name) }
 }
 
 /// A caller's path.
 ///
 /// # Safety
-/// As [`text`].
+/// As for [`text`].
 pub(crate) unsafe fn path<'a>(from: *const c_char, name: &str) -> Result<&'a Path> {
     check(from, name)?;
-    // SAFETY: the caller vouches.
+    // SAFETY: not null by `check`, NUL-terminated and not written by this function's condition.
     let bytes = unsafe { CStr::from_ptr(from) }.to_bytes();
     if bytes.is_empty() {
         return Err(invalid(format!("{name} is empty")));
@@ -122,12 +124,12 @@ pub(crate) unsafe fn path<'a>(from: *const c_char, name: &str) -> Result<&'a Pat
     Ok(Path::new(OsStr::from_bytes(bytes)))
 }
 
-/// Copies a struct to a caller whose one may be shorter: at most `size` bytes, at least `least`.
-/// Answers how many.
+/// Copies a struct to a caller whose version of it may be shorter: at most `size` bytes, at least
+/// `least`. Returns the number of bytes.
 ///
 /// # Safety
-/// A pointer that is not null leads to `size` bytes.
-pub(crate) unsafe fn give_sized<T: Copy>(
+/// `to` is null or valid for writing `size` bytes.
+pub(crate) unsafe fn write_output_sized<T: Copy>(
     to: *mut T,
     name: &str,
     value: &T,
@@ -142,12 +144,13 @@ pub(crate) unsafe fn give_sized<T: Copy>(
     }
     let count = size.min(size_of::<T>());
     let from = std::ptr::from_ref(value).cast::<u8>();
-    // SAFETY: as many bytes as both have; the caller vouches for its own.
+    // SAFETY: `count` is at most the size of `value` and at most `size`, for which `to` is valid by
+    // this function's condition; `value` is a local of this library, which `to` does not overlap.
     unsafe { std::ptr::copy_nonoverlapping(from, to.cast::<u8>(), count) };
     Ok(count)
 }
 
-/// Copies text into an array of a struct, cut to leave room for the final NUL.
+/// Copies text into an array of a struct, truncated at a character boundary before the final NUL.
 pub(crate) fn fill_text<const N: usize>(text: &str) -> [c_char; N] {
     let mut array = [0; N];
     let text = &text[..text.floor_char_boundary(N - 1)];

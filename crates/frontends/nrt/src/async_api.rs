@@ -1,11 +1,10 @@
-//! Which version of the asynchronous interface a caller was compiled for (facts, neuron.md, "Newer
-//! public interface").
+//! Detection of the version of the asynchronous interface that a caller was compiled for (facts,
+//! neuron.md, "Newer public interface").
 //!
-//! Versions 2 and 3.0 have functions of the same names with different arguments, so a call alone
-//! does not say which it is. A program of version 2 creates an error tracker before its first
-//! request; version 3.0 has none. The caller's arguments are therefore read only after the version
-//! is known: a sequence number of 8 bytes written where 3.0 passes a status of 4 would overwrite
-//! memory that was not given.
+//! Versions 2 and 3.0 have functions of the same names with different arguments: a single call does
+//! not reveal its version. A program of version 2 creates an error tracker before its first request;
+//! version 3.0 has no error trackers. Arguments are interpreted only after the version is known: an
+//! 8-byte sequence number written to the 4-byte status of 3.0 would overwrite other memory.
 
 use crate::arguments::invalid;
 use std::ffi::{c_int, c_void};
@@ -16,13 +15,14 @@ use tenon_runtime::ExecutionUnit;
 /// A version of the asynchronous interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AsyncApi {
-    /// Error trackers; a unit for each direction of a copy.
+    /// Version 2: error trackers; a unit for each direction of a copy.
     Two = 2,
-    /// 3.0: a status for each request; one unit for all copies, on a core that the caller chooses.
+    /// Version 3.0: a status for each request; one unit for all copies, on a core that the caller
+    /// chooses.
     Three = 3,
 }
 
-/// What `TENON_NRT_ASYNC_API` says; 0 when it is not set.
+/// The value of `TENON_NRT_ASYNC_API`; 0 when it is not set.
 static FORCED: AtomicU8 = AtomicU8::new(0);
 
 /// Whether this process has created an error tracker.
@@ -38,7 +38,7 @@ pub(crate) fn set_by_environment() -> Result<()> {
         "3" => AsyncApi::Three as u8,
         _ => {
             return Err(invalid(format!(
-                "{NAME} is no version of the asynchronous interface"
+                "{NAME} is not a version of the asynchronous interface"
             ))
             .expected("2 or 3")
             .found(format_args!("'{text}'")));
@@ -48,13 +48,13 @@ pub(crate) fn set_by_environment() -> Result<()> {
     Ok(())
 }
 
-/// Notes that an error tracker was created.
-pub(crate) fn note_tracker() {
+/// Records that an error tracker was created.
+pub(crate) fn set_has_trackers() {
     HAS_TRACKERS.store(true, Ordering::Relaxed);
 }
 
 impl AsyncApi {
-    /// The version of a call of a function that both have.
+    /// The version of the current caller of a function that both versions have.
     pub fn of_caller() -> Self {
         match FORCED.load(Ordering::Relaxed) {
             2 => Self::Two,
@@ -71,35 +71,35 @@ impl AsyncApi {
             Self::Three => &ExecutionUnit::ALL[ExecutionUnit::TensorOperation as usize..],
         };
         units.get(number as usize).copied().ok_or_else(|| {
-            invalid("there is no such execution unit")
+            invalid("unknown execution unit")
                 .expected(format_args!("0 to {}", units.len() - 1))
                 .found(number)
         })
     }
 }
 
-/// An argument whose type depends on the version: a pointer, or a number in its low 32 bits (those
-/// above are not defined).
+/// An argument whose type depends on the version: a pointer, or an integer in the low 32 bits (the
+/// upper bits are undefined).
 pub(crate) type Word = *mut c_void;
 
-/// The number in an argument.
+/// The integer of an argument.
 fn number(word: Word) -> c_int {
     word.addr() as c_int
 }
 
-/// How the caller learns that a request failed.
+/// The destination of a request's error.
 #[derive(Clone, Copy)]
 pub(crate) enum Report {
     /// The handle of an error tracker, or NULL.
     Tracker(*const c_void),
-    /// A place for a status, or NULL.
+    /// A status to be written, or NULL.
     Status(*mut i32),
 }
 
-/// Where a request goes, and where its number and its status are written.
+/// The core and queue of a request, and the pointers for its sequence number and error.
 #[derive(Clone, Copy)]
 pub(crate) struct Destination {
-    /// The core, where the caller chooses it.
+    /// The core, if the caller chooses it.
     pub core: Option<c_int>,
     pub queue: c_int,
     pub report: Report,
@@ -107,7 +107,7 @@ pub(crate) struct Destination {
 }
 
 impl Destination {
-    /// That of a version 2 call.
+    /// The destination of a call of version 2.
     pub fn two(queue: c_int, tracker: *const c_void, sequence: *mut u64) -> Self {
         Self {
             core: None,
@@ -117,8 +117,8 @@ impl Destination {
         }
     }
 
-    /// That of a copy: the arguments behind `size`. Version 2 has three, the last is then not the
-    /// caller's and is not used.
+    /// The destination of a copy, from the arguments after `size`. Version 2 has three: the fourth is
+    /// then undefined and not used.
     pub fn of_copy([first, second, third, fourth]: [Word; 4]) -> Self {
         match AsyncApi::of_caller() {
             AsyncApi::Two => Self::two(number(first), second, third.cast()),
@@ -131,7 +131,7 @@ impl Destination {
         }
     }
 
-    /// That of an execution or a collective operation, which has the same count of arguments in
+    /// The destination of an execution or a collective operation, whose argument count is the same in
     /// both versions.
     pub fn of_work(queue: c_int, report: Word, sequence: *mut u64) -> Self {
         let report = match AsyncApi::of_caller() {
@@ -146,7 +146,7 @@ impl Destination {
         }
     }
 
-    /// The unit of a copy that version 2 gives `unit`.
+    /// The unit of a copy; `unit` is the one of version 2.
     pub fn unit(&self, unit: ExecutionUnit) -> ExecutionUnit {
         match self.report {
             Report::Tracker(_) => unit,

@@ -1,31 +1,31 @@
-//! Executions that are queued: `nrt_execute` answers at once, a callback hears the end.
+//! Queued executions: `nrt_execute` returns at once, a callback receives the result.
 
 use crate::call::{entry, log};
 use crate::execution;
 use crate::process::{Process, process};
 use crate::status::{NRT_SUCCESS, Status};
-use crate::tensor_sets::Set;
+use crate::tensor_sets::HandleSet;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tenon_base::Result;
 use tenon_runtime::{CompletionCallback, Component, CoreModel, ExecutionUnit, RequestWork};
 
-/// Hears how an execution ended: the caller's value, model, core, number of the execution, status.
+/// Called at the end of an execution: the caller's value, model, core, sequence number, status.
 pub(crate) type Callback = unsafe extern "C" fn(*mut c_void, u32, u32, u64, Status);
 
 #[derive(Clone, Copy)]
-struct Listener {
+struct RegisteredCallback {
     callback: Callback,
     parameters: *mut c_void,
 }
 
-// SAFETY: the pointer is the caller's value, which only the callback uses; the header says that it
-// is called from other threads.
-unsafe impl Send for Listener {}
+// SAFETY: this library does not dereference `parameters`; it passes it to the callback, which the
+// header requires to be callable from any thread.
+unsafe impl Send for RegisteredCallback {}
 
-/// The last one that was registered.
-static LISTENER: Mutex<Option<Listener>> = Mutex::new(None);
+/// The registered callback.
+static CALLBACK: Mutex<Option<RegisteredCallback>> = Mutex::new(None);
 
 /// Whether executions are queued.
 static ON: AtomicBool = AtomicBool::new(false);
@@ -40,12 +40,12 @@ pub(crate) fn set(on: bool) {
     ON.store(on, Ordering::Relaxed);
 }
 
-/// Queues an execution on a core of the model: the one with the fewest before it.
+/// Queues an execution on the core of the model with the fewest pending requests.
 pub(crate) fn put(
     process: &Process,
     model: Arc<CoreModel>,
-    inputs: Arc<Set>,
-    outputs: Arc<Set>,
+    inputs: Arc<HandleSet>,
+    outputs: Arc<HandleSet>,
     count: u32,
 ) -> Result<()> {
     let cores = model.group().cores();
@@ -62,13 +62,15 @@ pub(crate) fn put(
             .as_ref()
             .err()
             .map_or(NRT_SUCCESS, |error| error.kind().nrt_status());
-        let listener = *LISTENER.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Listener {
+        let registered = *CALLBACK.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(RegisteredCallback {
             callback,
             parameters,
-        }) = listener
+        }) = registered
         {
-            // SAFETY: the caller's function and value, as it registered them.
+            // SAFETY: the function pointer and its argument are those of one call of
+            // `nrt_register_async_exec_callback`, whose header requires them to stay valid until
+            // another callback is registered.
             unsafe { callback(parameters, id, core, sequence.place(), status) };
         }
     });
@@ -81,8 +83,8 @@ pub(crate) fn put(
 entry! {
     fn nrt_register_async_exec_callback(callback: Option<Callback>, params: *mut c_void) {
         process()?;
-        let listener = callback.map(|callback| Listener { callback, parameters: params });
-        *LISTENER.lock().unwrap_or_else(PoisonError::into_inner) = listener;
+        let registered = callback.map(|callback| RegisteredCallback { callback, parameters: params });
+        *CALLBACK.lock().unwrap_or_else(PoisonError::into_inner) = registered;
         Ok(())
     }
 

@@ -9,10 +9,11 @@ use std::ffi::c_void;
 use tenon_base::{Location, Result};
 use tenon_runtime::CoreTensor;
 
-/// Calls `each` for every operation: the tensor, the caller's memory, where and how much.
+/// Calls `each` for every operation: tensor, caller's memory, offset and size.
 ///
 /// # Safety
-/// `batches` leads to `count` batches, each of those to its operations.
+/// `batches` is null or points to `count` batches, whose `ops` are null or point to `num_ops`
+/// operations; none is written during the call.
 unsafe fn operations(
     batches: *const Batch,
     count: u64,
@@ -20,7 +21,7 @@ unsafe fn operations(
 ) -> Result<()> {
     process::check()?;
     let count = usize::try_from(count).map_err(|_| invalid("too many batches"))?;
-    // SAFETY: the caller vouches.
+    // SAFETY: `batches` has `count` entries by this function's condition.
     for (index, batch) in unsafe { slice(batches, count, "batches")? }
         .iter()
         .enumerate()
@@ -30,7 +31,7 @@ unsafe fn operations(
             Location::field(format!("batches[{index}]{operation}"))
         };
         let tensor = tensor(batch.tensor).map_err(|error| error.at(place(None)))?;
-        // SAFETY: the caller vouches.
+        // SAFETY: `ops` has `num_ops` entries by this function's condition.
         let operations = unsafe { slice(batch.ops, batch.num_ops as usize, "ops") };
         let operations = operations.map_err(|error| error.at(place(None)))?;
         for (at, operation) in operations.iter().enumerate() {
@@ -43,11 +44,12 @@ unsafe fn operations(
     Ok(())
 }
 
-// The last argument of both, `unsafe`, lets a caller who made the checks leave them out. They cost
-// nothing beside the copies: they are made always.
+// The last argument of both, `unsafe` in the header, allows to skip the checks. They are always made:
+// their cost is negligible compared with the copies.
 entry! {
     fn nrt_tensor_read_batch(batches: *const Batch, num_batches: u64, _trusted: bool) {
-        // SAFETY: the caller's arrays.
+        // SAFETY: `batches` has `num_batches` entries with their operations, whose buffers have
+        // `size` writable bytes (header).
         unsafe {
             operations(batches, num_batches, |tensor, buffer, offset, size| {
                 tensor.read(offset, slice_mut(buffer.cast(), size, "buffer")?)
@@ -56,7 +58,8 @@ entry! {
     }
 
     fn nrt_tensor_write_batch(batches: *const Batch, num_batches: u64, _trusted: bool) {
-        // SAFETY: the caller's arrays.
+        // SAFETY: `batches` has `num_batches` entries with their operations, whose buffers have
+        // `size` readable bytes (header).
         unsafe {
             operations(batches, num_batches, |tensor, buffer, offset, size| {
                 tensor.write(offset, slice(buffer.cast(), size, "buffer")?)

@@ -1,4 +1,4 @@
-//! The way into every function, and out of it.
+//! The boundary of every function of the C interface: panics, statuses and the log.
 
 use crate::status::{NRT_SUCCESS, Status};
 use std::any::Any;
@@ -7,14 +7,14 @@ use std::sync::{PoisonError, RwLock};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_runtime::{Component, Log};
 
-/// Functions of the C interface. One with a body in `answer` form answers a status: its body is a
-/// `Result`. One with another result answers as it stands; it must not fail.
+/// Declares functions of the C interface. Without a result type, the body is a `Result` and the
+/// function returns its status; with one, the body is the function's and must not panic.
 macro_rules! entry {
     () => {};
     (fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block $($rest:tt)*) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($argument: $type),*) -> $crate::status::Status {
-            $crate::call::answer(stringify!($name), || $body)
+            $crate::call::status_of(stringify!($name), || $body)
         }
         $crate::call::entry! { $($rest)* }
     };
@@ -26,16 +26,16 @@ macro_rules! entry {
 }
 pub(crate) use entry;
 
-/// The log, as the environment wanted it when the process was last started or first wrote.
+/// The log, configured by the environment at the first message or the last start of the runtime.
 static LOG: RwLock<Option<Log>> = RwLock::new(None);
 
-/// Does what a function does and answers its status; what went wrong goes to the log.
+/// Executes the body of a function and returns its status; errors are logged.
 #[inline]
-pub(crate) fn answer(function: &'static str, body: impl FnOnce() -> Result<()>) -> Status {
+pub(crate) fn status_of(function: &'static str, body: impl FnOnce() -> Result<()>) -> Status {
     run(function, body).err().unwrap_or(NRT_SUCCESS)
 }
 
-/// Does what a function does that answers no status; `None` when it went wrong.
+/// Executes the body of a function without a status; errors are logged, `None` is returned.
 #[inline]
 pub(crate) fn attempt<T>(function: &'static str, body: impl FnOnce() -> Result<T>) -> Option<T> {
     run(function, body).ok()
@@ -53,7 +53,7 @@ fn run<T>(function: &'static str, body: impl FnOnce() -> Result<T>) -> Result<T,
 #[cold]
 fn failed(function: &'static str, error: &Error) -> Status {
     match error.kind() {
-        // Asked for again and again by who waits.
+        // Polling callers get it repeatedly.
         ErrorKind::QueueEmpty => log().debug(Component::Nrt, function, format_args!("{error}")),
         _ => log().problems(Component::Nrt, function, error),
     }
@@ -71,11 +71,11 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
 /// The log.
 pub(crate) fn log() -> Log {
     let known = LOG.read().unwrap_or_else(PoisonError::into_inner).clone();
-    known.unwrap_or_else(renew_log)
+    known.unwrap_or_else(reset_log)
 }
 
-/// Makes the log anew from the environment.
-pub(crate) fn renew_log() -> Log {
+/// Configures the log from the environment again.
+pub(crate) fn reset_log() -> Log {
     let log = Log::from_environment();
     *LOG.write().unwrap_or_else(PoisonError::into_inner) = Some(log.clone());
     log

@@ -1,6 +1,6 @@
-//! Collective operations, in a world of one worker: what one gives is what all get.
+//! Collective operations in a world of one worker: every operation is a copy of its input.
 
-use crate::arguments::{check, give, invalid, slice, slice_mut, take};
+use crate::arguments::{check, invalid, read_input, slice, slice_mut, write_output};
 use crate::async_api::{Destination, Word};
 use crate::call::{attempt, entry};
 use crate::data_types::Numbering;
@@ -17,16 +17,16 @@ use tenon_runtime::{CoreTensor, ExecutionUnit, RequestWork};
 /// Every prepared operation.
 pub(crate) static CONTEXTS: Handles<Arc<Context>> = Handles::new(0x43, "collective operation");
 
-/// A prepared operation: which tensors go where.
+/// A prepared operation: pairs of source and target tensors.
 pub(crate) struct Context {
     core: u32,
     pairs: Vec<(CoreTensor, CoreTensor)>,
 }
 
-/// Checks that a worker is the only one there is.
-pub(crate) fn world(worker: u32, workers: u32) -> Result<()> {
+/// Checks that the world has one worker.
+pub(crate) fn check_world(worker: u32, workers: u32) -> Result<()> {
     if workers == 0 || worker >= workers {
-        return Err(invalid("the worker is none of the world")
+        return Err(invalid("the worker is not part of the world")
             .expected(format_args!("a worker below {workers}"))
             .found(worker));
     }
@@ -41,38 +41,39 @@ pub(crate) fn world(worker: u32, workers: u32) -> Result<()> {
     Ok(())
 }
 
-/// A collective on a core of the process; -1 stands for any.
-fn meet(vnc: i32, worker: u32, workers: u32) -> Result<()> {
+/// Checks core and world of a collective operation; core -1 is any core.
+fn check_participant(vnc: i32, worker: u32, workers: u32) -> Result<()> {
     let process = process()?;
     if vnc != -1 {
         process.cores.core(cores::number(vnc.into())?)?;
     }
-    world(worker, workers)
+    check_world(worker, workers)
 }
 
 entry! {
     fn nrt_build_global_comm(vnc: i32, g_device_id: u32, g_device_count: u32) {
-        meet(vnc, g_device_id, g_device_count)
+        check_participant(vnc, g_device_id, g_device_count)
     }
 
     fn nrt_cc_global_comm_init(vnc: u32, g_device_id: u32, g_device_count: u32) {
         process()?.cores.core(vnc)?;
-        world(g_device_id, g_device_count)
+        check_world(g_device_id, g_device_count)
     }
 
     fn nrt_barrier(vnc: i32, g_device_id: u32, g_device_count: u32) {
-        meet(vnc, g_device_id, g_device_count)
+        check_participant(vnc, g_device_id, g_device_count)
     }
 
     fn nrt_all_gather(
         vnc: i32, g_device_id: u32, g_device_count: u32, rank_input_size: u32, input: *mut c_void,
         output: *mut c_void,
     ) {
-        meet(vnc, g_device_id, g_device_count)?;
+        check_participant(vnc, g_device_id, g_device_count)?;
         let size = rank_input_size as usize;
         check_range(input, size, "input")?;
         check_range(output, size, "output")?;
-        // SAFETY: the caller's buffers of that many bytes; they may be the same.
+        // SAFETY: `input` has `size` readable and `output` `size` writable bytes (header). They may
+        // overlap: the slices are only used for their checked pointers.
         unsafe {
             let from = slice::<u8>(input.cast(), size, "input")?.as_ptr();
             let to = slice_mut::<u8>(output.cast(), size, "output")?.as_mut_ptr();
@@ -85,7 +86,8 @@ entry! {
         comm: *mut CollectiveComm, input: *mut TensorList, output: *mut TensorList, dtype: u32,
         op: u32, cc_op: u32, cc_ctx: *mut Handle,
     ) {
-        // SAFETY: the caller's structs and its place for a handle, here and below.
+        // SAFETY: `comm`, `input` and `output` are null or readable with all that they point to,
+        // `cc_ctx` is null or writable (header).
         unsafe { prepare(comm, input, output, (Numbering::of_caller(), dtype), op, cc_op, cc_ctx) }
     }
 
@@ -93,21 +95,24 @@ entry! {
         comm: *mut CollectiveComm, input: *mut TensorList, output: *mut TensorList, dtype: u32,
         op: u32, cc_op: u32, cc_ctx: *mut Handle,
     ) {
-        // SAFETY: as above.
+        // SAFETY: `comm`, `input` and `output` are null or readable with all that they point to,
+        // `cc_ctx` is null or writable (header).
         unsafe { prepare(comm, input, output, (Numbering::Old, dtype), op, cc_op, cc_ctx) }
     }
 
     fn nrta_cc_schedule(
         cc_ctx: *mut Handle, queue: c_int, report: Word, req_sequence: *mut u64,
     ) {
-        // SAFETY: the caller's handle and its places, here and below.
+        // SAFETY: `cc_ctx` is null, or readable and writable; the pointers of the destination are
+        // null or valid until the request is complete (header).
         unsafe { schedule(cc_ctx, Destination::of_work(queue, report, req_sequence)) }
     }
 
     fn tenon_nrta_cc_schedule_2(
         cc_ctx: *mut Handle, queue: c_int, err: *mut c_void, req_sequence: *mut u64,
     ) {
-        // SAFETY: as above.
+        // SAFETY: `cc_ctx` is null, or readable and writable; the pointers of the destination are
+        // null or valid until the request is complete (header).
         unsafe { schedule(cc_ctx, Destination::two(queue, err, req_sequence)) }
     }
 
@@ -115,11 +120,11 @@ entry! {
         let _ = attempt("nrt_get_libnccl_net", || {
             let text = c"there is no network provider: collective operations have one worker";
             if !err.is_null() {
-                // SAFETY: the caller's place for a number.
-                unsafe { give(err, "err", crate::status::NRT_INVALID)? };
+                // SAFETY: `err` is null or writable (header).
+                unsafe { write_output(err, "err", crate::status::NRT_INVALID)? };
             }
             if !err_msg.is_null() && err_msg_size > 0 {
-                // SAFETY: the caller's buffer, as long as it says.
+                // SAFETY: `err_msg` has `err_msg_size` writable bytes (header).
                 let buffer = unsafe { slice_mut::<u8>(err_msg.cast(), err_msg_size, "err_msg")? };
                 let text = text.to_bytes();
                 let count = text.len().min(buffer.len() - 1);
@@ -132,14 +137,14 @@ entry! {
     }
 }
 
-/// Queues a prepared operation, which takes its handle back.
+/// Queues a prepared operation and removes its handle.
 ///
 /// # Safety
-/// `cc_ctx` leads to a handle, unless it is null; `to` as for [`requests::put`].
+/// `cc_ctx` is null, or readable and writable; `to` as for [`requests::enqueue`].
 unsafe fn schedule(cc_ctx: *mut Handle, to: Destination) -> Result<()> {
     process::check()?;
-    // SAFETY: the caller vouches.
-    let handle = unsafe { *take(cc_ctx, "cc_ctx")? };
+    // SAFETY: `cc_ctx` is null or readable by this function's condition.
+    let handle = unsafe { *read_input(cc_ctx, "cc_ctx")? };
     if to.queue != 0 {
         return Err(invalid("collective operations go on queue 0").found(to.queue));
     }
@@ -151,22 +156,18 @@ unsafe fn schedule(cc_ctx: *mut Handle, to: Destination) -> Result<()> {
         }
         Ok(())
     });
-    // SAFETY: the caller vouches, here and below.
+    // SAFETY: `to` fulfils the conditions of `enqueue` and `cc_ctx` is writable, which are this
+    // function's conditions.
     unsafe {
-        requests::put(
-            "nrta_cc_schedule",
-            core,
-            ExecutionUnit::Collectives,
-            work,
-            to,
-        )?;
-        CONTEXTS.take(handle)?;
-        give(cc_ctx, "cc_ctx", std::ptr::null_mut())
+        requests::enqueue("nrta_cc_schedule", core, ExecutionUnit::Collectives, work, to)?;
+        CONTEXTS.remove(handle)?;
+        write_output(cc_ctx, "cc_ctx", std::ptr::null_mut())
     }
 }
 
 /// # Safety
-/// The pointers are the caller's structs, what those lead to included, and its place for a handle.
+/// `comm`, `input` and `output` are null, or readable with all that they point to; `cc_ctx` is null
+/// or writable.
 unsafe fn prepare(
     comm: *const CollectiveComm,
     input: *const TensorList,
@@ -178,11 +179,11 @@ unsafe fn prepare(
 ) -> Result<()> {
     let process = process()?;
     check(cc_ctx, "cc_ctx")?;
-    // SAFETY: the caller vouches, here and below.
-    let comm = unsafe { take(comm, "comm")? };
+    // SAFETY: `comm` is null or readable by this function's condition.
+    let comm = unsafe { read_input(comm, "comm")? };
     let core = process.cores.core(comm.vnc)?.index();
-    world(comm.ctx_device_id, comm.ctx_device_count)?;
-    world(comm.rank, comm.rank_n)?;
+    check_world(comm.ctx_device_id, comm.ctx_device_count)?;
+    check_world(comm.rank, comm.rank_n)?;
     if !numbering.has(dtype) {
         return Err(invalid("there is no such element type").found(dtype));
     }
@@ -192,12 +193,12 @@ unsafe fn prepare(
         (1 | 2, _) => return Err(invalid("there is no such operation").found(op)),
         _ => return Err(invalid("there is no such collective operation").found(cc_op)),
     }
-    // SAFETY: as above.
+    // SAFETY: `input` and `output` are null or readable by this function's condition.
     let [inputs, outputs] = [unsafe { tensors(input, "input")? }, unsafe {
         tensors(output, "output")?
     }];
     if inputs.len() != outputs.len() {
-        return Err(invalid("there are not as many outputs as inputs")
+        return Err(invalid("inputs and outputs differ in number")
             .expected(inputs.len())
             .found(outputs.len()));
     }
@@ -209,16 +210,16 @@ unsafe fn prepare(
         }
     }
     let context = CONTEXTS.insert(Arc::new(Context { core, pairs }))?;
-    // SAFETY: as above.
-    unsafe { give(cc_ctx, "cc_ctx", context) }
+    // SAFETY: `cc_ctx` is null or writable by this function's condition.
+    unsafe { write_output(cc_ctx, "cc_ctx", context) }
 }
 
 /// # Safety
-/// `list` leads to a list of handles, unless it is null.
+/// `list` is null, or readable with its `num_tensors` handles.
 unsafe fn tensors(list: *const TensorList, name: &str) -> Result<Vec<CoreTensor>> {
-    // SAFETY: the caller vouches.
+    // SAFETY: `list` and its handles are readable by this function's condition.
     let handles = unsafe {
-        let list = take(list, name)?;
+        let list = read_input(list, name)?;
         slice(list.tensors, list.num_tensors, name)?
     };
     handles.iter().map(|&handle| tensor(handle)).collect()

@@ -1,4 +1,4 @@
-//! The numbers of element types: two numberings are in use (facts, neuron.md 1.2).
+//! The two numberings of element types in the C interface (facts, neuron.md 1.2).
 
 use crate::models::flag;
 use DataType::*;
@@ -6,20 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tenon_base::Result;
 use tenon_tensor::DataType;
 
-/// Which numbering a caller was compiled for.
+/// The numbering that a caller was compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Numbering {
-    /// That of the headers until January 2026.
+    /// The numbering of headers until January 2026.
     Old,
-    /// That of the headers since, and of ours.
+    /// The numbering of later headers and of Tenon's.
     New,
 }
 
-/// `NRT_DTYPE_UNKNOWN`, in both: wider floats, complex numbers, halves of bytes, text.
+/// `NRT_DTYPE_UNKNOWN` in both: 64-bit floats, complex numbers, 4-bit integers, strings.
 const UNKNOWN: u32 = 0;
 
-/// The types that each number from 1 on stands for. Truth values are bytes, and floats of 8 bits
-/// are shown as such, too.
+/// The types of each number from 1 on. Booleans and 8-bit floats are reported as bytes.
 const OLD: [&[DataType]; 11] = [
     &[F32, F32r, Tf32],
     &[F16],
@@ -34,7 +33,7 @@ const OLD: [&[DataType]; 11] = [
     &[U64],
 ];
 
-/// The same of the new numbering.
+/// The types of each number in the new numbering.
 const NEW: [&[DataType]; 15] = [
     &[U64],
     &[I8],
@@ -63,11 +62,12 @@ pub(crate) fn set_by_environment() -> Result<()> {
 }
 
 impl Numbering {
-    /// That of callers of functions that both have: `TENON_NRT_OLD_DTYPES` chooses the old one.
+    /// The numbering for functions that both headers have: `TENON_NRT_OLD_DTYPES` selects the old one.
     pub fn of_caller() -> Self {
-        match OLD_BY_ENVIRONMENT.load(Ordering::Relaxed) {
-            true => Self::Old,
-            false => Self::New,
+        if OLD_BY_ENVIRONMENT.load(Ordering::Relaxed) {
+            Self::Old
+        } else {
+            Self::New
         }
     }
 
@@ -78,14 +78,14 @@ impl Numbering {
         }
     }
 
-    /// The number of a type; unknown where it has none.
+    /// The number of a type; [`UNKNOWN`] if it has none.
     pub fn number(self, dtype: DataType) -> u32 {
         let mut table = (1..).zip(self.table());
         let found = table.find(|(_, types)| types.contains(&dtype));
         found.map_or(UNKNOWN, |(number, _)| number)
     }
 
-    /// Whether a number means a type.
+    /// Whether a number denotes a type.
     pub fn has(self, number: u32) -> bool {
         (1..=self.table().len() as u32).contains(&number)
     }
@@ -96,8 +96,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_numberings_are_those_of_the_facts() {
-        // Facts, neuron.md 1.2, in the order of the numbers.
+    fn numberings_match_the_published_headers() {
+        // Facts, neuron.md 1.2, in ascending order.
         let old = [F32, F16, BF16, I8, U8, I16, U16, I32, U32, I64, U64];
         let new = [
             U64, I8, U8, I16, U16, BF16, F16, I32, U32, F32, F32r, I64, F8E3M4, F8E4M3, F8E5M2,

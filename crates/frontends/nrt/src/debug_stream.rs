@@ -1,6 +1,6 @@
-//! Tensors that executions make on the way, for one listener a core.
+//! Debug streams: intermediate tensors of executions, sent to one client for each core.
 
-use crate::arguments::{check, fill_text, give, invalid};
+use crate::arguments::{check, fill_text, invalid, write_output};
 use crate::call::{attempt, entry};
 use crate::layout::{DebugTensor, EventHeader};
 use crate::process::{self, process};
@@ -14,39 +14,39 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_runtime::{Tap, TapValue};
 
-/// Events that wait for a listener unless `NEURON_RT_DEBUG_STREAM_BUFFER_SIZE` says otherwise.
-const WAITING: usize = 64 << 10;
+/// Capacity of a stream in events unless `NEURON_RT_DEBUG_STREAM_BUFFER_SIZE` is set.
+const DEFAULT_CAPACITY: usize = 64 << 10;
 
 /// `NDEBUG_STREAM_EVENT_TYPE_DEBUG_TENSOR_READ`.
 const TENSOR_READ: u32 = 1;
 
-/// Listeners by their descriptors.
+/// Streams by their descriptors.
 static STREAMS: Mutex<Option<HashMap<c_int, Stream>>> = Mutex::new(None);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 struct Stream {
     core: u32,
-    /// Readable while events wait.
+    /// An eventfd that is readable while events are pending.
     ready: OwnedFd,
-    most: usize,
-    /// Nodes or values that are shown; all of them when there are no names.
+    capacity: usize,
+    /// Nodes or values that are sent; all when the list is empty.
     names: Vec<String>,
-    waiting: VecDeque<Vec<u8>>,
+    pending: VecDeque<Vec<u8>>,
 }
 
-/// Whether anybody listens.
+/// Whether there are streams.
 #[inline]
-pub(crate) fn is_listening() -> bool {
+pub(crate) fn is_active() -> bool {
     COUNT.load(Ordering::Relaxed) > 0
 }
 
-/// Ends all streams.
-pub(crate) fn forget() {
+/// Closes all streams.
+pub(crate) fn clear() {
     *lock(&STREAMS) = None;
     COUNT.store(0, Ordering::Relaxed);
 }
 
-/// Sends what an execution makes to the listener of its core.
+/// Sends the tensors of an execution to the stream of its core.
 pub(crate) struct StreamTap {
     /// The first core of the model.
     pub core: u32,
@@ -56,7 +56,7 @@ impl Tap for StreamTap {
     fn on_value(&self, tapped: TapValue<'_>) -> Result<()> {
         let mut streams = lock(&STREAMS);
         let all = streams.iter_mut().flat_map(|streams| streams.values_mut());
-        for stream in all.filter(|stream| stream.core == self.core && stream.wants(&tapped)) {
+        for stream in all.filter(|stream| stream.core == self.core && stream.accepts(&tapped)) {
             stream.put(payload(self.core, &tapped));
         }
         Ok(())
@@ -80,34 +80,35 @@ fn payload(core: u32, made: &TapValue<'_>) -> Vec<u8> {
         reserved: [0; 416],
     };
     let start = std::ptr::from_ref(&head).cast::<u8>();
-    // SAFETY: the struct has no padding: its fields fill its 1024 bytes (see `layout`).
+    // SAFETY: `head` is a local struct of `size_of::<DebugTensor>()` initialized bytes: its fields
+    // fill its 1024 bytes without padding (asserted in `layout`).
     let head = unsafe { std::slice::from_raw_parts(start, size_of::<DebugTensor>()) };
     [head, made.bytes].concat()
 }
 
 impl Stream {
-    fn wants(&self, tapped: &TapValue<'_>) -> bool {
+    fn accepts(&self, tapped: &TapValue<'_>) -> bool {
         let named = |name: &String| name == tapped.node || name == tapped.value;
         self.names.is_empty() || self.names.iter().any(named)
     }
 
-    /// Keeps an event; the oldest makes room.
+    /// Adds an event; a full stream drops the oldest.
     fn put(&mut self, event: Vec<u8>) {
-        if self.waiting.len() >= self.most {
-            self.waiting.pop_front();
+        if self.pending.len() >= self.capacity {
+            self.pending.pop_front();
         }
-        self.waiting.push_back(event);
-        // A counter of 64 bits does not fill.
+        self.pending.push_back(event);
+        // The 64-bit counter of the eventfd does not overflow.
         let _ = rustix::io::write(&self.ready, &1u64.to_ne_bytes());
     }
 
     fn take(&mut self) -> Result<Vec<u8>> {
-        let event = self.waiting.pop_front();
-        if self.waiting.is_empty() {
-            // Not readable any more; it may not have been.
+        let event = self.pending.pop_front();
+        if self.pending.is_empty() {
+            // Resets the eventfd; reading fails if it is already zero.
             let _ = rustix::io::read(&self.ready, &mut [0u8; 8]);
         }
-        event.ok_or_else(|| Error::new(ErrorKind::QueueEmpty, "no event is there"))
+        event.ok_or_else(|| Error::new(ErrorKind::QueueEmpty, "no event is pending"))
     }
 }
 
@@ -118,13 +119,13 @@ fn none(descriptor: c_int) -> Error {
 fn buffer_size() -> Result<usize> {
     const NAME: &str = "NEURON_RT_DEBUG_STREAM_BUFFER_SIZE";
     let Ok(text) = std::env::var(NAME) else {
-        return Ok(WAITING);
+        return Ok(DEFAULT_CAPACITY);
     };
     let count = text.trim().parse().ok().filter(|&count: &usize| count > 0);
     count.ok_or_else(|| invalid(format!("{NAME} is not a number of events")).found(text))
 }
 
-/// What `TENON_DEBUG_TAPS` names.
+/// The names in `TENON_DEBUG_TAPS`.
 fn names() -> Vec<String> {
     let list = std::env::var("TENON_DEBUG_TAPS").unwrap_or_default();
     let names = list
@@ -139,22 +140,22 @@ entry! {
         let process = process()?;
         check(stream_fd, "stream_fd")?;
         let core = process.cores.core(crate::cores::number(logical_nc_idx.into())?)?.index();
-        let most = buffer_size()?;
+        let capacity = buffer_size()?;
         let mut streams = lock(&STREAMS);
         let streams = streams.get_or_insert_default();
         if streams.values().any(|stream| stream.core == core) {
-            return Err(invalid(format!("core {core} has a listener already")));
+            return Err(invalid(format!("core {core} already has a stream")));
         }
         let ready = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let ready = ready.map_err(|error| {
             Error::new(ErrorKind::OutOfMemory, format!("cannot make a descriptor: {error}"))
         })?;
         let descriptor = ready.as_raw_fd();
-        let (names, waiting) = (names(), VecDeque::new());
-        streams.insert(descriptor, Stream { core, ready, most, names, waiting });
+        let (names, pending) = (names(), VecDeque::new());
+        streams.insert(descriptor, Stream { core, ready, capacity, names, pending });
         COUNT.store(streams.len(), Ordering::Relaxed);
-        // SAFETY: the caller's place for a descriptor.
-        unsafe { give(stream_fd, "stream_fd", descriptor) }
+        // SAFETY: `stream_fd` is null or writable (header).
+        unsafe { write_output(stream_fd, "stream_fd", descriptor) }
     }
 
     fn nrt_debug_client_connect_close(stream_fd: c_int) -> () {
@@ -185,20 +186,21 @@ entry! {
             }
         };
         drop(streams);
-        let told = EventHeader {
+        let result = EventHeader {
             data_size: event.len() as u64,
             kind: TENSOR_READ,
             reserved: [0; 52],
         };
-        // SAFETY: as many bytes as the event has; the caller's places.
+        // SAFETY: `start` has `event.len()` writable bytes and is new, so it does not overlap
+        // `event`; `header` and `payload` are null or writable (header).
         unsafe {
             let start = libc::malloc(event.len()).cast::<u8>();
             if start.is_null() {
                 return Err(Error::new(ErrorKind::OutOfMemory, "cannot allocate the event"));
             }
             start.copy_from_nonoverlapping(event.as_ptr(), event.len());
-            give(header, "header", told)?;
-            give(payload, "payload", start.cast())
+            write_output(header, "header", result)?;
+            write_output(payload, "payload", start.cast())
         }
     }
 }

@@ -10,24 +10,24 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_runtime::Sequence;
 
-/// A duplicate of the caller's eventfd, so that a descriptor which the caller closes, and whose
-/// number it uses again for something else, is never written to; `None` for a negative number.
+/// A duplicate of the caller's eventfd, `None` for a negative number. The caller may close its
+/// descriptor and reuse the number for another file, which must not be written to.
 ///
 /// # Errors
-/// `InvalidArgument` for another descriptor: a pipe or a socket that is full would stop the queue.
+/// `InvalidArgument` for another kind of descriptor: a full pipe or socket would block the queue.
 fn eventfd(fd: c_int) -> Result<Option<OwnedFd>> {
     if fd < 0 {
         return Ok(None);
     }
-    let wrong = |why: String| {
+    let mismatch = |why: String| {
         invalid(format!("fd {why}"))
             .expected("an eventfd, or a negative number to deregister")
             .found(fd)
     };
-    // SAFETY: not -1; used for this call only, which fails for one that is not open.
+    // SAFETY: not -1; only passed to `fcntl`, which fails with EBADF for a closed descriptor.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     let duplicate = rustix::io::fcntl_dupfd_cloexec(borrowed, 0).map_err(|error| match error {
-        rustix::io::Errno::BADF => wrong("is not open".to_owned()),
+        rustix::io::Errno::BADF => mismatch("is not open".to_owned()),
         other => Error::new(
             ErrorKind::OutOfMemory,
             format!("cannot duplicate fd {fd}: {other}"),
@@ -35,9 +35,9 @@ fn eventfd(fd: c_int) -> Result<Option<OwnedFd>> {
     })?;
     match std::fs::read_link(format!("/proc/self/fd/{fd}")) {
         Ok(kind) if !kind.to_string_lossy().contains("[eventfd]") => {
-            Err(wrong(format!("is {}", kind.display())))
+            Err(mismatch(format!("is {}", kind.display())))
         }
-        // Where /proc is not mounted, the caller's word counts.
+        // Without /proc the kind of the descriptor is not checked.
         _ => Ok(Some(duplicate)),
     }
 }

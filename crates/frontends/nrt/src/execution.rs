@@ -1,11 +1,11 @@
-//! Executing models, in the caller's thread or queued.
+//! Executing models in the caller's thread or in queues.
 
 use crate::arguments::invalid;
 use crate::call::entry;
 use crate::debug_stream::{self, StreamTap};
 use crate::models::model;
 use crate::process::{self, process};
-use crate::tensor_sets::{Set, set};
+use crate::tensor_sets::{HandleSet, set};
 use crate::trace::{self, ExecutionSink};
 use crate::{asynchronous, failed_inputs};
 use std::ffi::{c_int, c_void};
@@ -13,7 +13,7 @@ use tenon_base::Result;
 use tenon_base::trace::TraceSink;
 use tenon_runtime::{CoreModel, ExecuteOptions, Tap};
 
-/// Executes a model, or queues it where the process is set so.
+/// Executes a model, or queues the execution if the process is configured so.
 fn execute(
     model_handle: *const c_void,
     inputs: *const c_void,
@@ -28,37 +28,48 @@ fn execute(
     run(&model, &inputs, &outputs, count)
 }
 
-/// Executes a model in this thread; who listens hears of it.
-pub(crate) fn run(model: &CoreModel, inputs: &Set, outputs: &Set, count: u32) -> Result<()> {
-    let done = match trace::is_listening() || debug_stream::is_listening() {
-        false => model.execute_repeatedly(
+/// Executes a model in this thread, with traces and debug streams if there are any.
+pub(crate) fn run(
+    model: &CoreModel,
+    inputs: &HandleSet,
+    outputs: &HandleSet,
+    count: u32,
+) -> Result<()> {
+    let done = if trace::is_active() || debug_stream::is_active() {
+        run_observed(model, inputs, outputs, count)
+    } else {
+        model.execute_repeatedly(
             &inputs.tensors,
             &outputs.tensors,
             count,
             ExecuteOptions::default(),
-        ),
-        true => watched(model, inputs, outputs, count),
+        )
     };
     if let Err(error) = &done {
-        failed_inputs::keep(model, inputs, error);
+        failed_inputs::dump(model, inputs, error);
     }
     done
 }
 
 #[cold]
-fn watched(model: &CoreModel, inputs: &Set, outputs: &Set, count: u32) -> Result<()> {
-    let (traced, shown) = (trace::is_listening(), debug_stream::is_listening());
+fn run_observed(
+    model: &CoreModel,
+    inputs: &HandleSet,
+    outputs: &HandleSet,
+    count: u32,
+) -> Result<()> {
+    let (is_traced, is_streamed) = (trace::is_active(), debug_stream::is_active());
     let core = model.group().cores()[0].index();
     let sink = ExecutionSink::new(core, model.id());
     let tap = StreamTap { core };
     let options = ExecuteOptions {
-        trace: traced.then_some(&sink as &dyn TraceSink),
-        tap: shown.then_some(&tap as &dyn Tap),
+        trace: is_traced.then_some(&sink as &dyn TraceSink),
+        tap: is_streamed.then_some(&tap as &dyn Tap),
         ..ExecuteOptions::default()
     };
     let done = model.execute_repeatedly(&inputs.tensors, &outputs.tensors, count, options);
-    if traced {
-        sink.ended(model.model().name(), &done);
+    if is_traced {
+        sink.finish(model.model().name(), &done);
     }
     done
 }
@@ -74,7 +85,7 @@ entry! {
         process::check()?;
         let count = u32::try_from(repeat_count).ok().filter(|&count| count > 0);
         let count = count.ok_or_else(|| {
-            invalid("repeat_count is no number of times").expected("1 or more").found(repeat_count)
+            invalid("repeat_count must be positive").expected("1 or more").found(repeat_count)
         })?;
         execute(model, input_set, output_set, count)
     }

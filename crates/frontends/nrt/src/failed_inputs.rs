@@ -1,9 +1,9 @@
-//! The inputs of executions that fail, kept in files where the environment wants it.
+//! Dumps of the inputs of failed executions, if the environment enables them.
 
 use crate::call::log;
 use crate::models::flag;
 use crate::profile::{FOLDER, make_folder};
-use crate::tensor_sets::Set;
+use crate::tensor_sets::HandleSet;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_runtime::{Component, CoreModel};
 
-/// Whether inputs are kept.
+/// Whether inputs are dumped.
 static ON: AtomicBool = AtomicBool::new(false);
 
 /// Reads `NEURON_RT_DBG_DUMP_INPUTS_ON_ERR`, when the runtime starts.
@@ -20,14 +20,14 @@ pub(crate) fn set_by_environment() -> Result<()> {
     Ok(())
 }
 
-/// Keeps the inputs of an execution that failed with `error`, unless it is the inputs themselves
-/// that are not there.
-pub(crate) fn keep(model: &CoreModel, inputs: &Set, error: &Error) {
-    let begun = !matches!(
+/// Dumps the inputs of an execution that failed with `error`, unless the inputs were invalid or
+/// missing.
+pub(crate) fn dump(model: &CoreModel, inputs: &HandleSet, error: &Error) {
+    let has_inputs = !matches!(
         error.kind(),
         ErrorKind::InvalidArgument | ErrorKind::InvalidHandle | ErrorKind::BadInput
     );
-    if !begun || !ON.load(Ordering::Relaxed) {
+    if !has_inputs || !ON.load(Ordering::Relaxed) {
         return;
     }
     let function = "nrt_execute";
@@ -44,17 +44,18 @@ pub(crate) fn keep(model: &CoreModel, inputs: &Set, error: &Error) {
     }
 }
 
-/// Writes each input's bytes to a file of its name, in a folder of the failure.
-fn write(model: &CoreModel, inputs: &Set) -> Result<PathBuf> {
+/// Writes each input to a file of its name in a new folder.
+fn write(model: &CoreModel, inputs: &HandleSet) -> Result<PathBuf> {
     static FAILURES: AtomicU32 = AtomicU32::new(1);
     make_folder(Path::new(FOLDER))?;
     let (process, number) = (std::process::id(), FAILURES.fetch_add(1, Ordering::Relaxed));
     let folder = Path::new(FOLDER).join(format!("failed_inputs_pid_{process}_{number}"));
-    // Its name can be predicted: what is there already may be somebody else's link.
+    // The name is predictable: an existing file may be a link planted by another user, so it is an
+    // error.
     std::fs::create_dir(&folder).map_err(|error| Error::io(&folder, "make", error))?;
     for port in model.inputs() {
-        let given = inputs.tensors.tensor(&port.name);
-        let tensor = given.or_else(|_| inputs.tensors.tensor(&port.signature.name))?;
+        let by_name = inputs.tensors.tensor(&port.name);
+        let tensor = by_name.or_else(|_| inputs.tensors.tensor(&port.signature.name))?;
         let mut bytes = vec![0; tensor.size()];
         tensor.read(0, &mut bytes)?;
         let path = folder.join(format!("{}.bin", port.name));

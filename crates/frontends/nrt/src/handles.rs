@@ -1,8 +1,7 @@
-//! Handles: what callers hold instead of values.
+//! Generational handles: opaque values that callers hold in place of pointers.
 //!
-//! A handle is a number in a pointer's clothes: which kind of thing, which slot of the table, and
-//! how often the slot was used before. It leads nowhere, so that a stale or invented one is found
-//! out instead of followed.
+//! A handle is an integer cast to a pointer: the kind of object, the slot in a table, and the
+//! generation of the slot. It is never dereferenced, so that stale and invalid handles are detected.
 
 use std::ffi::c_void;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -15,10 +14,10 @@ const GENERATION_SHIFT: u32 = SLOT_SHIFT + SLOT_BITS;
 const GENERATION_BITS: u32 = 28;
 const KIND_SHIFT: u32 = GENERATION_SHIFT + GENERATION_BITS;
 
-/// A handle as C has it: whatever opaque struct it points to.
+/// A handle in C: a pointer to an opaque struct.
 pub(crate) type Handle = *mut c_void;
 
-/// All things of one kind.
+/// The table of all objects of one kind.
 pub(crate) struct Handles<T> {
     /// Not zero, so that no handle is null.
     kind: u8,
@@ -37,7 +36,7 @@ struct Slot<T> {
 }
 
 impl<T: Clone> Handles<T> {
-    /// An empty table for what `words` name.
+    /// An empty table; `words` name the kind of object.
     pub const fn new(kind: u8, words: &'static str) -> Self {
         Self {
             kind,
@@ -49,7 +48,7 @@ impl<T: Clone> Handles<T> {
         }
     }
 
-    /// Gives out a handle for `value`.
+    /// Adds `value` and returns its handle.
     pub fn insert(&self, value: T) -> Result<Handle> {
         let mut slots = self.write();
         let slot = match slots.free.pop() {
@@ -85,35 +84,35 @@ impl<T: Clone> Handles<T> {
         });
         match found {
             Some(value) => Ok(value.clone()),
-            None => Err(self.wrong(handle.addr())),
+            None => Err(self.invalid(handle.addr())),
         }
     }
 
-    /// Takes a handle back; it is stale from now on.
-    pub fn take<P>(&self, handle: *const P) -> Result<T> {
+    /// Removes a handle, which is stale afterwards, and returns its value.
+    pub fn remove<P>(&self, handle: *const P) -> Result<T> {
         let mut slots = self.write();
         let taken = self.slot(handle.addr()).and_then(|(slot, generation)| {
             let place = slots.all.get_mut(slot)?;
             let value = (place.generation == generation).then(|| place.value.take())??;
             place.generation += 1;
-            // A slot whose generations are used up is left alone.
+            // A slot whose generations are exhausted is not reused.
             if place.generation < 1 << GENERATION_BITS {
                 slots.free.push(slot as u32);
             }
             Some(value)
         });
         drop(slots);
-        taken.ok_or_else(|| self.wrong(handle.addr()))
+        taken.ok_or_else(|| self.invalid(handle.addr()))
     }
 
-    /// Every value that has a handle.
+    /// All values.
     pub fn values(&self) -> Vec<T> {
         let slots = self.read();
         let values = slots.all.iter().filter_map(|slot| slot.value.clone());
         values.collect()
     }
 
-    /// Takes all handles back.
+    /// Removes all handles and returns their values.
     pub fn clear(&self) -> Vec<T> {
         let mut slots = self.write();
         let Slots { all, free } = &mut *slots;
@@ -130,23 +129,23 @@ impl<T: Clone> Handles<T> {
         values
     }
 
-    /// Slot and generation of a number that may be a handle of this kind.
+    /// Slot and generation of an integer, if it is a handle of this kind.
     fn slot(&self, number: usize) -> Option<(usize, u32)> {
         let number = number as u64;
-        let ours =
+        let is_valid =
             number >> KIND_SHIFT == u64::from(self.kind) && number & ((1 << SLOT_SHIFT) - 1) == 0;
         let slot = number >> SLOT_SHIFT & ((1 << SLOT_BITS) - 1);
         let generation = number >> GENERATION_SHIFT & ((1 << GENERATION_BITS) - 1);
-        ours.then_some((slot as usize, generation as u32))
+        is_valid.then_some((slot as usize, generation as u32))
     }
 
     #[cold]
-    fn wrong(&self, number: usize) -> Error {
+    fn invalid(&self, number: usize) -> Error {
         let words = self.words;
         let text = match (number, self.slot(number)) {
             (0, _) => format!("the {words} is NULL"),
             (_, Some(_)) => format!("the {words} was freed before"),
-            _ => format!("the handle is none of a {words}"),
+            _ => format!("not a handle of a {words}"),
         };
         Error::new(ErrorKind::InvalidHandle, text).found(format_args!("{number:#x}"))
     }
@@ -165,33 +164,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stale_and_foreign_handles_are_found_out() {
-        let numbers = Handles::<u32>::new(1, "number");
-        let others = Handles::<u32>::new(2, "other");
-        let first = numbers.insert(7).unwrap();
-        assert_eq!(numbers.find(first).unwrap(), 7);
-        assert_eq!(numbers.take(first).unwrap(), 7);
-        let second = numbers.insert(8).unwrap();
+    fn stale_and_foreign_handles_are_detected() {
+        let integers = Handles::<u32>::new(1, "integer");
+        let strings = Handles::<u32>::new(2, "string");
+        let first = integers.insert(7).unwrap();
+        assert_eq!(integers.find(first).unwrap(), 7);
+        assert_eq!(integers.remove(first).unwrap(), 7);
+        let second = integers.insert(8).unwrap();
         assert_ne!(first, second);
         let text = |error: Error| error.message().to_owned();
         assert_eq!(
-            text(numbers.find(first).unwrap_err()),
-            "the number was freed before"
+            text(integers.find(first).unwrap_err()),
+            "the integer was freed before"
         );
         assert_eq!(
-            text(numbers.take(first).unwrap_err()),
-            "the number was freed before"
+            text(integers.remove(first).unwrap_err()),
+            "the integer was freed before"
         );
-        let foreign = others.find(second).unwrap_err();
+        let foreign = strings.find(second).unwrap_err();
         assert_eq!(foreign.kind(), ErrorKind::InvalidHandle);
-        assert_eq!(text(foreign), "the handle is none of a other");
-        let null = numbers.find(std::ptr::null::<u8>()).unwrap_err();
-        assert_eq!(text(null), "the number is NULL");
+        assert_eq!(text(foreign), "not a handle of a string");
+        let null = integers.find(std::ptr::null::<u8>()).unwrap_err();
+        assert_eq!(text(null), "the integer is NULL");
         let local = 5u8;
-        assert!(numbers.find(&raw const local).is_err());
-        assert_eq!(numbers.clear(), [8]);
-        assert!(numbers.find(second).is_err());
-        let third = numbers.insert(9).unwrap();
-        assert!(third != second && numbers.find(third).unwrap() == 9);
+        assert!(integers.find(&raw const local).is_err());
+        assert_eq!(integers.clear(), [8]);
+        assert!(integers.find(second).is_err());
+        let third = integers.insert(9).unwrap();
+        assert!(third != second && integers.find(third).unwrap() == 9);
     }
 }

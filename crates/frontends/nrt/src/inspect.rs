@@ -1,13 +1,13 @@
-//! A recording of the whole process, in a folder for each session.
+//! Inspection sessions: recordings of the process, each written to a folder.
 
-use crate::arguments::{check, give, invalid, path, text};
+use crate::arguments::{check, invalid, path, text, write_output};
 use crate::call::{attempt, entry, log};
 use crate::handles::{Handle, Handles};
-use crate::lists::{free_texts, give_texts};
+use crate::lists::{free_texts, write_texts};
 use crate::models::flag;
 use crate::process;
 use crate::profile::{FOLDER, is_of_device, make_folder, write};
-use crate::sys_trace::{events, lock};
+use crate::sys_trace::{event_count, lock};
 use crate::trace::{self, Filter, Kind, Purpose};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -18,13 +18,13 @@ use std::time::Instant;
 use tenon_base::Result;
 use tenon_runtime::Component;
 
-/// What sessions record.
+/// Configurations of sessions.
 static CONFIGS: Handles<Arc<Mutex<Config>>> = Handles::new(0x69, "inspect configuration");
 
-/// The session that runs.
+/// The active session.
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 
-/// What can be recorded; the last stands for all others.
+/// Activities that can be recorded; the last name selects all others.
 const ACTIVITIES: [&str; 5] = [
     "system_profile",
     "device_profile",
@@ -33,17 +33,17 @@ const ACTIVITIES: [&str; 5] = [
     "all",
 ];
 
-/// What a session records.
+/// The configuration of a session.
 #[derive(Debug, Clone)]
 struct Config {
     session: c_int,
     folder: PathBuf,
     filter: Filter,
-    /// By position in [`ACTIVITIES`], without the last.
+    /// Enabled activities by position in [`ACTIVITIES`], without the last.
     activities: [bool; ACTIVITIES.len() - 1],
-    /// Whether the insides of all executions are recorded.
+    /// Whether events inside of all executions are recorded.
     executions: bool,
-    /// Whether those of executions that fail are.
+    /// Whether events inside of failed executions are recorded.
     failures: bool,
 }
 
@@ -77,15 +77,15 @@ impl Config {
         config.failures = flag("NEURON_RT_INSPECT_ON_FAIL")?;
         if let Ok(list) = std::env::var("NEURON_RT_INSPECT_EVENT_FILTER_NC") {
             let number = |text: &str| text.trim().parse::<u32>().ok();
-            let wanted: Option<Vec<u32>> = list.split(',').map(number).collect();
-            let wanted = wanted.ok_or_else(|| {
-                invalid("NEURON_RT_INSPECT_EVENT_FILTER_NC is no list of cores").found(&list)
+            let enabled: Option<Vec<u32>> = list.split(',').map(number).collect();
+            let enabled = enabled.ok_or_else(|| {
+                invalid("NEURON_RT_INSPECT_EVENT_FILTER_NC is not a list of cores").found(&list)
             })?;
-            let others = (0..tenon_runtime::MAX_CORES).filter(|core| !wanted.contains(core));
+            let others = (0..tenon_runtime::MAX_CORES).filter(|core| !enabled.contains(core));
             config.filter.without_cores = others.collect();
         }
         if let Ok(list) = std::env::var("NEURON_RT_INSPECT_EVENT_FILTER_TYPE") {
-            config.filter.without_kinds = kinds_left_out(&list);
+            config.filter.without_kinds = excluded_kinds(&list);
         }
         Ok(config)
     }
@@ -96,59 +96,59 @@ impl Config {
     }
 }
 
-/// The kinds of events that a list leaves out: words are kinds, `hardware` (executions on
-/// their core, and what happens inside) or `software` (all else), and `^` before a word leaves it out. A list of other
-/// runtimes has words that mean nothing here: they are named in the log and change nothing.
-fn kinds_left_out(list: &str) -> BTreeSet<Kind> {
-    let mut left_out = BTreeSet::new();
+/// The kinds of events that a filter list excludes. An entry is a kind, `hardware` (executions on
+/// their core and events inside) or `software` (all other kinds); a prefix `^` excludes it. Unknown
+/// entries, as in lists for other runtimes, are logged and ignored.
+fn excluded_kinds(list: &str) -> BTreeSet<Kind> {
+    let mut excluded = BTreeSet::new();
     let mut is_first = true;
     for word in list
         .split(',')
         .map(str::trim)
         .filter(|word| !word.is_empty())
     {
-        let (name, wanted) = match word.strip_prefix('^') {
+        let (name, enabled) = match word.strip_prefix('^') {
             Some(name) => (name.trim(), false),
             None => (word, true),
         };
         let is_of_core = |kind: &Kind| kind.is_inside_execution() || *kind == Kind::Running;
-        let meant = |kind: &Kind| match name {
+        let is_selected = |kind: &Kind| match name {
             "hardware" => is_of_core(kind),
             "software" => !is_of_core(kind),
             _ => kind.name() == name,
         };
-        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(meant).collect();
+        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(is_selected).collect();
         if kinds.is_empty() {
             log().warning(Component::Nrt, "nrt_inspect", format_args!(
-                "NEURON_RT_INSPECT_EVENT_FILTER_TYPE: no event type is called '{name}': it is left \
-                 aside; expected {}, hardware or software",
+                "NEURON_RT_INSPECT_EVENT_FILTER_TYPE: unknown event type '{name}' is ignored; expected {}, hardware or software",
                 Kind::ALL.map(Kind::name).join(", ")
             ));
             continue;
         }
-        // A list that begins with what is wanted wants nothing else.
-        if is_first && wanted {
-            left_out = Kind::ALL.into_iter().collect();
+        // A list whose first entry includes a kind excludes all kinds that it does not include.
+        if is_first && enabled {
+            excluded = Kind::ALL.into_iter().collect();
         }
         is_first = false;
         for kind in kinds {
-            match wanted {
-                true => left_out.remove(&kind),
-                false => left_out.insert(kind),
-            };
+            if enabled {
+                excluded.remove(&kind);
+            } else {
+                excluded.insert(kind);
+            }
         }
     }
-    left_out
+    excluded
 }
 
 struct Session {
     config: Config,
     started: Instant,
-    /// Of the process, when it started.
+    /// The usage of the process at the start.
     usage: Usage,
 }
 
-/// What a process has used: seconds of its threads, pages of memory.
+/// Resource usage of a process: processor time and resident memory.
 #[derive(Debug, Clone, Copy, Default)]
 struct Usage {
     cpu_ticks: u64,
@@ -156,13 +156,14 @@ struct Usage {
 }
 
 impl Usage {
-    /// Of now, from `/proc`; zero where that is not to be had.
+    /// The current usage from `/proc`; zero where that is unavailable.
     fn now() -> Self {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        // Behind the name, which may hold anything; fields 14 and 15 are user and system ticks.
-        let behind = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        // The name in parentheses may contain any characters; fields 14 and 15 are user and system
+        // ticks.
+        let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
         let field = |at: usize| {
-            let field = behind.split_whitespace().nth(at);
+            let field = after_name.split_whitespace().nth(at);
             field.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0)
         };
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -189,7 +190,7 @@ fn begin(config: Config) -> Result<()> {
     Ok(())
 }
 
-/// Ends a session and writes what it recorded.
+/// Ends the session and writes its recordings.
 fn end() -> Result<()> {
     let session = lock(&SESSION).take();
     let Session {
@@ -231,22 +232,20 @@ fn end() -> Result<()> {
     Ok(())
 }
 
-/// Starts a session with the runtime, when the environment wants one.
+/// Starts a session with the runtime if the environment enables one.
 pub(crate) fn begin_with_process() -> Result<()> {
-    match flag("NEURON_RT_INSPECT_ENABLE")? || flag("NEURON_RT_INSPECT_ON_FAIL")? {
-        true => begin(Config::from_environment()?),
-        false => Ok(()),
+    if flag("NEURON_RT_INSPECT_ENABLE")? || flag("NEURON_RT_INSPECT_ON_FAIL")? {
+        begin(Config::from_environment()?)
+    } else {
+        Ok(())
     }
 }
 
-/// Ends a session that still runs when the runtime ends.
+/// Ends an active session when the runtime is closed.
 pub(crate) fn end_with_process() -> Result<()> {
-    // The lock must be free again: ending takes it.
-    let runs = lock(&SESSION).is_some();
-    match runs {
-        true => end(),
-        false => Ok(()),
-    }
+    // The lock must be released before `end` acquires it.
+    let is_active = lock(&SESSION).is_some();
+    if is_active { end() } else { Ok(()) }
 }
 
 /// Changes a configuration.
@@ -260,9 +259,10 @@ entry! {
     }
 
     fn nrt_inspect_begin_with_options(options: *mut c_void) {
-        let config = match options.is_null() {
-            true => Config::default(),
-            false => lock(&*CONFIGS.find(options)?).clone(),
+        let config = if options.is_null() {
+            Config::default()
+        } else {
+            lock(&*CONFIGS.find(options)?).clone()
         };
         begin(config)
     }
@@ -274,8 +274,8 @@ entry! {
 
     fn nrt_inspect_config_allocate(options: *mut Handle) {
         check(options, "options")?;
-        // SAFETY: the caller's place for a handle.
-        unsafe { give(options, "options", CONFIGS.insert(Arc::default())?) }
+        // SAFETY: `options` is null or writable (header).
+        unsafe { write_output(options, "options", CONFIGS.insert(Arc::default())?) }
     }
 
     fn nrt_inspect_config_set_defaults(options: *mut c_void) {
@@ -286,7 +286,7 @@ entry! {
     }
 
     fn nrt_inspect_config_free(options: *mut c_void) {
-        CONFIGS.take(options).map(drop)
+        CONFIGS.remove(options).map(drop)
     }
 
     fn nrt_inspect_config_set_session_id(options: *mut c_void, session_id: c_int) {
@@ -297,7 +297,7 @@ entry! {
     }
 
     fn nrt_inspect_config_set_output_dir(options: *mut c_void, output_dir: *const c_char) {
-        // SAFETY: the caller's path.
+        // SAFETY: `output_dir` is null or NUL-terminated (header).
         let folder = unsafe { path(output_dir, "output_dir")? };
         change(options, |config| {
             config.folder = folder.to_owned();
@@ -309,7 +309,7 @@ entry! {
         options: *mut c_void, sys_trace_max_events_per_nc: u64,
     ) {
         change(options, |config| {
-            config.filter.most = events(sys_trace_max_events_per_nc)?;
+            config.filter.max_events = event_count(sys_trace_max_events_per_nc)?;
             Ok(())
         })
     }
@@ -326,7 +326,7 @@ entry! {
     fn nrt_inspect_config_set_capture_enabled_for_event_type_string(
         options: *mut c_void, event_type: *const c_char, enabled: bool,
     ) {
-        // SAFETY: the caller's text.
+        // SAFETY: `event_type` is null or NUL-terminated (header).
         let kind = Kind::named(unsafe { text(event_type, "event_type")? })?;
         change(options, |config| {
             config.filter.set_kind(kind, enabled);
@@ -353,16 +353,16 @@ entry! {
     fn nrt_inspect_config_get_all_activity_types(
         activity_types: *mut *mut *mut c_char, count: *mut usize,
     ) {
-        // SAFETY: the caller's places for a list and its length, here and below.
-        unsafe { give_texts(&ACTIVITIES, activity_types, count) }
+        // SAFETY: `activity_types` and `count` are null or writable (header).
+        unsafe { write_texts(&ACTIVITIES, activity_types, count) }
     }
 
     fn nrt_inspect_config_get_enabled_activity_types(
         options: *mut c_void, activity_types: *mut *mut *mut c_char, count: *mut usize,
     ) {
         let enabled = lock(&*CONFIGS.find(options)?).enabled();
-        // SAFETY: as above.
-        unsafe { give_texts(&enabled, activity_types, count) }
+        // SAFETY: `activity_types` and `count` are null or writable (header).
+        unsafe { write_texts(&enabled, activity_types, count) }
     }
 
     fn nrt_inspect_config_free_activity_types(
@@ -374,11 +374,11 @@ entry! {
     fn nrt_inspect_config_set_activity(
         options: *mut c_void, activity_type: *const c_char, enabled: bool,
     ) {
-        // SAFETY: the caller's text.
+        // SAFETY: `activity_type` is null or NUL-terminated (header).
         let name = unsafe { text(activity_type, "activity_type")? };
         let at = ACTIVITIES.iter().position(|known| *known == name);
         let at = at.ok_or_else(|| {
-            invalid("there is no such activity").expected(ACTIVITIES.join(", ")).found(name)
+            invalid("unknown activity").expected(ACTIVITIES.join(", ")).found(name)
         })?;
         change(options, |config| {
             match config.activities.get_mut(at) {
@@ -395,13 +395,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_has_kinds_groups_and_exceptions() {
-        let wanted = |list: &str| -> Vec<&str> {
-            let left_out = kinds_left_out(list);
-            let wanted = Kind::ALL
+    fn filter_lists_include_and_exclude_kinds_and_groups() {
+        let enabled = |list: &str| -> Vec<&str> {
+            let excluded = excluded_kinds(list);
+            let enabled = Kind::ALL
                 .into_iter()
-                .filter(|kind| !left_out.contains(kind));
-            wanted.map(Kind::name).collect()
+                .filter(|kind| !excluded.contains(kind));
+            enabled.map(Kind::name).collect()
         };
         let all = Kind::ALL.map(Kind::name);
         let inside = [
@@ -413,19 +413,19 @@ mod tests {
             "counter",
             "nc_exec_running",
         ];
-        assert_eq!(wanted("kernel, dma"), ["kernel", "dma"]);
-        assert_eq!(wanted("hardware"), inside);
-        let without = wanted("hardware,^loop,^counter,^nc_exec_running");
+        assert_eq!(enabled("kernel, dma"), ["kernel", "dma"]);
+        assert_eq!(enabled("hardware"), inside);
+        let without = enabled("hardware,^loop,^counter,^nc_exec_running");
         assert_eq!(without, inside[..4]);
         assert_eq!(
-            wanted("software,kernel").len(),
+            enabled("software,kernel").len(),
             all.len() - inside.len() + 1
         );
-        assert_eq!(wanted("^hardware"), wanted("software"));
-        assert_eq!(wanted("^kernel").len(), all.len() - 1);
-        for meaningless in ["", ",", "nc_model_switch", "^"] {
-            assert_eq!(wanted(meaningless), all, "{meaningless}");
+        assert_eq!(enabled("^hardware"), enabled("software"));
+        assert_eq!(enabled("^kernel").len(), all.len() - 1);
+        for ignored in ["", ",", "nc_model_switch", "^"] {
+            assert_eq!(enabled(ignored), all, "{ignored}");
         }
-        assert_eq!(wanted("nc_model_switch,kernel"), ["kernel"]);
+        assert_eq!(enabled("nc_model_switch,kernel"), ["kernel"]);
     }
 }

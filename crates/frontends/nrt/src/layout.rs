@@ -1,10 +1,10 @@
-//! Structs that callers and the library share, as the headers have them. Sizes and places are those
-//! of facts, neuron.md 1.4; `tests/c/layout.c` asserts the same of the headers.
+//! Structs shared with callers, as in the headers. Sizes and offsets are those of facts, neuron.md
+//! 1.4; `tests/c/layout.c` asserts them for the headers.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
 
-/// Bytes of a tensor's name, the final NUL among them.
+/// Bytes of a tensor's name including the final NUL.
 pub(crate) const NAME_BYTES: usize = 256;
 
 #[repr(C)]
@@ -27,7 +27,7 @@ pub(crate) struct TensorInfo {
     pub ndim: u32,
 }
 
-/// What stands before the infos of a list.
+/// The header of a list of infos.
 #[repr(C)]
 pub(crate) struct TensorInfoArray {
     pub tensor_count: u64,
@@ -123,7 +123,7 @@ pub(crate) struct EventHeader {
     pub reserved: [c_char; 52],
 }
 
-/// What stands before the bytes of a tensor in the payload of an event.
+/// The header of a tensor's bytes in the payload of an event.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct DebugTensor {

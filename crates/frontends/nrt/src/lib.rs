@@ -1,23 +1,24 @@
 //! `libnrt.so.1`: the runtime behind the C interface of `include/nrt`.
 //!
 //! This layer only translates: handles to values, C strings and structs to Rust's, errors to
-//! statuses and lines of the log. What is done, [`tenon_runtime`] does. Each file holds the
-//! functions of one noun; `docs/nrt.md` lists all of them.
+//! statuses and log messages; [`tenon_runtime`] implements the functions. Each file has the functions
+//! of one noun; `docs/nrt.md` lists all of them.
 //!
 //! Three rules hold for every function:
 //!
-//! * A panic ends in it: `call::answer` makes it a status.
-//! * A handle is looked up before it is used (`handles`): one that was never given out, or was
-//!   given back, is answered `NRT_INVALID_HANDLE`.
-//! * A pointer of the caller is only used after it was checked for what can be: null, alignment.
-//!   That it leads to as many bytes as the caller says is the caller's promise.
-// Every function here takes a C caller's pointers.
+//! * No panic leaves it: `call::status_of` converts a panic to a status.
+//! * A handle is looked up before it is used (`handles`): one that was never returned, or was freed,
+//!   is `NRT_INVALID_HANDLE`.
+//! * A pointer of the caller is used only after the possible checks: null, alignment. The headers
+//!   require that it is valid for the stated number of bytes; SAFETY comments cite that contract as
+//!   "(header)".
+// Every function has pointers of a C caller as arguments.
 #![allow(
     clippy::missing_safety_doc,
-    reason = "the promises stand in the headers of include/nrt"
+    reason = "the requirements are in the headers of include/nrt"
 )]
 
-mod absent;
+mod allocations;
 mod arguments;
 mod async_api;
 mod asynchronous;
@@ -27,10 +28,10 @@ mod collectives;
 mod cores;
 mod data_types;
 mod debug_stream;
+mod device_only;
 mod events;
 mod execution;
 mod failed_inputs;
-mod given;
 mod handles;
 mod inspect;
 mod layout;

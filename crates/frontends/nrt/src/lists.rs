@@ -1,26 +1,27 @@
-//! Lists of texts that callers free.
+//! Lists of strings that callers free.
 
-use crate::arguments::{check, give};
-use crate::given::Given;
+use crate::allocations::CallerAllocations;
+use crate::arguments::{check, write_output};
 use std::ffi::c_char;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Lists that callers have.
-static LISTS: Given = Given::new("list");
+/// Lists owned by callers.
+static LISTS: CallerAllocations = CallerAllocations::new("list");
 
-/// Gives a list of texts: an array and each text in memory of `malloc`.
+/// Returns a list of strings to the caller: the array and each string are allocated by `malloc`.
 ///
 /// # Safety
-/// The pointers are the caller's places for a list and its length.
-pub(crate) unsafe fn give_texts(
+/// `list` and `count` are null or writable.
+pub(crate) unsafe fn write_texts(
     texts: &[&str],
     list: *mut *mut *mut c_char,
     count: *mut usize,
 ) -> Result<()> {
     check(list, "the list")?;
     check(count, "count")?;
-    // SAFETY: every piece of memory is as long as what is written to it; one more pointer than
-    // texts, so that an empty list has memory, too.
+    // SAFETY: each allocation has the size of the data written to it and is aligned for it by
+    // `malloc`; `array` has one more element than `texts`, so that an empty list is not null;
+    // `list` and `count` are writable by this function's condition.
     unsafe {
         let array = libc::malloc((texts.len() + 1) * size_of::<*mut c_char>());
         let array = array.cast::<*mut c_char>();
@@ -37,30 +38,32 @@ pub(crate) unsafe fn give_texts(
             start.add(text.len()).write(0);
             array.add(index).write(start.cast());
         }
-        LISTS.note(array, texts.len());
-        give(list, "the list", array)?;
-        give(count, "count", texts.len())
+        LISTS.register(array, texts.len());
+        write_output(list, "the list", array)?;
+        write_output(count, "count", texts.len())
     }
 }
 
-/// Frees a list, whose length is known; NULL is harmless.
+/// Frees a list; NULL is ignored.
 ///
 /// # Errors
-/// `InvalidHandle` for one that was not given, or was freed before.
+/// `InvalidHandle` for a list that [`write_texts`] did not return, or that was freed before.
 pub(crate) fn free_texts(list: *mut *mut c_char) -> Result<()> {
     if list.is_null() {
         return Ok(());
     }
-    let count = LISTS.take(list)?;
-    // SAFETY: given by `give_texts` with this many texts, and just taken back.
+    let count = LISTS.unregister(list)?;
+    // SAFETY: `write_texts` allocated the list with `count` strings; it was registered until now, so
+    // it is freed once.
     unsafe { free(list, count) };
     Ok(())
 }
 
 /// # Safety
-/// An array of `malloc` with `count` texts of `malloc`, which nobody uses any more.
+/// `array` was allocated by `malloc`, as were its first `count` strings; none is used afterwards.
 unsafe fn free(array: *mut *mut c_char, count: usize) {
-    // SAFETY: the caller vouches.
+    // SAFETY: the first `count` elements are initialized pointers of `malloc`, as is `array`, by this
+    // function's condition.
     unsafe {
         for index in 0..count {
             libc::free((*array.add(index)).cast());

@@ -1,9 +1,9 @@
-//! Models: loaded, described, unloaded.
+//! Loading, querying and unloading models.
 
-use crate::arguments::{check, fill_text, give, give_sized, invalid, path, slice};
+use crate::allocations::CallerAllocations;
+use crate::arguments::{check, fill_text, invalid, path, slice, write_output, write_output_sized};
 use crate::call::{entry, log};
 use crate::data_types::Numbering;
-use crate::given::Given;
 use crate::handles::{Handle, Handles};
 use crate::layout::{ModelInfo, NAME_BYTES, TensorInfo, TensorInfoArray};
 use crate::process::{self, process};
@@ -21,8 +21,8 @@ use tenon_tensor::BufferMut;
 /// Every model.
 pub(crate) static MODELS: Handles<Arc<CoreModel>> = Handles::new(0x4d, "model");
 
-/// Lists of inputs and outputs that callers have.
-static INFOS: Given = Given::new("list of tensors");
+/// Lists of inputs and outputs owned by callers.
+static INFOS: CallerAllocations = CallerAllocations::new("list of tensors");
 
 /// The model of a handle.
 #[inline]
@@ -31,7 +31,7 @@ pub(crate) fn model(handle: *const c_void) -> Result<Arc<CoreModel>> {
     MODELS.find(handle)
 }
 
-/// Waits until nobody executes a model any more.
+/// Waits until no execution of a model is in flight.
 pub(crate) fn wait_until_idle(model: &Arc<CoreModel>) {
     let mut patience = Duration::from_micros(10);
     while Arc::strong_count(model) > 1 {
@@ -46,10 +46,10 @@ entry! {
     ) {
         process::check()?;
         check(model, "model")?;
-        // SAFETY: the caller's package, `size` bytes.
+        // SAFETY: `neff_bytes` has `size` readable bytes (header).
         let loaded = unsafe { load_bytes("nrt_load", neff_bytes, size, vnc, vnc_count)? };
-        // SAFETY: the caller's place for a handle, here and below.
-        unsafe { give(model, "model", loaded) }
+        // SAFETY: `model` is null or writable (header).
+        unsafe { write_output(model, "model", loaded) }
     }
 
     fn nrt_load_collectives(
@@ -58,34 +58,34 @@ entry! {
     ) {
         process::check()?;
         check(model, "model")?;
-        collectives::world(ctx_device_id, ctx_device_count)?;
-        // SAFETY: as above.
+        collectives::check_world(ctx_device_id, ctx_device_count)?;
+        // SAFETY: `model` is null or writable (header).
         unsafe {
             let name = "nrt_load_collectives";
             let loaded = load_bytes(name, neff_bytes, size, vnc, vnc_count)?;
-            give(model, "model", loaded)
+            write_output(model, "model", loaded)
         }
     }
 
     fn tenon_nrt_load_file(file: *const c_char, vnc: i32, vnc_count: i32, model: *mut Handle) {
         process::check()?;
         check(model, "model")?;
-        // SAFETY: the caller's path; its place for a handle.
+        // SAFETY: `file` is null or NUL-terminated; `model` is null or writable (header).
         unsafe {
             let package = Package::open(path(file, "file")?, &Control::new())?;
             let loaded = load("tenon_nrt_load_file", &package, vnc, vnc_count)?;
-            give(model, "model", loaded)
+            write_output(model, "model", loaded)
         }
     }
 
     fn nrt_unload(model: *mut c_void) {
         process::check()?;
-        let model = MODELS.take(model)?;
+        let model = MODELS.remove(model)?;
         wait_until_idle(&model);
         let (id, name) = (model.id(), model.model().name().to_owned());
         let core = model.group().cores()[0].index();
-        let told = |(): &()| (core, id, name.as_str().into(), 0);
-        trace::timed(Kind::Unload, told, || {
+        let result = |(): &()| (core, id, name.as_str().into(), 0);
+        trace::timed(Kind::Unload, result, || {
             drop(model);
             Ok(())
         })?;
@@ -95,31 +95,32 @@ entry! {
 
     fn nrt_get_model_vnc_count(model: *const c_void, vnc_count: *mut u32) {
         let count = self::model(model)?.core_count();
-        // SAFETY: the caller's place for a number, here and below.
-        unsafe { give(vnc_count, "vnc_count", count) }
+        // SAFETY: `vnc_count` is null or writable (header).
+        unsafe { write_output(vnc_count, "vnc_count", count) }
     }
 
     fn nrt_get_model_nc_count(model: *const c_void, nc_count: *mut u32) {
         let count = self::model(model)?.core_count();
-        // SAFETY: as above.
-        unsafe { give(nc_count, "nc_count", count) }
+        // SAFETY: `nc_count` is null or writable (header).
+        unsafe { write_output(nc_count, "nc_count", count) }
     }
 
     fn nrt_get_model_instance_count(model: *mut c_void, instance_count: *mut u32) {
         let count = self::model(model)?.copies();
-        // SAFETY: as above.
-        unsafe { give(instance_count, "instance_count", count) }
+        // SAFETY: `instance_count` is null or writable (header).
+        unsafe { write_output(instance_count, "instance_count", count) }
     }
 
     fn nrt_get_model_info(
         model: *const c_void, info: *mut ModelInfo, info_size_in: usize, info_size_out: *mut usize,
     ) {
         let model = self::model(model)?;
-        let told = ModelInfo { vnc: model.group().cores()[0].index() };
-        // SAFETY: the caller's struct, as long as it says, and its place for a length.
+        let result = ModelInfo { vnc: model.group().cores()[0].index() };
+        // SAFETY: `info` has `info_size_in` writable bytes, `info_size_out` is null or writable
+        // (header).
         unsafe {
-            let size = give_sized(info, "info", &told, info_size_in, 4)?;
-            give(info_size_out, "info_size_out", size)
+            let size = write_output_sized(info, "info", &result, info_size_in, 4)?;
+            write_output(info_size_out, "info_size_out", size)
         }
     }
 
@@ -127,8 +128,8 @@ entry! {
         let model = self::model(model)?;
         check(tensor_info, "tensor_info")?;
         let list = tensor_infos(&model, Numbering::of_caller())?;
-        // SAFETY: the caller's place for a pointer, here and below.
-        unsafe { give(tensor_info, "tensor_info", list) }
+        // SAFETY: `tensor_info` is null or writable (header).
+        unsafe { write_output(tensor_info, "tensor_info", list) }
     }
 
     fn tenon_nrt_get_model_tensor_info_old_dtypes(
@@ -137,14 +138,15 @@ entry! {
         let model = self::model(model)?;
         check(tensor_info, "tensor_info")?;
         let list = tensor_infos(&model, Numbering::Old)?;
-        // SAFETY: as above.
-        unsafe { give(tensor_info, "tensor_info", list) }
+        // SAFETY: `tensor_info` is null or writable (header).
+        unsafe { write_output(tensor_info, "tensor_info", list) }
     }
 
     fn nrt_free_model_tensor_info(tensor_info: *mut TensorInfoArray) {
         if !tensor_info.is_null() {
-            INFOS.take(tensor_info)?;
-            // SAFETY: made by `tensor_infos` in one allocation, and just taken back.
+            INFOS.unregister(tensor_info)?;
+            // SAFETY: `tensor_infos` allocated it by one `malloc`; it was registered until now, so it
+            // is freed once.
             unsafe { libc::free(tensor_info.cast()) };
         }
         Ok(())
@@ -152,7 +154,7 @@ entry! {
 }
 
 /// # Safety
-/// `start` leads to `size` bytes, unless it is null.
+/// `start` is null or has `size` readable bytes.
 unsafe fn load_bytes(
     function: &'static str,
     start: *const c_void,
@@ -160,9 +162,9 @@ unsafe fn load_bytes(
     vnc: i32,
     vnc_count: i32,
 ) -> Result<Handle> {
-    // SAFETY: the caller vouches.
+    // SAFETY: `start` is null or has `size` readable bytes by this function's condition.
     let bytes = unsafe { slice(start.cast::<u8>(), size, "neff_bytes")? };
-    // A copy: the caller may free its bytes at once.
+    // Copied, since the caller may free its bytes after the call.
     let bytes = BufferMut::copy_of(bytes)?.freeze();
     let package = Package::from_buffer(bytes, &Limits::default(), &Control::new())?;
     load(function, &package, vnc, vnc_count)
@@ -179,7 +181,7 @@ fn load(function: &'static str, package: &Package, vnc: i32, vnc_count: i32) -> 
     if flag("NEURON_RT_VALIDATE_HASH")? {
         package.verify_hash(&Control::new())?;
     }
-    let wanted = CoreLoad {
+    let request = CoreLoad {
         start: at(vnc, "vnc")?,
         count: at(vnc_count, "vnc_count")?,
         timeout: Some(timeout()?),
@@ -193,7 +195,7 @@ fn load(function: &'static str, package: &Package, vnc: i32, vnc_count: i32) -> 
     let model = trace::timed(
         Kind::Load,
         |model: &CoreModel| (first(model), model.id(), model.model().name().into(), bytes),
-        || CoreModel::load(&process.runtime, &process.cores, package, &wanted),
+        || CoreModel::load(&process.runtime, &process.cores, package, &request),
     )?;
     let first = first(&model);
     call::log().info(
@@ -210,15 +212,15 @@ fn load(function: &'static str, package: &Package, vnc: i32, vnc_count: i32) -> 
         call::log().warning(Component::Nmgr, function, format_args!("{substitution}"));
     }
     let handle = MODELS.insert(Arc::new(model))?;
-    // Ended meanwhile: nobody would take the model back.
+    // `nrt_close` may have run meanwhile and would not remove the handle.
     if let Err(error) = process::check() {
-        MODELS.take(handle)?;
+        MODELS.remove(handle)?;
         return Err(error);
     }
     Ok(handle)
 }
 
-/// How long an execution may take: `NEURON_RT_EXEC_TIMEOUT`, in seconds.
+/// The time limit of an execution: `NEURON_RT_EXEC_TIMEOUT` in seconds.
 fn timeout() -> Result<Duration> {
     const NAME: &str = "NEURON_RT_EXEC_TIMEOUT";
     let Ok(text) = std::env::var(NAME) else {
@@ -231,13 +233,13 @@ fn timeout() -> Result<Duration> {
         .filter(|&seconds: &u64| seconds > 0);
     let seconds = seconds.ok_or_else(|| {
         invalid(format!("{NAME} is not a number of seconds"))
-            .expected("a number from 1 on")
+            .expected("an integer of at least 1")
             .found(format_args!("'{text}'"))
     })?;
     Ok(Duration::from_secs(seconds.min(u64::from(u32::MAX))))
 }
 
-/// The seed of stochastic rounding, where `NEURON_RT_STOCHASTIC_ROUNDING_EN` turns it on.
+/// The seed of stochastic rounding if `NEURON_RT_STOCHASTIC_ROUNDING_EN` is set.
 fn rounding_seed() -> Result<Option<u64>> {
     const NAME: &str = "NEURON_RT_STOCHASTIC_ROUNDING_SEED";
     if !flag("NEURON_RT_STOCHASTIC_ROUNDING_EN")? {
@@ -248,13 +250,13 @@ fn rounding_seed() -> Result<Option<u64>> {
     };
     let seed = text.trim().parse().map_err(|_| {
         invalid(format!("{NAME} is not a number"))
-            .expected("a number from 0 on")
+            .expected("a non-negative integer")
             .found(format_args!("'{text}'"))
     })?;
     Ok(Some(seed))
 }
 
-/// A variable that is true or false.
+/// The value of a Boolean environment variable.
 pub(crate) fn flag(name: &str) -> Result<bool> {
     let text = std::env::var(name).unwrap_or_default();
     match text.to_ascii_lowercase().as_str() {
@@ -266,8 +268,7 @@ pub(crate) fn flag(name: &str) -> Result<bool> {
     }
 }
 
-/// The list of inputs and outputs: one allocation that `free` takes back, the shapes behind the
-/// infos.
+/// The list of inputs and outputs in one allocation of `malloc`: the infos, then their shapes.
 fn tensor_infos(model: &CoreModel, numbering: Numbering) -> Result<*mut TensorInfoArray> {
     let ports = || {
         let inputs = model.inputs().iter().map(|port| (port, 0));
@@ -280,8 +281,9 @@ fn tensor_infos(model: &CoreModel, numbering: Numbering) -> Result<*mut TensorIn
     let infos_at = offset_of!(TensorInfoArray, tensor_array);
     let shapes_at = infos_at + count * size_of::<TensorInfo>();
     let bytes = shapes_at + extents * size_of::<u32>();
-    // SAFETY: `malloc` takes any size; what it gives is aligned for the structs and is filled before
-    // it is handed out.
+    // SAFETY: the allocation has `bytes` bytes: the count, `count` infos at `infos_at` and `extents`
+    // extents at `shapes_at`, in which all writes stay; `malloc` aligns it for the structs, and both
+    // offsets are multiples of their alignments.
     unsafe {
         let start = libc::malloc(bytes).cast::<u8>();
         if start.is_null() {
@@ -298,7 +300,7 @@ fn tensor_infos(model: &CoreModel, numbering: Numbering) -> Result<*mut TensorIn
                 shape = shape.add(1);
             }
         }
-        INFOS.note(start, 0);
+        INFOS.register(start, 0);
         Ok(start.cast())
     }
 }

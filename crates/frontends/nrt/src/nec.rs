@@ -1,13 +1,13 @@
-//! What the library of collectives asks of an accelerator. There is none: numbers of devices are
-//! 0, questions of one are answered -1 or `NRT_INVALID`, memory is left alone.
+//! Functions that the library of collectives calls to query an accelerator. There is none: device
+//! counts are 0, queries of a device return -1 or `NRT_INVALID`, memory is not written.
 
-use crate::absent::absent;
-use crate::arguments::{check, give};
+use crate::arguments::{check, write_output};
 use crate::call::entry;
+use crate::device_only::unsupported;
 use std::ffi::{c_char, c_int, c_void};
 use tenon_runtime::logical_core_size;
 
-/// No such device.
+/// The result of a query for a device that does not exist.
 const NONE: c_int = -1;
 
 entry! {
@@ -49,20 +49,20 @@ entry! {
     }
 
     fn nec_get_virtual_core_size(virtual_core_size: *mut u32) {
-        // SAFETY: the caller's place for a number.
-        unsafe { give(virtual_core_size, "virtual_core_size", logical_core_size()?) }
+        // SAFETY: `virtual_core_size` is null or writable (header).
+        unsafe { write_output(virtual_core_size, "virtual_core_size", logical_core_size()?) }
     }
 
     fn nec_get_version_info(version_info: *mut c_void) {
         check(version_info.cast::<u8>(), "version_info")?;
-        Err(absent("there is no version of the interface to a library of collectives"))
+        Err(unsupported("there is no version of the interface to a library of collectives"))
     }
 
     fn nec_build_port_and_rid_map(
         _local_nec_dev_id: c_int, _mla_indexes: *mut c_int, _host_device_ids: *mut c_int,
         _count: c_int,
     ) {
-        Err(absent("devices have no ports"))
+        Err(unsupported("devices have no ports"))
     }
 
     fn nec_is_mla_available(_local_nec_dev_id: c_int, _mla_idx: c_int) -> bool {
@@ -92,7 +92,7 @@ entry! {
         _remote_node_id: u32, can_access_peer: *mut c_int,
     ) {
         check(can_access_peer, "can_access_peer")?;
-        Err(absent("devices have no peers"))
+        Err(unsupported("devices have no peers"))
     }
 
     fn nec_ndl_printk(_str: *mut c_char, _size: u32, _action: u32) -> () {}

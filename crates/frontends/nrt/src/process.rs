@@ -1,4 +1,4 @@
-//! The life of the runtime in a process: started, ended, and not carried over a fork.
+//! The lifecycle of the runtime in a process: started, closed, and unusable after a fork.
 
 use crate::call::{self, attempt, entry};
 use crate::{
@@ -13,16 +13,16 @@ use tenon_runtime::{
     Component, CoreOptions, Cores, MAX_CORES, Publisher, RequestQueues, Runtime, SharedFolder,
 };
 
-/// What the process has while it is started.
+/// The state of a process between `nrt_init` and `nrt_close`.
 pub(crate) struct Process {
-    /// Tells those who watch from outside; first, for it holds the cores until it is dropped.
+    /// Publishes reports for monitors. The first field, since it owns the cores until it is dropped.
     _publisher: Option<Publisher>,
     pub cores: Cores,
     pub runtime: Runtime,
     pub queues: RequestQueues,
 }
 
-/// Where in its life the runtime is.
+/// The state of the runtime.
 static STATE: AtomicU8 = AtomicU8::new(NEVER);
 const NEVER: u8 = 0;
 const STARTED: u8 = 1;
@@ -31,13 +31,13 @@ const FORKED: u8 = 3;
 
 static PROCESS: RwLock<Option<Arc<Process>>> = RwLock::new(None);
 
-/// Held by who starts or ends the runtime.
-static CHANGING: Mutex<()> = Mutex::new(());
+/// Locked while the runtime is started or closed.
+static LIFECYCLE: Mutex<()> = Mutex::new(());
 
-/// Requests that a queue holds unless executions are queued by `nrt_execute`.
+/// Capacity of a queue unless `nrt_execute` queues executions.
 const QUEUE_DEPTH: usize = 4096;
 
-/// Fails unless the runtime is started: the first thing in most functions.
+/// Fails unless the runtime is started; most functions call it first.
 #[inline]
 pub(crate) fn check() -> Result<()> {
     match STATE.load(Ordering::Acquire) {
@@ -59,17 +59,17 @@ fn not_started(state: u8) -> Error {
     }
 }
 
-/// What the process has; fails unless the runtime is started.
+/// The state of the process; fails unless the runtime is started.
 pub(crate) fn process() -> Result<Arc<Process>> {
     check()?;
     let process = PROCESS.read().unwrap_or_else(PoisonError::into_inner);
-    // Between the two, it may have been ended.
+    // `nrt_close` may have run since the check.
     process.clone().ok_or_else(|| not_started(ENDED))
 }
 
 entry! {
     fn nrt_init(framework: i32, fw_version: *const c_char, fal_version: *const c_char) {
-        // SAFETY: the caller's texts, NULL or NUL-terminated.
+        // SAFETY: `fw_version` and `fal_version` are null or NUL-terminated (header).
         let versions = unsafe {
             [
                 arguments::optional_text(fw_version, "fw_version")?,
@@ -78,11 +78,11 @@ entry! {
         };
         // NRT_FRAMEWORK_TYPE_NO_FW to PRECHECK.
         if !(1..=5).contains(&framework) {
-            return Err(arguments::invalid("the framework is none that is known")
+            return Err(arguments::invalid("unknown framework")
                 .expected("NRT_FRAMEWORK_TYPE_NO_FW (1) to NRT_FRAMEWORK_TYPE_PRECHECK (5)")
                 .found(framework));
         }
-        let _alone = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _lifecycle = LIFECYCLE.lock().unwrap_or_else(PoisonError::into_inner);
         match STATE.load(Ordering::Acquire) {
             STARTED => return Ok(()),
             FORKED => {
@@ -91,11 +91,11 @@ entry! {
             }
             _ => {}
         }
-        let log = call::renew_log();
+        let log = call::reset_log();
         start()?;
         if let Err(error) = inspect::begin_with_process() {
             end();
-            // It was never started, as far as the caller knows.
+            // The call fails, so the caller has never started the runtime.
             STATE.store(NEVER, Ordering::Release);
             return Err(error);
         }
@@ -109,7 +109,7 @@ entry! {
 
     fn nrt_close() -> () {
         let _ = attempt("nrt_close", || {
-            let _alone = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+            let _lifecycle = LIFECYCLE.lock().unwrap_or_else(PoisonError::into_inner);
             if STATE.load(Ordering::Acquire) != STARTED {
                 return Ok(());
             }
@@ -133,7 +133,7 @@ fn start() -> Result<()> {
     failed_inputs::set_by_environment()?;
     async_api::set_by_environment()?;
     data_types::set_by_environment()?;
-    remember_locks(&cores);
+    register_locks(&cores);
     let queues = RequestQueues::new(cores.len() as u32, in_flight.unwrap_or(QUEUE_DEPTH));
     let process = Process {
         _publisher: publish(&cores, folder),
@@ -147,21 +147,21 @@ fn start() -> Result<()> {
     Ok(())
 }
 
-/// Starts telling those who watch from outside (docs/monitoring.md). A process that cannot be
-/// watched still works.
+/// Starts to publish reports for monitors (docs/monitoring.md). A failure is logged and does not
+/// prevent the start.
 fn publish(cores: &Cores, folder: Option<SharedFolder>) -> Option<Publisher> {
-    let told = cores.clone();
-    match Publisher::start(move || folder, move || told.report(), call::log()) {
+    let reported = cores.clone();
+    match Publisher::start(move || folder, move || reported.report(), call::log()) {
         Ok(publisher) => Some(publisher),
         Err(error) => {
-            let text = format_args!("it will not be seen by tenon monitor: {error}");
+            let text = format_args!("tenon monitor cannot observe this process: {error}");
             call::log().warning(Component::Nrt, "nrt_init", text);
             None
         }
     }
 }
 
-/// How many executions may be in flight on a core, where `nrt_execute` is to queue them.
+/// The number of executions in flight on a core, if `nrt_execute` queues them.
 fn in_flight() -> Result<Option<usize>> {
     const NAME: &str = "NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS";
     let Ok(text) = std::env::var(NAME) else {
@@ -171,12 +171,12 @@ fn in_flight() -> Result<Option<usize>> {
         Ok(0) => Ok(None),
         Ok(count) => Ok(Some(count)),
         Err(_) => Err(arguments::invalid(format!("{NAME} is not a number"))
-            .expected("a number of executions, 0 for none")
+            .expected("a number of executions, 0 to disable the queue")
             .found(format_args!("'{text}'"))),
     }
 }
 
-/// Ends what is in flight, then forgets everything.
+/// Completes the requests in flight, then removes all handles and captures.
 fn end() {
     STATE.store(ENDED, Ordering::Release);
     let taken = PROCESS
@@ -184,7 +184,7 @@ fn end() {
         .unwrap_or_else(PoisonError::into_inner)
         .take();
     let Some(process) = taken else { return };
-    // Callers that came before the end are still inside; what they use is theirs until they leave.
+    // Calls that began before the end continue with their references.
     process.queues.close();
     for model in models::MODELS.clear() {
         models::wait_until_idle(&model);
@@ -193,24 +193,25 @@ fn end() {
     tensors::TENSORS.clear();
     requests::TRACKERS.clear();
     collectives::CONTEXTS.clear();
-    trace::forget();
-    debug_stream::forget();
+    trace::clear();
+    debug_stream::clear();
     LOCKS
         .iter()
         .for_each(|lock| lock.store(-1, Ordering::Relaxed));
-    // The cores are given back with the last one who holds the process.
+    // The last reference to the process releases the cores.
     while Arc::strong_count(&process) > 1 {
         std::thread::yield_now();
     }
 }
 
-/// Descriptors of the locks, for the child of a fork: it shares them with its parent and would keep
-/// the cores after the parent's death.
+/// Descriptors of the core locks, which the child of a fork closes: it shares them with its parent
+/// and would own the cores after the parent's exit.
 static LOCKS: [AtomicI32; MAX_CORES as usize] = [const { AtomicI32::new(-1) }; MAX_CORES as usize];
 
-fn remember_locks(cores: &Cores) {
+fn register_locks(cores: &Cores) {
     static ONCE: Once = Once::new();
-    // SAFETY: the handler uses atomics and `close` only, which may be called after a fork.
+    // SAFETY: the handler uses only atomics and `close`, which are async-signal-safe, as the child of
+    // a fork of a multi-threaded process requires.
     ONCE.call_once(|| unsafe {
         libc::pthread_atfork(None, None, Some(forked));
     });
@@ -232,8 +233,8 @@ extern "C" fn forked() {
     for lock in &LOCKS {
         let descriptor = lock.swap(-1, Ordering::Relaxed);
         if descriptor >= 0 {
-            // SAFETY: a descriptor of this process that nothing uses from now on: every function
-            // refuses.
+            // SAFETY: an open descriptor of this process, swapped out of `LOCKS`, so it is closed
+            // once; no function uses it any more, since all fail in the state `FORKED`.
             unsafe { libc::close(descriptor) };
         }
     }

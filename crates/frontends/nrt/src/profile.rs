@@ -1,6 +1,6 @@
-//! Profiles: of one model, of all of them, of the whole process.
+//! Profiles of one model, of all models, and of the whole process.
 
-use crate::arguments::{check, give, invalid, path};
+use crate::arguments::{check, invalid, path, write_output};
 use crate::call::entry;
 use crate::handles::{Handle, Handles};
 use crate::models::model;
@@ -13,19 +13,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tenon_base::{Error, Result};
 
-/// Where profiles of all models are saved.
+/// Output folders of profiles of all models.
 static OPTIONS: Handles<Arc<Mutex<PathBuf>>> = Handles::new(0x6f, "profile options");
 
-/// The file that the profile of one model goes to.
+/// The output file of the profile of one model.
 static FILE: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// The folder of profiles unless it is set.
+/// The default folder of profiles.
 pub(crate) const FOLDER: &str = "./output";
 
-/// Events that are kept of a core while all models are profiled.
-const LATEST: usize = 1 << 16;
+/// Events kept for each core while all models are profiled.
+const CONTINUOUS_EVENTS: usize = 1 << 16;
 
-/// Whether events of a kind belong into the profile of a device.
+/// Whether events of a kind belong to the profile of a device.
 pub(crate) fn is_of_device(kind: Kind) -> bool {
     kind == Kind::Execute || kind.is_inside_execution()
 }
@@ -34,7 +34,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(|error| Error::io(path, "write", error))
 }
 
-/// Makes a folder and those above it.
+/// Creates a folder and its parents.
 pub(crate) fn make_folder(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(|error| Error::io(path, "make", error))
 }
@@ -42,9 +42,9 @@ pub(crate) fn make_folder(path: &Path) -> Result<()> {
 entry! {
     fn nrt_profile_start(model: *mut c_void, filename: *const c_char) {
         let model = self::model(model)?;
-        // SAFETY: the caller's path.
+        // SAFETY: `filename` is null or NUL-terminated (header).
         let path = unsafe { path(filename, "filename")? };
-        // Told now, and not after an hour of profiling.
+        // Fails now rather than at the end of profiling.
         File::create(path).map_err(|error| Error::io(path, "write", error))?;
         trace::start(Purpose::Profile, Filter { model: Some(model.id()), ..Filter::default() })?;
         *lock(&FILE) = Some(path.to_owned());
@@ -53,13 +53,13 @@ entry! {
 
     fn nrt_profile_stop(filename: *const c_char) {
         process::check()?;
-        // SAFETY: the caller's path.
+        // SAFETY: `filename` is null or NUL-terminated (header).
         let path = unsafe { path(filename, "filename")? };
         let mut file = lock(&FILE);
         match &*file {
             Some(started) if started == path => {}
             Some(started) => {
-                return Err(invalid("the profile goes to another file")
+                return Err(invalid("the profile was started with another file")
                     .expected(started.display())
                     .found(path.display()));
             }
@@ -78,7 +78,7 @@ entry! {
 
     fn nrt_trace_stop(filename: *const c_char) {
         process::check()?;
-        // SAFETY: the caller's path.
+        // SAFETY: `filename` is null or NUL-terminated (header).
         let path = unsafe { path(filename, "filename")? };
         let events = trace::stop(Purpose::Whole)?.take(None, usize::MAX);
         write(path, &events.perfetto(|_| true))
@@ -87,19 +87,19 @@ entry! {
     fn nrt_profile_continuous_options_allocate(options: *mut Handle) {
         check(options, "options")?;
         let folder = Arc::new(Mutex::new(PathBuf::from(FOLDER)));
-        // SAFETY: the caller's place for a handle.
-        unsafe { give(options, "options", OPTIONS.insert(folder)?) }
+        // SAFETY: `options` is null or writable (header).
+        unsafe { write_output(options, "options", OPTIONS.insert(folder)?) }
     }
 
     fn nrt_profile_continuous_options_free(options: *mut c_void) {
-        OPTIONS.take(options).map(drop)
+        OPTIONS.remove(options).map(drop)
     }
 
     fn nrt_profile_continuous_options_set_output_dir(
         options: *mut c_void, output_dir: *const c_char,
     ) {
         let folder = OPTIONS.find(options)?;
-        // SAFETY: the caller's path.
+        // SAFETY: `output_dir` is null or NUL-terminated (header).
         *lock(&folder) = unsafe { path(output_dir, "output_dir")? }.to_owned();
         Ok(())
     }
@@ -107,7 +107,7 @@ entry! {
     fn nrt_profile_continuous_start(options: *mut c_void) {
         process::check()?;
         OPTIONS.find(options)?;
-        trace::start(Purpose::Continuous, Filter { most: LATEST, ..Filter::default() })
+        trace::start(Purpose::Continuous, Filter { max_events: CONTINUOUS_EVENTS, ..Filter::default() })
     }
 
     fn nrt_profile_continuous_save(vnc: u32, options: *mut c_void) {
@@ -116,7 +116,7 @@ entry! {
         let events = trace::capture(Purpose::Continuous)?.take(Some(vnc), usize::MAX);
         make_folder(&folder)?;
         let number = std::process::id();
-        // A name for each time: the first that is free.
+        // The first unused name: a process may save several profiles.
         let name = |time: u32| folder.join(format!("profile_nc_{vnc}_pid_{number}_{time}.json"));
         let path = (0..u32::MAX).map(name).find(|path| !path.exists());
         write(&path.unwrap_or_else(|| name(0)), &events.perfetto(is_of_device))

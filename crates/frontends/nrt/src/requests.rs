@@ -1,6 +1,6 @@
 //! Asynchronous requests: copies and executions on the queues of cores.
 
-use crate::arguments::{check, give, invalid, slice, slice_mut};
+use crate::arguments::{check, invalid, slice, slice_mut, write_output};
 use crate::async_api::{self, AsyncApi, Destination, Report, Word};
 use crate::call::{attempt, entry, log};
 use crate::execution;
@@ -10,7 +10,7 @@ use crate::models::model;
 use crate::process::{self, process};
 use crate::status::{NRT_SUCCESS, Status};
 use crate::tensor_sets::set;
-use crate::tensors::{tensor, told};
+use crate::tensors::{tensor, traced};
 use crate::trace::{self, Event, Kind};
 use std::ffi::{c_int, c_void};
 use std::os::fd::IntoRawFd;
@@ -24,38 +24,39 @@ use tenon_runtime::{
 /// Every error tracker.
 pub(crate) static TRACKERS: Handles<Arc<Tracker>> = Handles::new(0x45, "error tracker");
 
-/// A tracker, and the list that its owner was last given.
+/// A tracker, and the list that `nrta_error_tracker_get_list` returned last.
 pub(crate) struct Tracker {
     core: u32,
     failures: Arc<ErrorTracker>,
-    told: Mutex<Box<[RequestError]>>,
+    listed: Mutex<Box<[RequestError]>>,
 }
 
-/// A caller's memory, or NULL, used by the thread of a queue. The header asks that it stays until
-/// the request has ended.
-struct Memory(*mut c_void);
+/// A caller's memory, or NULL, used by the thread of a queue. The header requires that it is valid
+/// until the request is complete.
+struct CallerMemory(*mut c_void);
 
-// SAFETY: memory of the caller, who leaves it to the request.
-unsafe impl Send for Memory {}
+// SAFETY: until the request is complete, the caller does not access the memory (header), so that
+// one thread uses it at a time.
+unsafe impl Send for CallerMemory {}
 
-impl Memory {
-    /// The whole value moves into closures that call this, and not its pointer alone.
+impl CallerMemory {
+    /// A method, so that closures capture the `Send` value and not the pointer in it.
     fn start(&self) -> *mut u8 {
         self.0.cast()
     }
 }
 
-/// A queue's number, as callers give it.
+/// The queue number of an argument.
 pub(crate) fn queue_number(queue: c_int) -> Result<u32> {
-    u32::try_from(queue).map_err(|_| invalid("a queue has a number from 0 on").found(queue))
+    u32::try_from(queue).map_err(|_| invalid("a queue number must not be negative").found(queue))
 }
 
-/// Puts a request on a queue of `core`, and gives its number.
+/// Enqueues a request on a queue of `core` and writes its sequence number to `to`.
 ///
 /// # Safety
-/// The pointers of `to` are the caller's: a place for a number, a tracker or NULL, a place for a
-/// status that stays until the request has ended or NULL.
-pub(crate) unsafe fn put(
+/// `to.sequence` is null or writable. A status pointer in `to.report` is null, or writable until the
+/// request is complete.
+pub(crate) unsafe fn enqueue(
     function: &'static str,
     core: u32,
     unit: ExecutionUnit,
@@ -70,7 +71,7 @@ pub(crate) unsafe fn put(
         Report::Tracker(tracker) if !tracker.is_null() => {
             let tracker = TRACKERS.find(tracker)?;
             if tracker.core != core {
-                return Err(invalid("the error tracker is that of another core")
+                return Err(invalid("the error tracker belongs to another core")
                     .expected(format_args!("core {core}"))
                     .found(tracker.core));
             }
@@ -82,18 +83,18 @@ pub(crate) unsafe fn put(
         }
         _ => {}
     }
-    let work = waiting(core, unit, queue, work);
-    let ended = Some(ending(function, Memory(status.cast())));
-    let given = process
+    let work = with_queue_event(core, unit, queue, work);
+    let ended = Some(completion_report(function, CallerMemory(status.cast())));
+    let sequence = process
         .queues
         .put(core, unit, queue, work, failures, ended)?;
-    // SAFETY: the caller vouches.
-    unsafe { give(to.sequence, "req_sequence", given.0) }
+    // SAFETY: `to.sequence` is null or writable (header).
+    unsafe { write_output(to.sequence, "req_sequence", sequence.0) }
 }
 
-/// Reports how a request ended: to the log when it failed, and to the caller's place for a status,
-/// unless that is NULL. The queue does this before it says that the request is complete.
-fn ending(function: &'static str, place: Memory) -> CompletionCallback {
+/// The completion hook of a request: logs a failure and writes the status to `place` unless it is
+/// NULL. The queue calls it before it marks the request complete.
+fn completion_report(function: &'static str, place: CallerMemory) -> CompletionCallback {
     Box::new(move |_, done| {
         let status = match done {
             Ok(()) => NRT_SUCCESS,
@@ -104,38 +105,38 @@ fn ending(function: &'static str, place: Memory) -> CompletionCallback {
         };
         let place = place.start().cast::<Status>();
         if !place.is_null() {
-            // SAFETY: aligned (checked when the request was put), and a place for a status that the
-            // caller keeps until the request is complete.
+            // SAFETY: not null; aligned, which `enqueue` checked; writable until the request is
+            // complete (condition of `enqueue`), which it is after this hook.
             unsafe { place.write(status) };
         }
     })
 }
 
-/// Tells those who listen how long a request waited before its work.
-fn waiting(core: u32, unit: ExecutionUnit, queue: u32, work: RequestWork) -> RequestWork {
-    if !trace::is_listening() {
+/// Wraps `work` to record a trace event of its time in the queue.
+fn with_queue_event(core: u32, unit: ExecutionUnit, queue: u32, work: RequestWork) -> RequestWork {
+    if !trace::is_active() {
         return work;
     }
-    let put = Instant::now();
+    let enqueued = Instant::now();
     Box::new(move || {
         let name = format!("{}, queue {queue}", unit.words());
-        trace::tell(Event {
+        trace::record(Event {
             core,
-            ..Event::here(Kind::Queue, &name, put, Instant::now())
+            ..Event::here(Kind::Queue, &name, enqueued, Instant::now())
         });
         work()
     })
 }
 
-/// The core of a tensor; that of one without is core 0.
-fn own_core(tensor: &CoreTensor) -> u32 {
+/// The core of a tensor; core 0 for a tensor without one.
+fn core_of(tensor: &CoreTensor) -> u32 {
     tensor.core().map_or(0, |core| core.index())
 }
 
-/// The core whose queue a copy goes on: the caller's choice, else that of the tensor.
+/// The core whose queue a copy uses: the caller's choice, else the tensor's core.
 fn core(tensor: &CoreTensor, to: &Destination) -> Result<u32> {
     match to.core {
-        None => Ok(own_core(tensor)),
+        None => Ok(core_of(tensor)),
         Some(number) => {
             let number = crate::cores::number(number.into())?;
             Ok(process()?.cores.core(number)?.index())
@@ -143,74 +144,68 @@ fn core(tensor: &CoreTensor, to: &Destination) -> Result<u32> {
     }
 }
 
-/// Bytes of the caller in the size of this machine.
+/// A size or offset of the caller as a `usize`.
 fn size(number: u64) -> Result<usize> {
-    usize::try_from(number).map_err(|_| invalid("more bytes than memory can have").found(number))
+    usize::try_from(number).map_err(|_| invalid("larger than the address space").found(number))
 }
 
-/// Queues a copy of the caller's bytes into a tensor.
+/// The direction of a copy between a tensor and the caller's memory.
+#[derive(Clone, Copy)]
+enum CopyDirection {
+    ToTensor,
+    FromTensor,
+}
+
+/// Queues a copy between a tensor and the caller's buffer.
 ///
 /// # Safety
-/// As [`put`]; `buf` leads to `size` bytes that stay until the request has ended.
-unsafe fn write(
+/// As for [`enqueue`]. `buf` is null or points to `size` bytes that are valid until the request is
+/// complete: readable for a copy to the tensor, writable and not otherwise accessed for a copy from
+/// it.
+unsafe fn copy_buffer(
+    direction: CopyDirection,
     tensor: *mut c_void,
-    buf: *const c_void,
-    offset: u64,
-    size: u64,
-    to: Destination,
-) -> Result<()> {
-    let tensor = self::tensor(tensor)?;
-    let (offset, size) = (self::size(offset)?, self::size(size)?);
-    // What is wrong already is answered at once.
-    tensor.slice(offset, size, "")?;
-    check(buf.cast::<u8>(), "buf")?;
-    let core = core(&tensor, &to)?;
-    let memory = Memory(buf.cast_mut());
-    let work: RequestWork = Box::new(move || {
-        // SAFETY: the caller's buffer of `size` bytes, which it leaves until the end.
-        let from = unsafe { slice(memory.start(), size, "buf")? };
-        told(Kind::TensorWrite, &tensor, size, || {
-            tensor.write(offset, from)
-        })
-    });
-    let unit = to.unit(ExecutionUnit::TensorWrite);
-    // SAFETY: the caller vouches.
-    unsafe { put("nrta_tensor_write", core, unit, work, to) }
-}
-
-/// Queues a copy of a tensor's bytes to the caller.
-///
-/// # Safety
-/// As [`write`].
-unsafe fn read(
     buf: *mut c_void,
-    tensor: *mut c_void,
     offset: u64,
     size: u64,
     to: Destination,
 ) -> Result<()> {
     let tensor = self::tensor(tensor)?;
     let (offset, size) = (self::size(offset)?, self::size(size)?);
+    // Invalid arguments fail the call, not the request.
     tensor.slice(offset, size, "")?;
     check(buf.cast::<u8>(), "buf")?;
     let core = core(&tensor, &to)?;
-    let memory = Memory(buf);
-    let work: RequestWork = Box::new(move || {
-        // SAFETY: the caller's buffer of `size` bytes, which it leaves until the end.
-        let into = unsafe { slice_mut(memory.start(), size, "buf")? };
-        told(Kind::TensorRead, &tensor, size, || {
-            tensor.read(offset, into)
-        })
+    let memory = CallerMemory(buf);
+    let (function, unit) = match direction {
+        CopyDirection::ToTensor => ("nrta_tensor_write", ExecutionUnit::TensorWrite),
+        CopyDirection::FromTensor => ("nrta_tensor_read", ExecutionUnit::TensorRead),
+    };
+    let work: RequestWork = Box::new(move || match direction {
+        CopyDirection::ToTensor => {
+            // SAFETY: `buf` has `size` readable bytes until the request is complete.
+            let from = unsafe { slice(memory.start(), size, "buf")? };
+            traced(Kind::TensorWrite, &tensor, size, || {
+                tensor.write(offset, from)
+            })
+        }
+        CopyDirection::FromTensor => {
+            // SAFETY: `buf` has `size` writable bytes, used by this request alone until it is
+            // complete.
+            let into = unsafe { slice_mut(memory.start(), size, "buf")? };
+            traced(Kind::TensorRead, &tensor, size, || {
+                tensor.read(offset, into)
+            })
+        }
     });
-    let unit = to.unit(ExecutionUnit::TensorRead);
-    // SAFETY: the caller vouches.
-    unsafe { put("nrta_tensor_read", core, unit, work, to) }
+    // SAFETY: the pointers of `to` fulfil the conditions of `enqueue`, which are this function's.
+    unsafe { enqueue(function, core, to.unit(unit), work, to) }
 }
 
 /// Queues a copy between two tensors of one core.
 ///
 /// # Safety
-/// As [`put`].
+/// As for [`enqueue`].
 unsafe fn copy(
     (src, src_offset): (*mut c_void, u64),
     (dst, dst_offset): (*mut c_void, u64),
@@ -222,33 +217,25 @@ unsafe fn copy(
     let size = self::size(size)?;
     src.slice(from, size, "")?;
     dst.slice(into, size, "")?;
-    if own_core(&src) != own_core(&dst) {
+    if core_of(&src) != core_of(&dst) {
         return Err(invalid("the tensors are on different cores")
-            .expected(format_args!("core {}", own_core(&dst)))
-            .found(format_args!("core {}", own_core(&src))));
+            .expected(format_args!("core {}", core_of(&dst)))
+            .found(format_args!("core {}", core_of(&src))));
     }
     let core = core(&src, &to)?;
     let work: RequestWork = Box::new(move || {
-        told(Kind::TensorCopy, &src, size, || {
+        traced(Kind::TensorCopy, &src, size, || {
             src.copy_to(from, &dst, into, size)
         })
     });
-    // SAFETY: the caller vouches.
-    unsafe {
-        put(
-            "nrta_tensor_copy",
-            core,
-            ExecutionUnit::TensorOperation,
-            work,
-            to,
-        )
-    }
+    // SAFETY: the pointers of `to` fulfil the conditions of `enqueue`, which are this function's.
+    unsafe { enqueue("nrta_tensor_copy", core, ExecutionUnit::TensorOperation, work, to) }
 }
 
-/// Queues an execution of a model on its core with the fewest requests.
+/// Queues an execution on the core of the model with the fewest pending requests.
 ///
 /// # Safety
-/// As [`put`].
+/// As for [`enqueue`].
 unsafe fn execute(
     model: *mut c_void,
     input: *const c_void,
@@ -262,40 +249,39 @@ unsafe fn execute(
     let waiting = |core: &u32| process.queues.waiting(*core, ExecutionUnit::Compute, 0);
     let core = cores.min_by_key(waiting).unwrap_or_default();
     let work: RequestWork = Box::new(move || execution::run(&model, &input, &output, 1));
-    // SAFETY: the caller vouches.
-    unsafe {
-        put(
-            "nrta_execute_schedule",
-            core,
-            ExecutionUnit::Compute,
-            work,
-            to,
-        )
-    }
+    // SAFETY: the pointers of `to` fulfil the conditions of `enqueue`, which are this function's.
+    unsafe { enqueue("nrta_execute_schedule", core, ExecutionUnit::Compute, work, to) }
 }
 
-/// Gives the last request of a queue that is complete.
+/// Writes the sequence number of the last completed request of a queue.
 ///
 /// # Safety
-/// `seq` is the caller's place for a number.
-unsafe fn last(api: AsyncApi, lnc: u32, xu: u32, queue: c_int, seq: *mut u64) -> Result<()> {
+/// `seq` is null or writable.
+unsafe fn last_completed(
+    api: AsyncApi,
+    lnc: u32,
+    xu: u32,
+    queue: c_int,
+    seq: *mut u64,
+) -> Result<()> {
     let process = process()?;
     let (unit, queue) = (api.unit(xu)?, queue_number(queue)?);
     let last = process.queues.last_completed(lnc, unit, queue)?;
-    // SAFETY: the caller vouches.
-    unsafe { give(seq, "seq", last.0) }
+    // SAFETY: `seq` is null or writable (header).
+    unsafe { write_output(seq, "seq", last.0) }
 }
 
-// The functions that versions 2 and 3.0 of the interface both have, with other arguments. Each
-// takes as many as the longer list; the words that differ are read by `Destination`.
+// Functions that versions 2 and 3.0 of the interface both have, with different arguments. Each
+// takes as many arguments as the longer list; `Destination` interprets those that differ.
 entry! {
     fn nrta_tensor_write(
         tensor: *mut c_void, buf: *const c_void, offset: u64, size: u64,
         word_5: Word, word_6: Word, word_7: Word, word_8: Word,
     ) {
         let to = Destination::of_copy([word_5, word_6, word_7, word_8]);
-        // SAFETY: the caller's pointers, here and below.
-        unsafe { write(tensor, buf, offset, size, to) }
+        // SAFETY: `buf` and the pointers of `to` are null or valid until the request is complete
+        // (header).
+        unsafe { copy_buffer(CopyDirection::ToTensor, tensor, buf.cast_mut(), offset, size, to) }
     }
 
     fn nrta_tensor_read(
@@ -303,8 +289,9 @@ entry! {
         word_5: Word, word_6: Word, word_7: Word, word_8: Word,
     ) {
         let to = Destination::of_copy([word_5, word_6, word_7, word_8]);
-        // SAFETY: as above.
-        unsafe { read(buf, tensor, offset, size, to) }
+        // SAFETY: `buf` and the pointers of `to` are null or valid until the request is complete
+        // (header).
+        unsafe { copy_buffer(CopyDirection::FromTensor, tensor, buf, offset, size, to) }
     }
 
     fn nrta_tensor_copy(
@@ -312,7 +299,7 @@ entry! {
         word_6: Word, word_7: Word, word_8: Word, word_9: Word,
     ) {
         let to = Destination::of_copy([word_6, word_7, word_8, word_9]);
-        // SAFETY: as above.
+        // SAFETY: the pointers of `to` are null or valid until the request is complete (header).
         unsafe { copy((src, src_offset), (dst, dst_offset), size, to) }
     }
 
@@ -321,25 +308,26 @@ entry! {
         req_sequence: *mut u64,
     ) {
         let to = Destination::of_work(queue, report, req_sequence);
-        // SAFETY: as above.
+        // SAFETY: the pointers of `to` are null or valid until the request is complete (header).
         unsafe { execute(model, input, output, to) }
     }
 
     fn nrta_get_sequence(lnc: u32, xu: u32, queue: c_int, seq: *mut u64) {
-        // SAFETY: as above.
-        unsafe { last(AsyncApi::of_caller(), lnc, xu, queue, seq) }
+        // SAFETY: `seq` is null or writable (header).
+        unsafe { last_completed(AsyncApi::of_caller(), lnc, xu, queue, seq) }
     }
 }
 
-// The same for programs that chose version 2 in our header.
+// The same functions for programs that select version 2 in the header of Tenon.
 entry! {
     fn tenon_nrta_tensor_write_2(
         tensor: *mut c_void, buf: *const c_void, offset: u64, size: u64, queue: c_int,
         err: *mut c_void, req_sequence: *mut u64,
     ) {
         let to = Destination::two(queue, err, req_sequence);
-        // SAFETY: as above.
-        unsafe { write(tensor, buf, offset, size, to) }
+        // SAFETY: `buf` and the pointers of `to` are null or valid until the request is complete
+        // (header).
+        unsafe { copy_buffer(CopyDirection::ToTensor, tensor, buf.cast_mut(), offset, size, to) }
     }
 
     fn tenon_nrta_tensor_read_2(
@@ -347,8 +335,9 @@ entry! {
         err: *mut c_void, req_sequence: *mut u64,
     ) {
         let to = Destination::two(queue, err, req_sequence);
-        // SAFETY: as above.
-        unsafe { read(buf, tensor, offset, size, to) }
+        // SAFETY: `buf` and the pointers of `to` are null or valid until the request is complete
+        // (header).
+        unsafe { copy_buffer(CopyDirection::FromTensor, tensor, buf, offset, size, to) }
     }
 
     fn tenon_nrta_tensor_copy_2(
@@ -356,7 +345,7 @@ entry! {
         queue: c_int, err: *mut c_void, req_sequence: *mut u64,
     ) {
         let to = Destination::two(queue, err, req_sequence);
-        // SAFETY: as above.
+        // SAFETY: the pointers of `to` are null or valid until the request is complete (header).
         unsafe { copy((src, src_offset), (dst, dst_offset), size, to) }
     }
 
@@ -365,29 +354,29 @@ entry! {
         err: *mut c_void, req_sequence: *mut u64,
     ) {
         let to = Destination::two(queue, err, req_sequence);
-        // SAFETY: as above.
+        // SAFETY: the pointers of `to` are null or valid until the request is complete (header).
         unsafe { execute(model, input, output, to) }
     }
 
     fn tenon_nrta_get_sequence_2(lnc: u32, xu: u32, queue: c_int, seq: *mut u64) {
-        // SAFETY: as above.
-        unsafe { last(AsyncApi::Two, lnc, xu, queue, seq) }
+        // SAFETY: `seq` is null or writable (header).
+        unsafe { last_completed(AsyncApi::Two, lnc, xu, queue, seq) }
     }
 }
 
 entry! {
     fn nrta_is_completed(seq: u64, is_completed: *mut bool) {
         let done = process()?.queues.is_completed(Sequence(seq))?;
-        // SAFETY: the caller's place for a truth value.
-        unsafe { give(is_completed, "is_completed", done) }
+        // SAFETY: `is_completed` is null or writable (header).
+        unsafe { write_output(is_completed, "is_completed", done) }
     }
 
     fn nrta_get_completion_handle(seq: u64, fd: *mut c_int) {
         let process = process()?;
         check(fd, "fd")?;
         let event = process.queues.completion(Sequence(seq))?;
-        // SAFETY: the caller's place for a descriptor, which is its own from now on.
-        unsafe { give(fd, "fd", event.into_raw_fd()) }
+        // SAFETY: `fd` is null or writable (header); the caller owns the descriptor from now on.
+        unsafe { write_output(fd, "fd", event.into_raw_fd()) }
     }
 
     fn nrta_error_tracker_create(lnc_idx: u32, error_tracker: *mut Handle) {
@@ -396,18 +385,18 @@ entry! {
         let tracker = Arc::new(Tracker {
             core: lnc_idx,
             failures: Arc::new(ErrorTracker::new()),
-            told: Mutex::default(),
+            listed: Mutex::default(),
         });
-        // SAFETY: the caller's place for a handle.
-        unsafe { give(error_tracker, "error_tracker", TRACKERS.insert(tracker)?)? };
-        async_api::note_tracker();
+        // SAFETY: `error_tracker` is null or writable (header).
+        unsafe { write_output(error_tracker, "error_tracker", TRACKERS.insert(tracker)?)? };
+        async_api::set_has_trackers();
         Ok(())
     }
 
     fn nrta_error_tracker_destroy(error_tracker: *mut c_void) -> () {
         let _ = attempt("nrta_error_tracker_destroy", || {
             process::check()?;
-            TRACKERS.take(error_tracker).map(drop)
+            TRACKERS.remove(error_tracker).map(drop)
         });
     }
 
@@ -418,17 +407,17 @@ entry! {
         let tracker = TRACKERS.find(error_tracker)?;
         check(list, "list")?;
         check(error_count, "error_count")?;
-        let told = tracker.failures.failures().into_iter().map(|(sequence, status)| RequestError {
+        let failures = tracker.failures.failures().into_iter().map(|(sequence, status)| RequestError {
             seq_id: sequence.0,
             error_code: status as u64,
         });
-        let mut kept = tracker.told.lock().unwrap_or_else(PoisonError::into_inner);
-        *kept = told.collect();
-        // SAFETY: the caller's places for a pointer and a length. The list stays until the tracker
-        // is asked again or destroyed, as the header says.
+        let mut kept = tracker.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = failures.collect();
+        // SAFETY: `list` and `error_count` are null or writable (header). The list is valid until the
+        // next call for this tracker or its destruction, as the header states.
         unsafe {
-            give(list, "list", kept.as_ptr())?;
-            give(error_count, "error_count", kept.len())
+            write_output(list, "list", kept.as_ptr())?;
+            write_output(error_count, "error_count", kept.len())
         }
     }
 }

@@ -1,18 +1,18 @@
-//! What every function answers (facts, neuron.md 1.3).
+//! Statuses of functions (facts, neuron.md 1.3).
 
 use crate::call::entry;
 use std::ffi::{CStr, c_char};
 
-/// A status, as C has it.
+/// A status in C.
 pub(crate) type Status = i32;
 
 pub(crate) const NRT_SUCCESS: Status = 0;
 pub(crate) const NRT_INVALID: Status = 2;
 
-/// The names of statuses; which of them errors have, the table of error kinds says.
+/// Declares the names of statuses; the table of error kinds maps errors to statuses.
 macro_rules! statuses {
     ($($name:ident = $number:literal;)*) => {
-        /// The name of a status, by its number.
+        /// The name of a status.
         fn name(status: Status) -> Option<&'static CStr> {
             match status {
                 $($number => CStr::from_bytes_with_nul(

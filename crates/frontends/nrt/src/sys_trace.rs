@@ -1,37 +1,37 @@
-//! Events of the runtime itself, kept in a ring for each core and fetched as JSON.
+//! System traces: events of the runtime, kept in a ring buffer for each core and fetched as JSON.
 
-use crate::arguments::{check, give, invalid, text};
+use crate::allocations::CallerAllocations;
+use crate::arguments::{check, invalid, text, write_output};
 use crate::call::{attempt, entry};
-use crate::given::Given;
 use crate::handles::{Handle, Handles};
-use crate::lists::{free_texts, give_texts};
+use crate::lists::{free_texts, write_texts};
 use crate::process;
 use crate::trace::{self, Filter, Kind, Purpose};
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenon_base::{Error, ErrorKind, Result};
 
-/// What will be recorded.
+/// Configurations of traces.
 static CONFIGS: Handles<Arc<Mutex<Filter>>> = Handles::new(0x72, "trace configuration");
 
-/// What will be fetched.
+/// Options of fetching.
 static OPTIONS: Handles<Arc<Mutex<Fetch>>> = Handles::new(0x66, "fetch options");
 
-/// Texts of events that callers have.
-static BUFFERS: Given = Given::new("buffer");
+/// JSON texts owned by callers.
+static BUFFERS: CallerAllocations = CallerAllocations::new("buffer");
 
-/// What is fetched: of all cores, or of one.
+/// The events to fetch: of all cores, or of one.
 #[derive(Debug, Clone, Copy)]
 struct Fetch {
     core: Option<u32>,
-    most: usize,
+    max_events: usize,
 }
 
 impl Default for Fetch {
     fn default() -> Self {
         Self {
             core: None,
-            most: usize::MAX,
+            max_events: usize::MAX,
         }
     }
 }
@@ -40,7 +40,7 @@ pub(crate) fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Changes a configuration; what cannot be answered is told in the log.
+/// Changes a configuration; errors are logged, since the functions return no status.
 fn change(
     function: &'static str,
     config: *const c_void,
@@ -57,17 +57,17 @@ fn change_fetch(
     let _ = attempt(function, || change(&mut lock(&*OPTIONS.find(options)?)));
 }
 
-/// A number of events.
-pub(crate) fn events(count: u64) -> Result<usize> {
+/// A positive number of events.
+pub(crate) fn event_count(count: u64) -> Result<usize> {
     let count = usize::try_from(count).ok().filter(|&count| count > 0);
-    count.ok_or_else(|| invalid("a core keeps at least one event"))
+    count.ok_or_else(|| invalid("the number of events must be positive"))
 }
 
 entry! {
     fn nrt_sys_trace_config_allocate(options: *mut Handle) {
         check(options, "options")?;
-        // SAFETY: the caller's place for a handle.
-        unsafe { give(options, "options", CONFIGS.insert(Arc::default())?) }
+        // SAFETY: `options` is null or writable (header).
+        unsafe { write_output(options, "options", CONFIGS.insert(Arc::default())?) }
     }
 
     fn nrt_sys_trace_config_set_defaults(options: *mut c_void) -> () {
@@ -78,14 +78,14 @@ entry! {
     }
 
     fn nrt_sys_trace_config_free(options: *mut c_void) -> () {
-        let _ = attempt("nrt_sys_trace_config_free", || CONFIGS.take(options).map(drop));
+        let _ = attempt("nrt_sys_trace_config_free", || CONFIGS.remove(options).map(drop));
     }
 
     fn nrt_sys_trace_config_set_max_events_per_nc(
         options: *mut c_void, max_events_per_nc: u64,
     ) -> () {
         change("nrt_sys_trace_config_set_max_events_per_nc", options, |filter| {
-            filter.most = events(max_events_per_nc)?;
+            filter.max_events = event_count(max_events_per_nc)?;
             Ok(())
         });
     }
@@ -103,25 +103,25 @@ entry! {
         options: *mut c_void, event_type: *const c_char, enabled: bool,
     ) {
         let config = CONFIGS.find(options)?;
-        // SAFETY: the caller's text.
+        // SAFETY: `event_type` is null or NUL-terminated (header).
         let kind = Kind::named(unsafe { text(event_type, "event_type")? })?;
         lock(&config).set_kind(kind, enabled);
         Ok(())
     }
 
     fn nrt_sys_trace_get_event_types(event_types: *mut *mut *mut c_char, count: *mut usize) {
-        // SAFETY: the caller's places for a list and its length, here and below.
-        unsafe { give_texts(&Kind::ALL.map(Kind::name), event_types, count) }
+        // SAFETY: `event_types` and `count` are null or writable (header).
+        unsafe { write_texts(&Kind::ALL.map(Kind::name), event_types, count) }
     }
 
     fn nrt_sys_trace_config_get_enabled_event_types(
         options: *mut c_void, event_types: *mut *mut *mut c_char, count: *mut usize,
     ) {
         let config = CONFIGS.find(options)?;
-        let wanted = Kind::ALL.into_iter().filter(|kind| !lock(&config).without_kinds.contains(kind));
-        let names: Vec<&str> = wanted.map(Kind::name).collect();
-        // SAFETY: as above.
-        unsafe { give_texts(&names, event_types, count) }
+        let enabled = Kind::ALL.into_iter().filter(|kind| !lock(&config).without_kinds.contains(kind));
+        let names: Vec<&str> = enabled.map(Kind::name).collect();
+        // SAFETY: `event_types` and `count` are null or writable (header).
+        unsafe { write_texts(&names, event_types, count) }
     }
 
     fn nrt_sys_trace_free_event_types(event_types: *mut *mut c_char, _count: usize) -> () {
@@ -130,9 +130,10 @@ entry! {
 
     fn nrt_sys_trace_start(options: *mut c_void) {
         process::check()?;
-        let filter = match options.is_null() {
-            true => Filter::default(),
-            false => lock(&*CONFIGS.find(options)?).clone(),
+        let filter = if options.is_null() {
+            Filter::default()
+        } else {
+            lock(&*CONFIGS.find(options)?).clone()
         };
         trace::start(Purpose::System, filter)
     }
@@ -144,8 +145,8 @@ entry! {
 
     fn nrt_sys_trace_fetch_options_allocate(options: *mut Handle) {
         check(options, "options")?;
-        // SAFETY: the caller's place for a handle.
-        unsafe { give(options, "options", OPTIONS.insert(Arc::default())?) }
+        // SAFETY: `options` is null or writable (header).
+        unsafe { write_output(options, "options", OPTIONS.insert(Arc::default())?) }
     }
 
     fn nrt_sys_trace_fetch_options_set_defaults(options: *mut c_void) -> () {
@@ -156,14 +157,14 @@ entry! {
     }
 
     fn nrt_sys_trace_fetch_options_free(options: *mut c_void) -> () {
-        let _ = attempt("nrt_sys_trace_fetch_options_free", || OPTIONS.take(options).map(drop));
+        let _ = attempt("nrt_sys_trace_fetch_options_free", || OPTIONS.remove(options).map(drop));
     }
 
     fn nrt_sys_trace_fetch_options_set_max_events_per_nc(
         options: *mut c_void, max_events_per_nc: u64,
     ) -> () {
         change_fetch("nrt_sys_trace_fetch_options_set_max_events_per_nc", options, |fetch| {
-            fetch.most = events(max_events_per_nc)?;
+            fetch.max_events = event_count(max_events_per_nc)?;
             Ok(())
         });
     }
@@ -182,12 +183,14 @@ entry! {
         process::check()?;
         check(buffer, "buffer")?;
         check(written_size, "written_size")?;
-        let fetch = match options.is_null() {
-            true => Fetch::default(),
-            false => *lock(&*OPTIONS.find(options)?),
+        let fetch = if options.is_null() {
+            Fetch::default()
+        } else {
+            *lock(&*OPTIONS.find(options)?)
         };
-        let text = trace::capture(Purpose::System)?.take(fetch.core, fetch.most).json();
-        // SAFETY: as many bytes as the text has and a NUL; the caller's places.
+        let text = trace::capture(Purpose::System)?.take(fetch.core, fetch.max_events).json();
+        // SAFETY: `start` has `text.len() + 1` writable bytes and is new, so it does not overlap
+        // `text`; `buffer` and `written_size` are null or writable (header).
         unsafe {
             let start = libc::malloc(text.len() + 1).cast::<u8>();
             if start.is_null() {
@@ -195,17 +198,18 @@ entry! {
             }
             start.copy_from_nonoverlapping(text.as_ptr(), text.len());
             start.add(text.len()).write(0);
-            BUFFERS.note(start, 0);
-            give(buffer, "buffer", start.cast())?;
-            give(written_size, "written_size", text.len())
+            BUFFERS.register(start, 0);
+            write_output(buffer, "buffer", start.cast())?;
+            write_output(written_size, "written_size", text.len())
         }
     }
 
     fn nrt_sys_trace_buffer_free(buffer: *mut c_char) -> () {
         let _ = attempt("nrt_sys_trace_buffer_free", || {
             if !buffer.is_null() {
-                BUFFERS.take(buffer)?;
-                // SAFETY: made by `malloc` above, and just taken back.
+                BUFFERS.unregister(buffer)?;
+                // SAFETY: `nrt_sys_trace_fetch_events` allocated it by `malloc`; it was registered
+                // until now, so it is freed once.
                 unsafe { libc::free(buffer.cast()) };
             }
             Ok(())

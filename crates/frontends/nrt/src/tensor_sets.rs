@@ -1,6 +1,6 @@
-//! Sets of tensors.
+//! Sets of named tensors.
 
-use crate::arguments::{check, give, text};
+use crate::arguments::{check, text, write_output};
 use crate::call::{attempt, entry};
 use crate::handles::{Handle, Handles};
 use crate::{arguments, process, tensors};
@@ -11,17 +11,17 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_runtime::TensorSet;
 
 /// Every set.
-pub(crate) static SETS: Handles<Arc<Set>> = Handles::new(0x53, "tensor set");
+pub(crate) static SETS: Handles<Arc<HandleSet>> = Handles::new(0x53, "tensor set");
 
-/// A set, and the handles of its tensors, which callers get back.
-pub(crate) struct Set {
+/// A set with the handles of its tensors, which `nrt_get_tensor_from_tensor_set` returns.
+pub(crate) struct HandleSet {
     pub tensors: TensorSet,
     handles: Mutex<HashMap<Box<str>, usize>>,
 }
 
 /// The set of a handle.
 #[inline]
-pub(crate) fn set(handle: *const c_void) -> Result<Arc<Set>> {
+pub(crate) fn set(handle: *const c_void) -> Result<Arc<HandleSet>> {
     process::check()?;
     SETS.find(handle)
 }
@@ -30,21 +30,21 @@ entry! {
     fn nrt_allocate_tensor_set(result: *mut Handle) {
         process::check()?;
         check(result, "result")?;
-        let set = Arc::new(Set { tensors: TensorSet::new(), handles: Mutex::default() });
-        // SAFETY: the caller's place for a handle.
-        unsafe { give(result, "result", SETS.insert(set)?) }
+        let set = Arc::new(HandleSet { tensors: TensorSet::new(), handles: Mutex::default() });
+        // SAFETY: `result` is null or writable (header).
+        unsafe { write_output(result, "result", SETS.insert(set)?) }
     }
 
     fn nrt_destroy_tensor_set(tensor_set: *mut Handle) -> () {
         let _ = attempt("nrt_destroy_tensor_set", || {
             process::check()?;
-            // SAFETY: the caller's handle.
-            let handle = unsafe { *arguments::take(tensor_set, "tensor_set")? };
+            // SAFETY: `tensor_set` is null or readable, and not written during the call (header).
+            let handle = unsafe { *arguments::read_input(tensor_set, "tensor_set")? };
             if !handle.is_null() {
-                SETS.take(handle)?;
+                SETS.remove(handle)?;
             }
-            // SAFETY: the caller's place for it.
-            unsafe { give(tensor_set, "tensor_set", std::ptr::null_mut()) }
+            // SAFETY: `tensor_set` is null or writable (header).
+            unsafe { write_output(tensor_set, "tensor_set", std::ptr::null_mut()) }
         });
     }
 
@@ -52,7 +52,7 @@ entry! {
         tensor_set: *mut c_void, tensor_name: *const c_char, tensor: *mut c_void,
     ) {
         let set = set(tensor_set)?;
-        // SAFETY: the caller's text.
+        // SAFETY: `tensor_name` is null or NUL-terminated (header).
         let name = unsafe { text(tensor_name, "tensor_name")? };
         let value = tensors::tensor(tensor)?;
         let mut handles = set.handles.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +66,7 @@ entry! {
     ) {
         let set = set(tensor_set)?;
         check(tensor, "tensor")?;
-        // SAFETY: the caller's text.
+        // SAFETY: `tensor_name` is null or NUL-terminated (header).
         let name = unsafe { text(tensor_name, "tensor_name")? };
         let handles = set.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(&number) = handles.get(name) else {
@@ -78,7 +78,7 @@ entry! {
         };
         let handle: Handle = std::ptr::without_provenance_mut(number);
         tensors::TENSORS.find(handle)?;
-        // SAFETY: the caller's place for a handle.
-        unsafe { give(tensor, "tensor", handle) }
+        // SAFETY: `tensor` is null or writable (header).
+        unsafe { write_output(tensor, "tensor", handle) }
     }
 }

@@ -1,6 +1,6 @@
-//! Tensors.
+//! Allocating, reading and writing tensors.
 
-use crate::arguments::{self, check, give, invalid, slice, slice_mut};
+use crate::arguments::{self, check, invalid, slice, slice_mut, write_output};
 use crate::call::{attempt, entry, log};
 use crate::handles::{Handle, Handles};
 use crate::layout::AllocationInfo;
@@ -15,8 +15,8 @@ use tenon_runtime::{Component, CoreTensor, Placement};
 /// Every tensor.
 pub(crate) static TENSORS: Handles<CoreTensor> = Handles::new(0x54, "tensor");
 
-/// After that long, one who waits without end is told.
-const LONG: Duration = Duration::from_secs(30);
+/// An unlimited wait logs a warning after this time.
+const WARN_AFTER: Duration = Duration::from_secs(30);
 
 /// The tensor of a handle.
 #[inline]
@@ -25,9 +25,9 @@ pub(crate) fn tensor(handle: *const c_void) -> Result<CoreTensor> {
     TENSORS.find(handle)
 }
 
-/// Works on a tensor; who listens hears of it.
+/// Executes `work` on a tensor and records a trace event.
 #[inline]
-pub(crate) fn told(
+pub(crate) fn traced(
     kind: Kind,
     tensor: &CoreTensor,
     size: usize,
@@ -41,22 +41,22 @@ pub(crate) fn told(
     )
 }
 
-/// Checks a caller's range of memory that starts in a tensor: it must end in it, too. Memory that
-/// is of no tensor is the caller's own business.
+/// Checks that a memory range of the caller which starts inside a tensor ends inside it. Memory
+/// outside of tensors is not checked.
 pub(crate) fn check_range(start: *const c_void, size: usize, name: &str) -> Result<()> {
     let start = start.addr();
-    let room = TENSORS.values().into_iter().filter_map(|tensor| {
+    let free = TENSORS.values().into_iter().filter_map(|tensor| {
         let address = tensor.address()?.addr();
         let offset = start.checked_sub(address)?;
-        Some((tensor.size().checked_sub(offset)?, tensor)).filter(|(room, _)| *room > 0)
+        Some((tensor.size().checked_sub(offset)?, tensor)).filter(|(free, _)| *free > 0)
     });
-    // A tensor and its slices share memory: the largest counts.
-    match room.max_by_key(|(room, _)| *room) {
-        Some((room, tensor)) if size > room => Err(invalid(format!(
+    // A tensor and its slices share memory: the largest remainder is the limit.
+    match free.max_by_key(|(free, _)| *free) {
+        Some((free, tensor)) if size > free => Err(invalid(format!(
             "{name} would go past the end of tensor '{}'",
             tensor.name()
         ))
-        .expected(format_args!("at most {room} bytes"))
+        .expected(format_args!("at most {free} bytes"))
         .found(size)),
         _ => Ok(()),
     }
@@ -79,22 +79,22 @@ entry! {
     ) {
         let process = process::process()?;
         check(tensor, "tensor")?;
-        // SAFETY: the caller's text, or NULL.
+        // SAFETY: `name` is null or NUL-terminated (header).
         let name = unsafe { arguments::optional_text(name, "name")? };
         let placement = placement(tensor_placement)?;
         let core = process.cores.core(crate::cores::number(vnc.into())?)?;
-        let made = CoreTensor::allocate(core, placement, size, name)?;
-        // SAFETY: the caller's place for a handle, here and below.
-        unsafe { give(tensor, "tensor", TENSORS.insert(made)?) }
+        let tensor_value = CoreTensor::allocate(core, placement, size, name)?;
+        // SAFETY: `tensor` is null or writable (header).
+        unsafe { write_output(tensor, "tensor", TENSORS.insert(tensor_value)?) }
     }
 
     fn nrt_tensor_allocate_empty(name: *const c_char, tensor: *mut Handle) {
         process::check()?;
         check(tensor, "tensor")?;
-        // SAFETY: the caller's text, or NULL; its place for a handle.
+        // SAFETY: `name` is null or NUL-terminated; `tensor` is null or writable (header).
         unsafe {
             let name = arguments::optional_text(name, "name")?;
-            give(tensor, "tensor", TENSORS.insert(CoreTensor::empty(name))?)
+            write_output(tensor, "tensor", TENSORS.insert(CoreTensor::empty(name))?)
         }
     }
 
@@ -104,25 +104,25 @@ entry! {
     ) {
         let source = tensor(tensor_source)?;
         check(tensor_slice, "tensor_slice")?;
-        // SAFETY: the caller's text, or NULL; its place for a handle.
+        // SAFETY: `name` is null or NUL-terminated; `tensor_slice` is null or writable (header).
         unsafe {
             let name = arguments::optional_text(name, "name")?;
-            let made = source.slice(offset, size, name)?;
-            give(tensor_slice, "tensor_slice", TENSORS.insert(made)?)
+            let tensor_value = source.slice(offset, size, name)?;
+            write_output(tensor_slice, "tensor_slice", TENSORS.insert(tensor_value)?)
         }
     }
 
     fn nrt_tensor_free(tensor: *mut Handle) -> () {
         let _ = attempt("nrt_tensor_free", || {
             process::check()?;
-            // SAFETY: the caller's handle.
-            let handle = unsafe { *arguments::take(tensor, "tensor")? };
-            // What was freed and cleared before is freed again without harm.
+            // SAFETY: `tensor` is null or readable, and not written during the call (header).
+            let handle = unsafe { *arguments::read_input(tensor, "tensor")? };
+            // A handle that was freed is NULL: freeing it again has no effect.
             if !handle.is_null() {
-                TENSORS.take(handle)?;
+                TENSORS.remove(handle)?;
             }
-            // SAFETY: the caller's place for it.
-            unsafe { give(tensor, "tensor", std::ptr::null_mut()) }
+            // SAFETY: `tensor` is null or writable (header).
+            unsafe { write_output(tensor, "tensor", std::ptr::null_mut()) }
         });
     }
 
@@ -131,30 +131,31 @@ entry! {
         let Some(start) = NonNull::new(buffer.cast::<u8>()) else {
             return Err(invalid("buffer is NULL"));
         };
-        // SAFETY: the header asks the caller for just that.
+        // SAFETY: not null; the header requires `size` readable and writable bytes that stay valid
+        // while the tensor uses them.
         unsafe { tensor.attach(start, size) };
         Ok(())
     }
 
     fn nrt_tensor_read(tensor: *const c_void, buf: *mut c_void, offset: usize, size: usize) {
         let tensor = self::tensor(tensor)?;
-        // SAFETY: the caller's buffer of `size` bytes.
+        // SAFETY: `buf` has `size` writable bytes that only this call accesses (header).
         let to = unsafe { slice_mut(buf.cast(), size, "buf")? };
-        told(Kind::TensorRead, &tensor, size, || tensor.read(offset, to))
+        traced(Kind::TensorRead, &tensor, size, || tensor.read(offset, to))
     }
 
     fn nrt_tensor_write(tensor: *mut c_void, buf: *const c_void, offset: usize, size: usize) {
         let tensor = self::tensor(tensor)?;
-        // SAFETY: the caller's buffer of `size` bytes.
+        // SAFETY: `buf` has `size` readable bytes that are not written during the call (header).
         let from = unsafe { slice(buf.cast(), size, "buf")? };
-        told(Kind::TensorWrite, &tensor, size, || tensor.write(offset, from))
+        traced(Kind::TensorWrite, &tensor, size, || tensor.write(offset, from))
     }
 
     fn nrt_tensor_copy(
         src: *const c_void, src_offset: usize, dst: *mut c_void, dst_offset: usize, size: usize,
     ) {
         let (src, dst) = (tensor(src)?, tensor(dst)?);
-        told(Kind::TensorCopy, &src, size, || src.copy_to(src_offset, &dst, dst_offset, size))
+        traced(Kind::TensorCopy, &src, size, || src.copy_to(src_offset, &dst, dst_offset, size))
     }
 
     fn nrt_tensor_memset(tensor: *mut c_void, offset: u64, value: c_int, size: usize) {
@@ -180,7 +181,7 @@ entry! {
         Err(Error::new(ErrorKind::Unsupported, format!(
             "tensor '{}' has no physical address: a CPU has no device memory", tensor.name()
         ))
-        .help("nrt_tensor_get_va and nrt_tensor_get_size tell where it lies"))
+        .help("nrt_tensor_get_va and nrt_tensor_get_size return its address and size"))
     }
 
     fn nrt_tensor_check_output_completion(
@@ -194,8 +195,8 @@ entry! {
         match u64::try_from(timeout) {
             Ok(micros) => wait(&tensor, expected_completion_count, Duration::from_micros(micros)),
             Err(_) => {
-                let mut warning = Warning { after: LONG, told: false };
-                wait_without_end(&tensor, expected_completion_count, |waited| {
+                let mut warning = WaitWarning { after: WARN_AFTER, is_reported: false };
+                wait_without_limit(&tensor, expected_completion_count, |waited| {
                     process::check()?;
                     if let Some(text) = warning.due(waited, &tensor, expected_completion_count) {
                         let function = "nrt_tensor_check_output_completion";
@@ -227,8 +228,9 @@ fn wait(tensor: &CoreTensor, count: u64, patience: Duration) -> Result<()> {
         .found(tensor.completions()))
 }
 
-/// Waits until the count is reached; `meanwhile` hears at intervals for how long, and may end it.
-fn wait_without_end(
+/// Waits until the count is reached; calls `meanwhile` at intervals with the time waited, and ends
+/// with its error.
+fn wait_without_limit(
     tensor: &CoreTensor,
     count: u64,
     mut meanwhile: impl FnMut(Duration) -> Result<()>,
@@ -241,21 +243,21 @@ fn wait_without_end(
     Ok(())
 }
 
-/// Tells once that one waits for long.
-struct Warning {
+/// The warning about a long wait, reported once.
+struct WaitWarning {
     after: Duration,
-    told: bool,
+    is_reported: bool,
 }
 
-impl Warning {
-    /// What is to be said after so long.
+impl WaitWarning {
+    /// The text of the warning when `waited` exceeds the limit for the first time.
     fn due(&mut self, waited: Duration, tensor: &CoreTensor, count: u64) -> Option<String> {
-        if self.told || waited < self.after {
+        if self.is_reported || waited < self.after {
             return None;
         }
-        self.told = true;
+        self.is_reported = true;
         Some(format!(
-            "tensor '{}' was completed {} of {count} times after {:?}; waiting without end",
+            "tensor '{}' was completed {} of {count} times after {:?}; waiting without a time limit",
             tensor.name(),
             tensor.completions(),
             self.after
@@ -268,14 +270,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_without_end_is_told_once_and_can_be_stopped() {
+    fn an_unlimited_wait_warns_once_and_can_be_stopped() {
         let tensor = CoreTensor::empty("y");
-        let mut warning = Warning {
+        let mut warning = WaitWarning {
             after: Duration::from_millis(150),
-            told: false,
+            is_reported: false,
         };
         let (mut said, mut looks) = (Vec::new(), 0);
-        let stopped = wait_without_end(&tensor, 2, |waited| {
+        let stopped = wait_without_limit(&tensor, 2, |waited| {
             said.extend(warning.due(waited, &tensor, 2));
             looks += 1;
             match looks {
@@ -284,9 +286,10 @@ mod tests {
             }
         });
         assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Closed);
-        let text = "tensor 'y' was completed 0 of 2 times after 150ms; waiting without end";
+        let text =
+            "tensor 'y' was completed 0 of 2 times after 150ms; waiting without a time limit";
         assert_eq!(said, [text]);
-        wait_without_end(&tensor, 0, |_| panic!("it need not wait")).unwrap();
-        assert_eq!(LONG, Duration::from_secs(30));
+        wait_without_limit(&tensor, 0, |_| panic!("no wait is needed")).unwrap();
+        assert_eq!(WARN_AFTER, Duration::from_secs(30));
     }
 }

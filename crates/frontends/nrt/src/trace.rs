@@ -1,7 +1,7 @@
-//! What the process does, event by event, for those who asked for it.
+//! Traces of the runtime: events of loading, executions and tensor accesses.
 //!
-//! A capture hears events of the kinds, cores and models that it wants and keeps the last of each
-//! core. Where there is no capture, an event costs one load.
+//! A capture selects events by kind, core and model, and keeps the last ones of each core in a ring
+//! buffer. Without a capture, an event costs one atomic load.
 
 mod event;
 mod execution;
@@ -18,27 +18,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// What a capture wants.
+/// The selection of events of a capture.
 #[derive(Debug, Clone)]
 pub(crate) struct Filter {
-    /// Events that are kept of a core.
-    pub most: usize,
-    /// Cores that are left out.
+    /// Capacity of the ring buffer of a core.
+    pub max_events: usize,
+    /// Excluded cores.
     pub without_cores: BTreeSet<u32>,
-    /// Kinds that are left out.
+    /// Excluded kinds.
     pub without_kinds: BTreeSet<Kind>,
-    /// The only model that is wanted.
+    /// The only selected model; all if `None`.
     pub model: Option<u32>,
-    /// Whether the insides of executions that succeed are wanted.
+    /// Whether events inside of successful executions are selected.
     pub succeeded: bool,
-    /// Whether the insides of those that fail are.
+    /// Whether events inside of failed executions are selected.
     pub failed: bool,
 }
 
 impl Default for Filter {
     fn default() -> Self {
         Self {
-            most: 1 << 20,
+            max_events: 1 << 20,
             without_cores: BTreeSet::new(),
             without_kinds: BTreeSet::new(),
             model: None,
@@ -49,7 +49,7 @@ impl Default for Filter {
 }
 
 impl Filter {
-    fn wants(&self, event: &Event) -> bool {
+    fn accepts(&self, event: &Event) -> bool {
         !self.without_cores.contains(&event.core)
             && !self.without_kinds.contains(&event.kind)
             && self.model.is_none_or(|model| model == event.model)
@@ -60,24 +60,26 @@ impl Filter {
                 })
     }
 
-    /// Leaves a core out, or no more.
-    pub fn set_core(&mut self, core: u32, wanted: bool) {
-        match wanted {
-            true => self.without_cores.remove(&core),
-            false => self.without_cores.insert(core),
-        };
+    /// Includes or excludes a core.
+    pub fn set_core(&mut self, core: u32, included: bool) {
+        if included {
+            self.without_cores.remove(&core);
+        } else {
+            self.without_cores.insert(core);
+        }
     }
 
-    /// Leaves a kind out, or no more.
-    pub fn set_kind(&mut self, kind: Kind, wanted: bool) {
-        match wanted {
-            true => self.without_kinds.remove(&kind),
-            false => self.without_kinds.insert(kind),
-        };
+    /// Includes or excludes a kind.
+    pub fn set_kind(&mut self, kind: Kind, included: bool) {
+        if included {
+            self.without_kinds.remove(&kind);
+        } else {
+            self.without_kinds.insert(kind);
+        }
     }
 }
 
-/// What a capture is for: there is one for each at a time.
+/// The purpose of a capture; there is at most one capture for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     System,
@@ -87,7 +89,7 @@ pub(crate) enum Purpose {
     Continuous,
 }
 
-/// The last events of each core.
+/// A capture: ring buffers with the last events of each core.
 #[derive(Debug)]
 pub(crate) struct Capture {
     filter: Filter,
@@ -97,7 +99,7 @@ pub(crate) struct Capture {
 type Captures = Vec<(Purpose, Arc<Capture>)>;
 
 static CAPTURES: RwLock<Captures> = RwLock::new(Vec::new());
-static LISTENING: AtomicBool = AtomicBool::new(false);
+static ACTIVE: AtomicBool = AtomicBool::new(false);
 
 /// Starts a capture.
 ///
@@ -107,23 +109,23 @@ pub(crate) fn start(purpose: Purpose, filter: Filter) -> Result<()> {
     origin();
     let mut captures = CAPTURES.write().unwrap_or_else(PoisonError::into_inner);
     if captures.iter().any(|(other, _)| *other == purpose) {
-        return Err(invalid("it was started already").help("stop it first"));
+        return Err(invalid("the capture was already started").help("stop it first"));
     }
     let capture = Capture {
         filter,
         rings: Mutex::default(),
     };
     captures.push((purpose, Arc::new(capture)));
-    LISTENING.store(true, Ordering::Release);
+    ACTIVE.store(true, Ordering::Release);
     Ok(())
 }
 
-/// Ends a capture and answers it.
+/// Ends a capture and returns it.
 pub(crate) fn stop(purpose: Purpose) -> Result<Arc<Capture>> {
     let mut captures = CAPTURES.write().unwrap_or_else(PoisonError::into_inner);
     let at = captures.iter().position(|(other, _)| *other == purpose);
     let (_, capture) = captures.remove(at.ok_or_else(not_started)?);
-    LISTENING.store(!captures.is_empty(), Ordering::Release);
+    ACTIVE.store(!captures.is_empty(), Ordering::Release);
     Ok(capture)
 }
 
@@ -136,9 +138,9 @@ pub(crate) fn capture(purpose: Purpose) -> Result<Arc<Capture>> {
         .ok_or_else(not_started)
 }
 
-/// Ends all captures, unread.
-pub(crate) fn forget() {
-    LISTENING.store(false, Ordering::Release);
+/// Discards all captures.
+pub(crate) fn clear() {
+    ACTIVE.store(false, Ordering::Release);
     CAPTURES
         .write()
         .unwrap_or_else(PoisonError::into_inner)
@@ -146,30 +148,31 @@ pub(crate) fn forget() {
 }
 
 fn not_started() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "it was not started")
+    Error::new(ErrorKind::InvalidArgument, "the capture was not started")
 }
 
-/// Whether anybody wants events.
+/// Whether there are captures.
 #[inline]
-pub(crate) fn is_listening() -> bool {
-    LISTENING.load(Ordering::Relaxed)
+pub(crate) fn is_active() -> bool {
+    ACTIVE.load(Ordering::Relaxed)
 }
 
-/// Does some work, and tells of it when it succeeds.
+/// Executes `work` and records an event if it succeeds; `describe` returns its core, model, name and
+/// bytes.
 #[inline]
 pub(crate) fn timed<T>(
     kind: Kind,
-    what: impl FnOnce(&T) -> (u32, u32, Box<str>, u64),
+    describe: impl FnOnce(&T) -> (u32, u32, Box<str>, u64),
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    if !is_listening() {
+    if !is_active() {
         return work();
     }
     let start = Instant::now();
     let value = work()?;
     let end = Instant::now();
-    let (core, model, name, bytes) = what(&value);
-    tell(Event {
+    let (core, model, name, bytes) = describe(&value);
+    record(Event {
         core,
         model,
         bytes,
@@ -178,11 +181,11 @@ pub(crate) fn timed<T>(
     Ok(value)
 }
 
-/// Those who want an event keep it.
-pub(crate) fn tell(event: Event) {
+/// Adds an event to all captures that select it.
+pub(crate) fn record(event: Event) {
     let captures = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
     for (_, capture) in captures.iter() {
-        if capture.filter.wants(&event) {
+        if capture.filter.accepts(&event) {
             capture.keep(event.clone());
         }
     }
@@ -192,19 +195,19 @@ impl Capture {
     fn keep(&self, event: Event) {
         let mut rings = self.lock();
         let ring = rings.entry(event.core).or_default();
-        if ring.len() >= self.filter.most && ring.pop_front().is_none() {
+        if ring.len() >= self.filter.max_events && ring.pop_front().is_none() {
             return;
         }
         ring.push_back(event);
     }
 
-    /// Takes at most `most` events of each core, or of one core, out of it: the oldest first.
-    pub fn take(&self, core: Option<u32>, most: usize) -> Events {
+    /// Removes and returns the oldest events, at most `max_events` of each core, or of one core.
+    pub fn take(&self, core: Option<u32>, max_events: usize) -> Events {
         let mut rings = self.lock();
         let mut events = Vec::new();
         for (&of, ring) in rings.iter_mut() {
             if core.is_none_or(|core| core == of) {
-                let count = ring.len().min(most);
+                let count = ring.len().min(max_events);
                 events.extend(ring.drain(..count));
             }
         }

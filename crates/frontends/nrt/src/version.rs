@@ -1,6 +1,6 @@
-//! Which runtime and which machine this is.
+//! The version of the runtime and the properties of the machine.
 
-use crate::arguments::{fill_text, give_sized};
+use crate::arguments::{fill_text, write_output_sized};
 use crate::call::entry;
 use crate::layout::{InstanceInfo, Version};
 
@@ -22,8 +22,8 @@ entry! {
             detail: fill_text(concat!("tenon ", env!("CARGO_PKG_VERSION"))),
             git_hash: fill_text(env!("TENON_GIT_HASH")),
         };
-        // SAFETY: the caller's struct, `size` bytes long.
-        unsafe { give_sized(ver, "ver", &version, size, 4 * size_of::<u64>())? };
+        // SAFETY: `ver` is null or has `size` writable bytes (header).
+        unsafe { write_output_sized(ver, "ver", &version, size, 4 * size_of::<u64>())? };
         Ok(())
     }
 
@@ -34,8 +34,9 @@ entry! {
             arch_name: fill_text(std::env::consts::ARCH),
             device_revision: fill_text(""),
         };
-        // SAFETY: the caller's struct, as long as it says; older ones have two fields.
-        unsafe { give_sized(info, "info", &machine, instance_info_len, 8)? };
+        // SAFETY: `info` is null or has `instance_info_len` writable bytes (header); older callers
+        // have only the first two fields.
+        unsafe { write_output_sized(info, "info", &machine, instance_info_len, 8)? };
         Ok(())
     }
 }

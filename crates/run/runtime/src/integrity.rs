@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_neff::{VerifiedPackage, DIGESTS_JSON, NodeGraph, Package, Role};
+use tenon_neff::{DIGESTS_JSON, NodeGraph, Package, Role, VerifiedPackage};
 
 /// The members that are not checked yet.
 pub(crate) struct Integrity {

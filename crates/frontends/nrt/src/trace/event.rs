@@ -1,4 +1,4 @@
-//! What happened, as callers and Perfetto are told.
+//! Trace events, their JSON for callers and their export to Perfetto.
 
 use crate::arguments::invalid;
 use crate::status::{NRT_SUCCESS, Status};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use tenon_base::Result;
 use tenon_base::trace::TraceFile;
 
-/// Kinds of events: what happened, and the name that callers use.
+/// Declares the kinds of events with the names that callers use.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal;)*) => {
-        /// What happened.
+        /// The kind of an event.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum Kind {
             $($(#[$doc])* $kind,)*
@@ -38,38 +38,38 @@ kinds! {
     Execute = "nrt_execute";
     /// A subgraph, with all its nodes.
     Function = "function";
-    /// A node that a backend computes.
+    /// A node that runs on a backend.
     Kernel = "kernel";
     /// A node that moves data.
     Dma = "dma";
     CpuNode = "cpu_node";
-    /// What a thread of the pool does for a node.
+    /// The part of a parallel loop that one thread of the pool executes.
     Loop = "loop";
-    /// Waiting: an execution for a core, a request in its queue.
+    /// Waiting time: of an execution for a core, of a request in its queue.
     Queue = "queue";
-    /// A number that is another one from then on: bytes of memory that hold values, calls of backends.
+    /// A new value of a counter: bytes of memory in use, calls of backends.
     Counter = "counter";
     TensorRead = "nrt_tensor_read";
     TensorWrite = "nrt_tensor_write";
     TensorCopy = "nrt_tensor_copy";
-    /// An execution on its core, as public tools look for it: a pair of a start and a stop. The same
-    /// time as its `Execute`.
+    /// An execution on its core in the form that public tools expect: a pair of a start and a stop
+    /// record. It has the times of its `Execute`.
     Running = "nc_exec_running";
 }
 
 impl Kind {
-    /// The kind of a name.
+    /// The kind with a name.
     pub fn named(name: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
         found.ok_or_else(|| {
             let all = Self::ALL.map(Self::name);
-            invalid("there is no such event type")
+            invalid("unknown event type")
                 .expected(all.join(", "))
                 .found(format_args!("'{name}'"))
         })
     }
 
-    /// Whether it happens inside of an execution.
+    /// Whether events of this kind are inside of an execution.
     pub fn is_inside_execution(self) -> bool {
         matches!(
             self,
@@ -78,7 +78,7 @@ impl Kind {
     }
 }
 
-/// The thread that something happened in.
+/// The thread of an event.
 #[derive(Debug, Clone)]
 pub(crate) struct Track {
     number: i32,
@@ -101,32 +101,32 @@ impl Track {
     }
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
     pub kind: Kind,
     pub core: u32,
-    /// Of the model; 0 where there is none.
+    /// The id of the model; 0 without one.
     pub model: u32,
     pub name: Box<str>,
     pub start: Instant,
     pub end: Instant,
-    /// Of `Running` the number of the execution, by which its start and stop belong together; of
+    /// Bytes; for `Running` the number of the execution, which pairs its start and stop; for
     /// `Counter` the value.
     pub bytes: u64,
-    /// Of the execution that it belongs to.
+    /// The status of its execution.
     pub status: Status,
     pub track: Track,
 }
 
-/// When time starts for all captures.
+/// The origin of the timestamps of all captures.
 pub(super) fn origin() -> Instant {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     *ORIGIN.get_or_init(Instant::now)
 }
 
 impl Event {
-    /// Something that succeeded in this thread.
+    /// A successful event of this thread.
     pub fn here(kind: Kind, name: &str, start: Instant, end: Instant) -> Self {
         Self {
             kind,
@@ -145,7 +145,7 @@ impl Event {
         self.start.saturating_duration_since(origin())
     }
 
-    /// As callers fetch it: one record, or a start and a stop.
+    /// The records for callers: one, or a start and a stop.
     fn records(&self) -> Vec<Value> {
         if self.kind != Kind::Running {
             return vec![self.json()];
@@ -187,14 +187,14 @@ impl Event {
 
     fn write(&self, file: &mut TraceFile) {
         if self.kind == Kind::Running {
-            // The scope of the execution shows it.
+            // Redundant: `Execute` has the same scope.
             return;
         }
         if self.kind == Kind::Counter {
             file.counter(&self.name, self.since_origin(), self.bytes);
             return;
         }
-        let numbers = [
+        let arguments = [
             ("bytes", self.bytes),
             ("nc_idx", self.core.into()),
             ("model_id", self.model.into()),
@@ -202,23 +202,23 @@ impl Event {
         ];
         let (thread, category) = (self.track.number as u64, self.kind.name());
         let (start, length) = (self.since_origin(), self.end - self.start);
-        file.scope(thread, category, &self.name, start, length, &numbers);
+        file.scope(thread, category, &self.name, start, length, &arguments);
     }
 }
 
-/// Events in the order they started.
+/// Events ordered by start time.
 pub(crate) struct Events(pub(super) Vec<Event>);
 
 impl Events {
-    /// A list of all, as `nrt_sys_trace_fetch_events` gives it.
+    /// The JSON of `nrt_sys_trace_fetch_events`.
     pub fn json(&self) -> String {
         let events: Vec<Value> = self.0.iter().flat_map(Event::records).collect();
         json!({ "events": events }).to_string()
     }
 
-    /// A file that Perfetto opens, of the events that `wanted` lets through; one track a thread.
-    pub fn perfetto(&self, wanted: impl Fn(Kind) -> bool) -> String {
-        let events = || self.0.iter().filter(|event| wanted(event.kind));
+    /// A trace file for Perfetto of the events whose kind is `included`; one track for each thread.
+    pub fn perfetto(&self, included: impl Fn(Kind) -> bool) -> String {
+        let events = || self.0.iter().filter(|event| included(event.kind));
         let tracks: BTreeMap<i32, &str> = events()
             .map(|event| (event.track.number, &*event.track.name))
             .collect();

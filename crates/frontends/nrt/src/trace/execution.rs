@@ -1,7 +1,7 @@
-//! The events of one execution, told when it has ended: some want those of failures only.
+//! The events of one execution, recorded at its end: captures may select failed executions only.
 
 use super::event::{Event, Kind};
-use super::tell;
+use super::record;
 use crate::status::NRT_SUCCESS;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,16 +9,16 @@ use std::time::Instant;
 use tenon_base::Result;
 use tenon_base::trace::TraceSink;
 
-/// The number of the next execution that is told.
+/// The number of the next recorded execution.
 static EXECUTIONS: AtomicU64 = AtomicU64::new(1);
 
-/// Hears what happens in an execution, in whichever thread.
+/// Collects the events of an execution from all threads.
 pub(crate) struct ExecutionSink {
     /// The first core of the model.
     core: u32,
     model: u32,
     began: Instant,
-    heard: Mutex<Vec<Event>>,
+    events: Mutex<Vec<Event>>,
 }
 
 impl TraceSink for ExecutionSink {
@@ -32,54 +32,54 @@ impl TraceSink for ExecutionSink {
             "cpu node" => Kind::CpuNode,
             _ => Kind::Kernel,
         };
-        self.keep(kind, name, start, end, bytes);
+        self.push(kind, name, start, end, bytes);
     }
 
     fn counter(&self, name: &str, at: Instant, value: u64) {
-        self.keep(Kind::Counter, name, at, at, value);
+        self.push(Kind::Counter, name, at, at, value);
     }
 }
 
 impl ExecutionSink {
-    /// For an execution that begins now.
+    /// A sink for an execution that begins now.
     pub fn new(core: u32, model: u32) -> Self {
         Self {
             core,
             model,
             began: Instant::now(),
-            heard: Mutex::default(),
+            events: Mutex::default(),
         }
     }
 
-    fn keep(&self, kind: Kind, name: &str, start: Instant, end: Instant, bytes: u64) {
+    fn push(&self, kind: Kind, name: &str, start: Instant, end: Instant, bytes: u64) {
         let event = Event {
             core: self.core,
             model: self.model,
             bytes,
             ..Event::here(kind, name, start, end)
         };
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.push(event);
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.push(event);
     }
 
-    /// Tells what it heard of an execution of the model called `name`, which has ended.
-    pub fn ended(self, name: &str, done: &Result<()>) {
+    /// Records the events of the execution, which has ended, of the model `name`.
+    pub fn finish(self, name: &str, done: &Result<()>) {
         let failed = done.as_ref().err();
         let status = failed.map_or(NRT_SUCCESS, |error| error.kind().nrt_status());
         if failed.is_some() {
-            // The runtime tells of whole executions that succeed.
-            self.keep(Kind::Execute, name, self.began, Instant::now(), 0);
+            // The runtime reports the scope of a successful execution only.
+            self.push(Kind::Execute, name, self.began, Instant::now(), 0);
         }
-        let heard = self.heard.into_inner();
-        for event in heard.unwrap_or_else(PoisonError::into_inner) {
+        let events = self.events.into_inner();
+        for event in events.unwrap_or_else(PoisonError::into_inner) {
             let running = (event.kind == Kind::Execute).then(|| Event {
                 kind: Kind::Running,
                 bytes: EXECUTIONS.fetch_add(1, Ordering::Relaxed),
                 status,
                 ..event.clone()
             });
-            tell(Event { status, ..event });
-            running.into_iter().for_each(tell);
+            record(Event { status, ..event });
+            running.into_iter().for_each(record);
         }
     }
 }
