@@ -1,10 +1,10 @@
 /*
- * Executes a package on a file of numbers and tells the largest output.
+ * Executes a package on a file of floats and prints the index of the largest output.
  *
  *     cc classify.c -o classify $(pkg-config --cflags --libs nrt)
  *     ./classify digits.neff seven.f32
  *
- * The file holds the bytes of the model's first input; other inputs are zeros.
+ * The file has the bytes of the model's first input; other inputs are zeros.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 #include <nrt/nrt.h>
 #include <nrt/nrt_experimental.h>
 
-static void must(NRT_STATUS status, const char *what) {
+static void check(NRT_STATUS status, const char *what) {
     if (status != NRT_SUCCESS) {
-        /* The library has told why, on standard error. */
+        /* The library has logged the reason on standard error. */
         fprintf(stderr, "%s: %s\n", what, nrt_get_status_as_str(status));
         exit(1);
     }
@@ -43,28 +43,28 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: classify PACKAGE INPUT\n");
         return 2;
     }
-    must(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), "nrt_init");
+    check(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), "nrt_init");
 
     size_t size;
     void *bytes = read_file(argv[1], &size);
     nrt_model_t *model;
-    must(nrt_load(bytes, size, -1, -1, &model), "nrt_load");
+    check(nrt_load(bytes, size, -1, -1, &model), "nrt_load");
     free(bytes);
 
     /* A tensor for every input and output. */
     nrt_tensor_info_array_t *infos;
     nrt_tensor_set_t *sets[2];
-    must(nrt_get_model_tensor_info(model, &infos), "nrt_get_model_tensor_info");
+    check(nrt_get_model_tensor_info(model, &infos), "nrt_get_model_tensor_info");
     nrt_tensor_t **tensors = calloc(infos->tensor_count, sizeof *tensors);
-    must(nrt_allocate_tensor_set(&sets[NRT_TENSOR_USAGE_INPUT]), "nrt_allocate_tensor_set");
-    must(nrt_allocate_tensor_set(&sets[NRT_TENSOR_USAGE_OUTPUT]), "nrt_allocate_tensor_set");
+    check(nrt_allocate_tensor_set(&sets[NRT_TENSOR_USAGE_INPUT]), "nrt_allocate_tensor_set");
+    check(nrt_allocate_tensor_set(&sets[NRT_TENSOR_USAGE_OUTPUT]), "nrt_allocate_tensor_set");
     nrt_tensor_t *input = NULL, *output = NULL;
     size_t outputs = 0;
     for (uint64_t i = 0; i < infos->tensor_count; i++) {
         nrt_tensor_info_t *info = &infos->tensor_array[i];
-        must(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, info->size, info->name, &tensors[i]),
+        check(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, info->size, info->name, &tensors[i]),
              info->name);
-        must(nrt_add_tensor_to_tensor_set(sets[info->usage], info->name, tensors[i]), info->name);
+        check(nrt_add_tensor_to_tensor_set(sets[info->usage], info->name, tensors[i]), info->name);
         if (info->usage == NRT_TENSOR_USAGE_INPUT && input == NULL) input = tensors[i];
         if (info->usage == NRT_TENSOR_USAGE_OUTPUT && output == NULL) {
             output = tensors[i];
@@ -72,18 +72,18 @@ int main(int argc, char **argv) {
         }
     }
     if (input == NULL || outputs == 0) {
-        fprintf(stderr, "the model has no input, or its first output is not of floats\n");
+        fprintf(stderr, "the model has no input, or its first output is not of type float\n");
         return 1;
     }
 
     bytes = read_file(argv[2], &size);
-    must(nrt_tensor_write(input, bytes, 0, size), argv[2]);
+    check(nrt_tensor_write(input, bytes, 0, size), argv[2]);
     free(bytes);
-    must(nrt_execute(model, sets[NRT_TENSOR_USAGE_INPUT], sets[NRT_TENSOR_USAGE_OUTPUT]),
+    check(nrt_execute(model, sets[NRT_TENSOR_USAGE_INPUT], sets[NRT_TENSOR_USAGE_OUTPUT]),
          "nrt_execute");
 
     float *scores = malloc(outputs * sizeof(float));
-    must(nrt_tensor_read(output, scores, 0, outputs * sizeof(float)), "nrt_tensor_read");
+    check(nrt_tensor_read(output, scores, 0, outputs * sizeof(float)), "nrt_tensor_read");
     size_t best = 0;
     for (size_t i = 1; i < outputs; i++) {
         if (scores[i] > scores[best]) best = i;
@@ -95,8 +95,8 @@ int main(int argc, char **argv) {
     free(tensors);
     nrt_destroy_tensor_set(&sets[NRT_TENSOR_USAGE_INPUT]);
     nrt_destroy_tensor_set(&sets[NRT_TENSOR_USAGE_OUTPUT]);
-    must(nrt_free_model_tensor_info(infos), "nrt_free_model_tensor_info");
-    must(nrt_unload(model), "nrt_unload");
+    check(nrt_free_model_tensor_info(infos), "nrt_free_model_tensor_info");
+    check(nrt_unload(model), "nrt_unload");
     nrt_close();
     return 0;
 }

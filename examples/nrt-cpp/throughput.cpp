@@ -1,4 +1,4 @@
-// Executes a package from several threads for a while and tells how often.
+// Executes a package in several threads for some seconds and prints the rate.
 //
 //     c++ -std=c++17 throughput.cpp -o throughput -pthread $(pkg-config --cflags --libs nrt)
 //     ./throughput digits.neff THREADS CORES SECONDS
@@ -18,15 +18,15 @@
 
 namespace {
 
-void must(NRT_STATUS status, const char *what) {
+void check(NRT_STATUS status, const char *what) {
     if (status != NRT_SUCCESS) {
         throw std::runtime_error(std::string(what) + ": " + nrt_get_status_as_str(status));
     }
 }
 
-// Starts the runtime, and ends it when everything made with it is gone.
+// Starts the runtime; closes it after all other objects are destroyed.
 struct Runtime {
-    Runtime() { must(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), "nrt_init"); }
+    Runtime() { check(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), "nrt_init"); }
     ~Runtime() { nrt_close(); }
 };
 
@@ -39,20 +39,20 @@ using Model = std::unique_ptr<nrt_model_t, Release>;
 using Tensor = std::unique_ptr<nrt_tensor_t, Release>;
 using Infos = std::unique_ptr<nrt_tensor_info_array_t, Release>;
 
-// Tensors for one thread's executions.
+// The tensors of one thread.
 class Bindings {
   public:
     Bindings(nrt_model_t *model, const nrt_tensor_info_array_t &infos) : model_(model) {
         for (nrt_tensor_set_t *&set : sets_) {
-            must(nrt_allocate_tensor_set(&set), "nrt_allocate_tensor_set");
+            check(nrt_allocate_tensor_set(&set), "nrt_allocate_tensor_set");
         }
         for (uint64_t i = 0; i < infos.tensor_count; i++) {
             const nrt_tensor_info_t &info = infos.tensor_array[i];
             nrt_tensor_t *tensor = nullptr;
-            must(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, info.size, info.name, &tensor),
+            check(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, info.size, info.name, &tensor),
                  info.name);
             tensors_.emplace_back(tensor);
-            must(nrt_add_tensor_to_tensor_set(sets_[info.usage], info.name, tensor), info.name);
+            check(nrt_add_tensor_to_tensor_set(sets_[info.usage], info.name, tensor), info.name);
         }
     }
     Bindings(const Bindings &) = delete;
@@ -60,7 +60,7 @@ class Bindings {
         for (nrt_tensor_set_t *&set : sets_) nrt_destroy_tensor_set(&set);
     }
     void execute() {
-        must(nrt_execute(model_, sets_[NRT_TENSOR_USAGE_INPUT], sets_[NRT_TENSOR_USAGE_OUTPUT]),
+        check(nrt_execute(model_, sets_[NRT_TENSOR_USAGE_INPUT], sets_[NRT_TENSOR_USAGE_OUTPUT]),
              "nrt_execute");
     }
 
@@ -81,10 +81,10 @@ int main(int argc, char **argv) try {
     const std::chrono::duration<double> time(std::atof(argv[4]));
     Runtime runtime;
     nrt_model_t *raw = nullptr;
-    must(tenon_nrt_load_file(argv[1], 0, cores, &raw), argv[1]);
+    check(tenon_nrt_load_file(argv[1], 0, cores, &raw), argv[1]);
     Model model(raw);
     nrt_tensor_info_array_t *list = nullptr;
-    must(nrt_get_model_tensor_info(model.get(), &list), "nrt_get_model_tensor_info");
+    check(nrt_get_model_tensor_info(model.get(), &list), "nrt_get_model_tensor_info");
     Infos infos(list);
 
     std::atomic<bool> done{false};

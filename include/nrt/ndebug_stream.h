@@ -1,4 +1,4 @@
-/* Tensors that a running model shows, one event at a time. */
+/* Debug streams: tensors of running models, one event at a time. */
 #ifndef NDEBUG_STREAM_H
 #define NDEBUG_STREAM_H
 
@@ -33,11 +33,11 @@ typedef struct ndebug_stream_payload_debug_tensor_read {
     char tensor_data[];
 } ndebug_stream_payload_debug_tensor_read_t;
 
-/* Listens to a core, one listener each. The descriptor becomes readable when there is an event. */
+/* Opens the stream of a core; a core has one. The descriptor is readable while events are pending. */
 NRT_STATUS nrt_debug_client_connect(int logical_nc_idx, int *stream_fd);
 void nrt_debug_client_connect_close(int stream_fd);
 
-/* Takes one event; free() its payload. NRT_QUEUE_EMPTY when there is none. */
+/* Reads one event; free() its payload. NRT_QUEUE_EMPTY when none is pending. */
 NRT_STATUS nrt_debug_client_read_one_event(int stream_fd, ndebug_stream_event_header_t *header,
                                            void **payload);
 

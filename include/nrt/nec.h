@@ -1,4 +1,4 @@
-/* For the library of collectives only: what it asks of an accelerator. Answered, not applicable. */
+/* For the library of collectives only: queries of an accelerator. Not applicable here. */
 #ifndef NEC_H
 #define NEC_H
 

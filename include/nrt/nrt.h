@@ -1,13 +1,13 @@
 /*
- * The runtime: load a package, give it tensors, execute it.
+ * The runtime: load a package, bind tensors, execute it.
  *
  *   nrt_init -> nrt_load -> nrt_tensor_allocate, nrt_add_tensor_to_tensor_set -> nrt_execute
  *            -> nrt_unload -> nrt_close
  *
- * Functions answer a status; what they make, they make through their last argument. Handles are
- * opaque. Every function may be called from any thread; two threads must not free, or free and use,
- * one handle at a time. `vnc` is a virtual core, counted from 0 among those visible to the process.
- * Sizes and offsets are in bytes.
+ * Functions return a status and write results through their last argument. Handles are opaque.
+ * Every function may be called from any thread; a handle must not be freed concurrently with another
+ * call that frees or uses it. `vnc` is a virtual core, counted from 0 among those visible to the
+ * process. Sizes and offsets are in bytes.
  */
 #ifndef NRT_H
 #define NRT_H
@@ -31,19 +31,19 @@ extern "C" {
 typedef struct nrt_model nrt_model_t;
 /* Named memory, on a core or on the host. */
 typedef struct nrt_tensor nrt_tensor_t;
-/* Tensors by name: what one execution reads or writes. */
+/* Tensors by name: the inputs or the outputs of an execution. */
 typedef void nrt_tensor_set_t;
 /* A prepared collective operation. */
 typedef struct nrt_cc_context nrt_cc_context_t;
 
-/* Where a tensor lies. */
+/* The memory of a tensor. */
 typedef enum {
     NRT_TENSOR_PLACEMENT_DEVICE = 0, /* memory of a core, counted against its limit */
     NRT_TENSOR_PLACEMENT_HOST = 1,   /* host memory for transfers, at most 4 MB */
     NRT_TENSOR_PLACEMENT_VIRTUAL = 2 /* plain host memory */
 } nrt_tensor_placement_t;
 
-/* Who calls; it changes nothing but what the log says. */
+/* The calling framework, for the log. */
 typedef enum {
     NRT_FRAMEWORK_TYPE_INVALID = 0,
     NRT_FRAMEWORK_TYPE_NO_FW = 1,
@@ -86,7 +86,7 @@ typedef enum {
     NRT_INSTANCE_SIZE_NUM = NRT_INSTANCE_SIZE_UNKNOWN
 } nrt_instance_size_t;
 
-/* The machine. Older callers know the first two fields only and say so by their length. */
+/* The machine. Older callers have only the first two fields, which the length shows. */
 typedef struct nrt_instance_info {
     nrt_instance_family_t family;
     nrt_instance_size_t size;
@@ -95,10 +95,10 @@ typedef struct nrt_instance_info {
 } nrt_instance_info_t;
 
 /*
- * Element types, numbered as public headers number them since 2026. Define TENON_NRT_OLD_DTYPES
- * before including the headers for the numbers of before: names and the functions that take or
- * give types then change together. A program that was compiled with other headers that have the old
- * numbers needs TENON_NRT_OLD_DTYPES=1 in its environment.
+ * Element types in the numbering of public headers since 2026. Define TENON_NRT_OLD_DTYPES before
+ * including the headers for the older numbering: the names, and the functions with types as
+ * arguments or results, then change together. A program compiled with other headers of the older
+ * numbering requires TENON_NRT_OLD_DTYPES=1 in its environment.
  */
 #ifndef TENON_NRT_OLD_DTYPES
 typedef enum {
@@ -159,42 +159,42 @@ typedef struct nrt_vnc_memory_stats {
 
 /* --- The runtime ------------------------------------------------------------------------- */
 
-/* Starts the runtime; reads the environment. The texts may be NULL: they only go to the log. */
+/* Starts the runtime; reads the environment. The strings are for the log and may be NULL. */
 NRT_STATUS nrt_init(nrt_framework_type_t framework, const char *fw_version,
                     const char *fal_version);
 
-/* Ends it: every model and tensor becomes invalid. Harmless when nothing was started. */
+/* Closes the runtime: every model and tensor becomes invalid. No effect if it is not started. */
 void nrt_close(void);
 
 /* Fills at most `instance_info_len` bytes of `info`. */
 NRT_STATUS nrt_get_instance_info(nrt_instance_info_t *info, size_t instance_info_len);
 
-/* Cores of the machine, and of these the ones this process may use. Before nrt_init, too. */
+/* Cores of the machine, and those visible to this process; callable before nrt_init. */
 NRT_STATUS nrt_get_total_vnc_count(uint32_t *vnc_count);
 NRT_STATUS nrt_get_total_nc_count(uint32_t *nc_count); /* the older name */
 NRT_STATUS nrt_get_visible_vnc_count(uint32_t *vnc_count);
 NRT_STATUS nrt_get_visible_nc_count(uint32_t *nc_count); /* the older name */
 
-/* Memory of core `vnc`. At most `stats_size_in` bytes are filled, `stats_size_out` says how many. */
+/* Memory of core `vnc`. Fills at most `stats_size_in` bytes; `stats_size_out` is the number. */
 NRT_STATUS nrt_get_vnc_memory_stats(uint32_t vnc, nrt_vnc_memory_stats_t *stats,
                                     size_t stats_size_in, size_t *stats_size_out);
 
 /* --- Models ------------------------------------------------------------------------------ */
 
 /*
- * Loads the package of `size` bytes at `neff_bytes`, which may be freed at once after. The model
- * starts at core `vnc`, -1 for any, and is copied onto `vnc_count` cores, a multiple of what it
- * needs; -1 for one copy.
+ * Loads the package of `size` bytes at `neff_bytes`, which may be freed after the call. The model
+ * starts at core `vnc`, -1 for any, and is replicated on `vnc_count` cores, a multiple of the cores
+ * of one copy; -1 for one copy.
  */
 NRT_STATUS nrt_load(const void *neff_bytes, size_t size, int32_t vnc, int32_t vnc_count,
                     nrt_model_t **model);
 
-/* As nrt_load, for worker `ctx_device_id` of `ctx_device_count`. */
+/* Like nrt_load, for worker `ctx_device_id` of `ctx_device_count`. */
 NRT_STATUS nrt_load_collectives(const void *neff_bytes, size_t size, int32_t vnc,
                                 int32_t vnc_count, uint32_t ctx_device_id,
                                 uint32_t ctx_device_count, nrt_model_t **model);
 
-/* Unloads a model; the handle is invalid after. */
+/* Unloads a model; its handle becomes invalid. */
 NRT_STATUS nrt_unload(nrt_model_t *model);
 
 /* Cores that a model occupies. */
@@ -205,29 +205,29 @@ NRT_STATUS nrt_get_model_nc_count(const nrt_model_t *model, uint32_t *nc_count);
 NRT_STATUS nrt_execute(nrt_model_t *model, const nrt_tensor_set_t *input_set,
                        nrt_tensor_set_t *output_set);
 
-/* Executes it `repeat_count` times, what one time put out being read by the next: an output by the
- * input of its name, or, where no names are shared, the first output by the first input and so on.
- * NRT_INVALID where their types differ. The tensors of `input_set` stay as they are. */
+/* Executes a model `repeat_count` times; each execution reads the outputs of the previous one: an
+ * output becomes the input of its name, or, without common names, of its position. NRT_INVALID if
+ * their types differ. The tensors of `input_set` are not written. */
 NRT_STATUS nrt_execute_repeat(nrt_model_t *model, const nrt_tensor_set_t *input_set,
                               nrt_tensor_set_t *output_set, int repeat_count);
 
 /* --- Tensors ----------------------------------------------------------------------------- */
 
-/* Makes a tensor of `size` bytes, zeros, on core `vnc` or on the host. `name` may be NULL. */
+/* Allocates a tensor of `size` zero bytes on core `vnc` or on the host. `name` may be NULL. */
 NRT_STATUS nrt_tensor_allocate(nrt_tensor_placement_t tensor_placement, int vnc, size_t size,
                                const char *name, nrt_tensor_t **tensor);
 
-/* Makes a tensor without memory: attach some before it is used. */
+/* Creates a tensor without memory: attach a buffer before it is used. */
 NRT_STATUS nrt_tensor_allocate_empty(const char *name, nrt_tensor_t **tensor);
 
-/* Makes a tensor of a part of another. They share memory, which lives as long as either. */
+/* Creates a tensor of a part of another. They share memory, which is freed with the last of them. */
 NRT_STATUS nrt_tensor_allocate_slice(const nrt_tensor_t *tensor_source, size_t offset, size_t size,
                                      const char *name, nrt_tensor_t **tensor_slice);
 
-/* Frees a tensor and clears the handle. Memory that was attached stays the caller's. */
+/* Frees a tensor and clears the handle. The caller keeps an attached buffer. */
 void nrt_tensor_free(nrt_tensor_t **tensor);
 
-/* Gives a tensor the caller's memory, which must outlive it; its own is freed. */
+/* Replaces the memory of a tensor by the caller's buffer, which must outlive the tensor. */
 NRT_STATUS nrt_tensor_attach_buffer(nrt_tensor_t *tensor, void *buffer, size_t size);
 
 /* Copies bytes out of a tensor, into a tensor, and between two of one core. */
@@ -236,7 +236,7 @@ NRT_STATUS nrt_tensor_write(nrt_tensor_t *tensor, const void *buf, size_t offset
 NRT_STATUS nrt_tensor_copy(const nrt_tensor_t *src, size_t src_offset, nrt_tensor_t *dst,
                            size_t dst_offset, size_t size);
 
-/* Several reads, several writes. `unsafe` leaves out checks that the caller has made. */
+/* Several reads, several writes. `unsafe` permits to skip checks that the caller has made. */
 NRT_STATUS nrt_tensor_read_batch(const nrt_tensor_batch_t *batches, uint64_t num_batches,
                                  bool unsafe);
 NRT_STATUS nrt_tensor_write_batch(const nrt_tensor_batch_t *batches, uint64_t num_batches,
@@ -245,17 +245,17 @@ NRT_STATUS nrt_tensor_write_batch(const nrt_tensor_batch_t *batches, uint64_t nu
 /* Sets bytes of a tensor to the low byte of `value`. */
 NRT_STATUS nrt_tensor_memset(nrt_tensor_t *tensor, uint64_t offset, int value, size_t size);
 
-/* Bytes of a tensor; of a slice, its own. */
+/* The size of a tensor or slice. */
 size_t nrt_tensor_get_size(const nrt_tensor_t *tensor);
 
-/* Where its bytes lie, for reading and writing in place; NULL when it has none. */
+/* The address of its bytes, for access in place; NULL without memory. */
 void *nrt_tensor_get_va(const nrt_tensor_t *tensor);
 
 NRT_STATUS nrt_tensor_get_device_allocation_info(const nrt_tensor_t *tensor,
                                                  nrt_tensor_device_allocation_info_t *alloc_info);
 
 /* Waits until an output was completed `expected_completion_count` times since its count was reset,
- * at most `timeout` microseconds; without end when that is negative, warning after 30 seconds. */
+ * at most `timeout` microseconds; without limit if negative, with a warning after 30 seconds. */
 NRT_STATUS nrt_tensor_check_output_completion(const nrt_tensor_t *output_tensor, int64_t timeout,
                                               uint64_t expected_completion_count);
 NRT_STATUS nrt_tensor_reset_output_completion(nrt_tensor_t *output_tensor);
@@ -264,10 +264,10 @@ NRT_STATUS nrt_tensor_reset_output_completion(nrt_tensor_t *output_tensor);
 
 NRT_STATUS nrt_allocate_tensor_set(nrt_tensor_set_t **result);
 
-/* Frees a set and clears the handle; its tensors stay. */
+/* Frees a set and clears the handle; its tensors are not freed. */
 void nrt_destroy_tensor_set(nrt_tensor_set_t **tensor_set);
 
-/* Adds a tensor, in place of one of that name. It must live while the set is used. */
+/* Adds or replaces the tensor of a name. It must be valid while the set is used. */
 NRT_STATUS nrt_add_tensor_to_tensor_set(nrt_tensor_set_t *tensor_set, const char *tensor_name,
                                         nrt_tensor_t *tensor);
 
@@ -279,7 +279,7 @@ NRT_STATUS nrt_get_tensor_from_tensor_set(nrt_tensor_set_t *tensor_set, const ch
 NRT_STATUS nrt_build_global_comm(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count);
 NRT_STATUS nrt_cc_global_comm_init(uint32_t vnc, uint32_t g_device_id, uint32_t g_device_count);
 
-/* What only an accelerator has: answered with a status. */
+/* Functions that require an accelerator: they fail with a status. */
 NRT_STATUS nrt_get_dmabuf_fd(uint64_t va, uint64_t size, int *fd);
 NRT_STATUS nrt_get_dmabuf_fd_v2(uint64_t va, uint64_t size, int *fd, uint64_t *offset);
 NRT_STATUS nrt_host_device_id_get(int neuron_dev, uint32_t *host_device_id);

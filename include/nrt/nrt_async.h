@@ -1,13 +1,13 @@
 /*
- * Asynchronous requests. Each is put on a queue of an execution unit of a core and gets a sequence
- * number; the requests of one queue are executed one after the other, in their order. Requests of
- * different queues are not ordered.
+ * Asynchronous requests. Each is added to a queue of an execution unit of a core and gets a sequence
+ * number; the requests of one queue are executed in order, one at a time. Requests of different
+ * queues are not ordered.
  *
  * This is version 3.0 of the interface: the status of a request is written to the caller's
- * NRT_STATUS before the request is complete. Version 2 had error trackers instead, and other
- * execution units: define TENON_NRT_ASYNC_API as 2 before including this header to get it. The
- * functions whose arguments differ then have symbols of their own. docs/nrt.md, "Two versions of
- * asynchronous requests", says how programs are treated that were compiled with other headers.
+ * NRT_STATUS before the request is complete. Version 2 has error trackers instead, and other
+ * execution units: define TENON_NRT_ASYNC_API as 2 before including this header to select it. The
+ * functions whose arguments differ then have separate symbols. docs/nrt.md, "Two versions of
+ * asynchronous requests", describes programs compiled with other headers.
  */
 #ifndef NRT_ASYNC_H
 #define NRT_ASYNC_H
@@ -51,7 +51,7 @@ typedef enum {
 } nrta_xu_t;
 #endif
 
-/* Core, unit and queue in the high 16 bits, the number on its queue, from 1 on, in the low 48. */
+/* High 16 bits: core, unit and queue. Low 48 bits: the number on the queue, counted from 1. */
 typedef uint64_t nrta_seq_t;
 typedef uint16_t nrta_xu_id_t;
 
@@ -73,7 +73,7 @@ typedef enum {
     NRT_CC_REDUCESCATTER = 2
 } nrt_cc_op_type_t;
 
-/* Who takes part in a collective operation. */
+/* The participants of a collective operation. */
 typedef struct nrt_cc_comm {
     uint32_t *replica_group;
     uint32_t rank;
@@ -92,9 +92,9 @@ typedef struct nrt_tensor_list {
 
 /*
  * Queue a copy into, out of, or between tensors, on a queue of NRTA_XU_TENSOR_OP (0 or 1) of core
- * `lnc_idx`. `ret` receives the status of the request before its number is complete, and is not
- * touched when the call itself fails; NULL for a status that nobody wants. Buffers and `ret` must
- * live until the request is complete. NRT_QUEUE_FULL: nothing was queued.
+ * `lnc_idx`. `ret` receives the status of the request before the request is complete, and is not
+ * written if the call itself fails; it may be NULL. Buffers and `ret` must be valid, and must not be
+ * accessed otherwise, until the request is complete. NRT_QUEUE_FULL: nothing was queued.
  */
 NRT_STATUS nrta_tensor_write(nrt_tensor_t *tensor, const void *buf, uint64_t offset, uint64_t size,
                              int lnc_idx, int queue, NRT_STATUS *ret, nrta_seq_t *req_sequence);
@@ -113,7 +113,7 @@ NRT_STATUS nrta_execute_schedule(nrt_model_t *model, const nrt_tensor_set_t *inp
 NRT_STATUS nrta_cc_schedule(nrt_cc_context_t **cc_ctx, int queue, NRT_STATUS *ret,
                             nrta_seq_t *req_sequence);
 
-/* The last request of a queue that is complete; number 0 before the first. */
+/* The last complete request of a queue; number 0 before the first. */
 NRT_STATUS nrta_get_sequence(uint32_t lnc, nrta_xu_t xu, int queue, nrta_seq_t *seq);
 
 #else /* Version 2. */
@@ -133,7 +133,7 @@ typedef struct nrta_error {
 #define nrta_cc_schedule tenon_nrta_cc_schedule_2
 #define nrta_get_sequence tenon_nrta_get_sequence_2
 
-/* As above. The core is that of the tensor, the unit the one for writing, reading or copying; a
+/* Queue a copy. The core is that of the tensor, the unit the one for writing, reading or copying; a
  * failure is added to the error tracker, which may be NULL. */
 NRT_STATUS nrta_tensor_write(nrt_tensor_t *tensor, const void *buf, uint64_t offset, uint64_t size,
                              int queue, nrta_error_tracker_t *err, nrta_seq_t *req_sequence);
@@ -149,14 +149,14 @@ NRT_STATUS nrta_cc_schedule(nrt_cc_context_t **cc_ctx, int queue, nrta_error_tra
                             nrta_seq_t *req_sequence);
 NRT_STATUS nrta_get_sequence(uint32_t lnc, nrta_xu_t xu, int queue, nrta_seq_t *seq);
 
-/* A descriptor that becomes readable when the request ends; close() it. */
+/* A descriptor that becomes readable when the request is complete; close() it. */
 NRT_STATUS nrta_get_completion_handle(nrta_seq_t seq, int *fd);
 
 NRT_STATUS nrta_error_tracker_create(uint32_t lnc_idx, nrta_error_tracker_t **error_tracker);
 void nrta_error_tracker_destroy(nrta_error_tracker_t *error_tracker);
 
-/* The failures so far. The list is the tracker's, valid until the next such call or until the
- * tracker is destroyed. */
+/* The failures so far. The tracker owns the list, which is valid until the next call for it or its
+ * destruction. */
 NRT_STATUS nrta_error_tracker_get_list(nrta_error_tracker_t *error_tracker,
                                        const nrta_error_t **list, size_t *error_count);
 
@@ -175,10 +175,10 @@ NRT_STATUS nrta_cc_prepare(nrt_cc_comm_t *comm, nrt_tensor_list_t *input, nrt_te
 NRT_STATUS nrta_is_completed(nrta_seq_t seq, bool *is_completed);
 
 /*
- * Signal an eventfd of the caller whenever a request of a queue is complete, or when one request
- * is: at once if it already is. One eventfd for a queue and for a request; a second one takes the
- * place of the first, a negative `fd` ends it. The library uses a duplicate of `fd`, which the
- * caller may close at any time.
+ * Signal an eventfd of the caller whenever a request of a queue completes, or when one request does:
+ * immediately if it is complete. A queue or request has one eventfd; a second one replaces the first,
+ * a negative `fd` removes it. The library uses a duplicate of `fd`, which the caller may close at any
+ * time.
  */
 NRT_STATUS nrta_event_register_xu_completion(int lnc, nrta_xu_t xu, int queue, int fd);
 NRT_STATUS nrta_event_register_seq_id_completion(nrta_seq_t seq, int fd);

@@ -1,4 +1,4 @@
-/* Sending tensors between workers. Needs a network provider: every function answers so. */
+/* Sending tensors between workers. There is no network provider: every function fails. */
 #ifndef NRT_ASYNC_SENDRECV_H
 #define NRT_ASYNC_SENDRECV_H
 

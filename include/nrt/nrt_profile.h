@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* --- One model: every execution between start and stop goes into the file -------------------- */
+/* --- One model: the executions between start and stop are written to the file ---------------- */
 
 NRT_STATUS nrt_profile_start(nrt_model_t *model, const char *filename);
 NRT_STATUS nrt_profile_stop(const char *filename);
@@ -22,7 +22,7 @@ NRT_STATUS nrt_profile_stop(const char *filename);
 
 typedef struct nrt_profile_continuous_options nrt_profile_continuous_options_t;
 
-/* The folder is ./output unless set; files get their names there. */
+/* The folder is ./output unless set; file names are generated. */
 NRT_STATUS nrt_profile_continuous_options_allocate(nrt_profile_continuous_options_t **options);
 NRT_STATUS nrt_profile_continuous_options_free(nrt_profile_continuous_options_t *options);
 NRT_STATUS nrt_profile_continuous_options_set_output_dir(nrt_profile_continuous_options_t *options,
@@ -35,7 +35,7 @@ NRT_STATUS nrt_profile_continuous_stop(void);
 
 typedef struct nrt_inspect_config nrt_inspect_config_t;
 
-/* Starts with what the environment says, or with a configuration (NULL for the defaults). */
+/* Starts with the configuration of the environment, or with `options` (NULL for the defaults). */
 NRT_STATUS nrt_inspect_begin(void);
 NRT_STATUS nrt_inspect_begin_with_options(nrt_inspect_config_t *options);
 NRT_STATUS nrt_inspect_stop(void);

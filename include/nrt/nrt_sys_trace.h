@@ -1,4 +1,4 @@
-/* Events of the runtime itself, kept in a ring for each core and fetched as JSON. */
+/* System traces: events of the runtime, kept in a ring buffer for each core, fetched as JSON. */
 #ifndef NRT_SYS_TRACE_H
 #define NRT_SYS_TRACE_H
 
@@ -15,7 +15,7 @@ extern "C" {
 typedef struct nrt_sys_trace_config nrt_sys_trace_config_t;
 typedef struct nrt_sys_trace_fetch_options nrt_sys_trace_fetch_options_t;
 
-/* --- What is recorded ------------------------------------------------------------------------ */
+/* --- Configuration --------------------------------------------------------------------------- */
 
 NRT_STATUS nrt_sys_trace_config_allocate(nrt_sys_trace_config_t **options);
 void nrt_sys_trace_config_set_defaults(nrt_sys_trace_config_t *options);
@@ -28,7 +28,7 @@ NRT_STATUS nrt_sys_trace_config_set_capture_enabled_for_event_type(nrt_sys_trace
                                                                    const char *event_type,
                                                                    bool enabled);
 
-/* Names of events, all and those recorded; lists are freed with nrt_sys_trace_free_event_types. */
+/* Names of all events, and of the enabled ones; free with nrt_sys_trace_free_event_types. */
 NRT_STATUS nrt_sys_trace_get_event_types(const char ***event_types, size_t *count);
 NRT_STATUS nrt_sys_trace_config_get_enabled_event_types(nrt_sys_trace_config_t *options,
                                                         const char ***event_types, size_t *count);
@@ -49,7 +49,7 @@ void nrt_sys_trace_fetch_options_set_max_events_per_nc(nrt_sys_trace_fetch_optio
 void nrt_sys_trace_fetch_options_set_nc_idx(nrt_sys_trace_fetch_options_t *options,
                                             uint64_t nc_idx);
 
-/* Takes events out of the rings: JSON, `written_size` bytes and a NUL. Free it below. */
+/* Removes events from the ring buffers: JSON, `written_size` bytes and a NUL. Free it below. */
 NRT_STATUS nrt_sys_trace_fetch_events(char **buffer, size_t *written_size,
                                       const nrt_sys_trace_fetch_options_t *options);
 void nrt_sys_trace_buffer_free(char *buffer);

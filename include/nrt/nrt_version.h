@@ -1,4 +1,4 @@
-/* Which runtime this is. */
+/* The version of the runtime. */
 #ifndef NRT_VERSION_H
 #define NRT_VERSION_H
 
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* Bytes of the texts of a version, the final NUL among them. */
+/* Bytes of the strings of a version including the final NUL. */
 #define RT_VERSION_DETAIL_LEN 128
 #define GIT_HASH_LEN 64
 
@@ -24,7 +24,7 @@ typedef struct nrt_version {
     char git_hash[GIT_HASH_LEN];
 } nrt_version_t;
 
-/* Fills at most `size` bytes of `ver`: give sizeof(nrt_version_t). */
+/* Fills at most `size` bytes of `ver`; pass sizeof(nrt_version_t). */
 NRT_STATUS nrt_get_version(nrt_version_t *ver, size_t size);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
-//! What calls of the C interface cost: executing a program that does next to nothing, slices,
-//! copies beside memcpy, loading, threads on two cores.
+//! Costs of calls of the C interface: executing an almost empty program, slices, copies compared
+//! with memcpy, loading, threads on two cores.
 //!
-//! Prints the table of docs/benchmarks.md (`cargo xtask bench --nrt`). The functions are called as
-//! C calls them. A figure is the median of its samples; what is compared is measured in turn.
-#![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
+//! Prints the table of docs/benchmarks.md (`cargo xtask bench --nrt`). A figure is the median of its
+//! samples; compared measurements are interleaved.
+#![allow(clippy::print_stdout, reason = "a bench prints its measurements")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::hint::black_box;
@@ -17,7 +17,7 @@ use tenon_graph::operator::operator;
 use tenon_graph::{Attributes, Graph, Node};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
 
-// The library itself; its functions are found by their C names.
+// The library, whose functions are linked by their C names.
 use nrt as _;
 
 unsafe extern "C" {
@@ -69,15 +69,15 @@ unsafe extern "C" {
 }
 
 fn main() {
-    // Before the first thread; each process of the bench has cores of its own.
-    // SAFETY: no other thread reads the environment yet.
+    // Separate core locks, so that the bench does not wait for other processes.
+    // SAFETY: no other thread has been started that reads the environment.
     unsafe {
         std::env::set_var(
             "TENON_CORE_LOCKS",
             std::env::temp_dir().join("tenon-bench-cores"),
         )
     };
-    println!("| call | measured | beside it | wanted | met |\n|---|---|---|---|---|");
+    println!("| call | measured | reference | target | met |\n|---|---|---|---|---|");
     execute_nothing();
     slice();
     for size in [4 << 10, 64 << 10, 1 << 20, 32 << 20] {
@@ -88,13 +88,13 @@ fn main() {
 }
 
 /// One line of the table.
-fn row(what: &str, measured: &str, beside: &str, wanted: &str, met: Option<bool>) {
+fn row(what: &str, measured: &str, compared: &str, goal: &str, met: Option<bool>) {
     let met = match met {
         Some(true) => "yes",
         Some(false) => "**no**",
         None => "–",
     };
-    println!("| {what} | {measured} | {beside} | {wanted} | {met} |");
+    println!("| {what} | {measured} | {compared} | {goal} | {met} |");
 }
 
 /// Nanoseconds of one of `count` calls.
@@ -104,8 +104,8 @@ fn nanos(count: u32, call: &mut dyn FnMut()) -> f64 {
     started.elapsed().as_secs_f64() * 1e9 / f64::from(count)
 }
 
-/// Nanoseconds of one call of each kind: the medians of samples of `count` calls, taken in turn.
-fn in_turn<const N: usize>(
+/// Nanoseconds of one call of each kind: medians of interleaved samples of `count` calls.
+fn interleaved<const N: usize>(
     samples: usize,
     count: u32,
     mut calls: [&mut dyn FnMut(); N],
@@ -128,29 +128,29 @@ fn median(mut samples: Vec<f64>) -> f64 {
 /// Starts the runtime once.
 fn start() {
     static STARTED: OnceLock<()> = OnceLock::new();
-    // SAFETY: the functions are called as their headers say, here and below.
-    STARTED.get_or_init(|| must(unsafe { nrt_init(1, null(), null()) }));
+    // SAFETY: the version strings may be null.
+    STARTED.get_or_init(|| check(unsafe { nrt_init(1, null(), null()) }));
 }
 
-fn must(status: c_int) {
+fn check(status: c_int) {
     assert_eq!(status, 0);
 }
 
 fn tensor(size: usize) -> *mut c_void {
     start();
     let mut tensor = null_mut();
-    // SAFETY: see `start`.
-    must(unsafe { nrt_tensor_allocate(0, 0, size, c"t".as_ptr(), &mut tensor) });
+    // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+    check(unsafe { nrt_tensor_allocate(0, 0, size, c"t".as_ptr(), &mut tensor) });
     tensor
 }
 
 fn set(name: &str, tensor: *mut c_void) -> *mut c_void {
     let name = std::ffi::CString::new(name).expect("a name");
     let mut set = null_mut();
-    // SAFETY: see `start`.
+    // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
     unsafe {
-        must(nrt_allocate_tensor_set(&mut set));
-        must(nrt_add_tensor_to_tensor_set(set, name.as_ptr(), tensor));
+        check(nrt_allocate_tensor_set(&mut set));
+        check(nrt_add_tensor_to_tensor_set(set, name.as_ptr(), tensor));
     }
     set
 }
@@ -165,7 +165,7 @@ fn addition(values: usize) -> Vec<u8> {
     let y = graph.add_value("y", None);
     graph.nodes.push(Node {
         name: "add".into(),
-        op: operator("Add").expect("it is there"),
+        op: operator("Add").expect("a known operator"),
         attributes: Attributes::new(),
         inputs: vec![Some(x), Some(constant)],
         outputs: vec![Some(y)],
@@ -174,7 +174,7 @@ fn addition(values: usize) -> Vec<u8> {
     package(graph)
 }
 
-/// A package of matrix products, one after the other, on 32 rows of 128 numbers.
+/// A package of eight consecutive matmuls of 32 x 128 elements.
 fn products() -> Vec<u8> {
     let mut text = "graph \"products\" (%x: f32[32, 128]) -> (%y) {\n".to_owned();
     text += "  const %w: f32[128, 128] = fill 0.0078125\n";
@@ -206,20 +206,21 @@ fn package(graph: Graph) -> Vec<u8> {
 fn load(bytes: &[u8], count: i32) -> *mut c_void {
     start();
     let mut model = null_mut();
-    // SAFETY: see `start`.
-    must(unsafe { nrt_load(bytes.as_ptr().cast(), bytes.len(), 0, count, &mut model) });
+    // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+    check(unsafe { nrt_load(bytes.as_ptr().cast(), bytes.len(), 0, count, &mut model) });
     model
 }
 
 fn execute_nothing() {
-    // Its input is read by nobody.
+    // The program reads no input.
     let graph = "graph \"empty\" (%x: f32[1]) -> () {\n}".parse();
     let empty = load(&package(graph.expect("a graph")), 1);
     let adding = load(&addition(1), 1);
     let (inputs, outputs) = (set("x", tensor(4)), set("y", tensor(4)));
-    // SAFETY: see `start`.
-    let execute = |model| must(unsafe { nrt_execute(model, inputs, outputs) });
-    let [nothing, addition] = in_turn(301, 1000, [&mut || execute(empty), &mut || execute(adding)]);
+    // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+    let execute = |model| check(unsafe { nrt_execute(model, inputs, outputs) });
+    let [nothing, addition] =
+        interleaved(301, 1000, [&mut || execute(empty), &mut || execute(adding)]);
     let measured = format!("{nothing:.0} ns");
     let met = Some(nothing < 1000.0);
     row(
@@ -231,7 +232,7 @@ fn execute_nothing() {
     );
     let measured = format!("{addition:.0} ns");
     row(
-        "`nrt_execute`, adding two numbers",
+        "`nrt_execute`, adding two floats",
         &measured,
         "–",
         "–",
@@ -247,12 +248,12 @@ fn slice() {
     for _ in 0..101 {
         let started = Instant::now();
         for slice in &mut slices {
-            // SAFETY: see `start`.
-            must(unsafe { nrt_tensor_allocate_slice(source, 64, 4096, c"s".as_ptr(), slice) });
+            // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+            check(unsafe { nrt_tensor_allocate_slice(source, 64, 4096, c"s".as_ptr(), slice) });
         }
         samples.push(started.elapsed().as_secs_f64() * 1e9 / COUNT as f64);
         for slice in &mut slices {
-            // SAFETY: see `start`.
+            // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
             unsafe { nrt_tensor_free(slice) };
         }
     }
@@ -272,33 +273,33 @@ fn copies(size: usize) {
     let (mut tensor, from, mut to) = (tensor(size), vec![1u8; size], vec![0u8; size]);
     let mut read_to = vec![0u8; size];
     let count = ((16 << 20) / size).clamp(1, 10_000) as u32;
-    let [plain, write, read] = in_turn(
+    let [plain, write, read] = interleaved(
         41,
         count,
         [
             &mut || black_box(&mut to).copy_from_slice(black_box(&from)),
             &mut || {
-                // SAFETY: see `start`.
-                must(unsafe { nrt_tensor_write(tensor, from.as_ptr().cast(), 0, size) })
+                // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+                check(unsafe { nrt_tensor_write(tensor, from.as_ptr().cast(), 0, size) })
             },
             &mut || {
-                // SAFETY: see `start`.
-                must(unsafe { nrt_tensor_read(tensor, read_to.as_mut_ptr().cast(), 0, size) })
+                // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+                check(unsafe { nrt_tensor_read(tensor, read_to.as_mut_ptr().cast(), 0, size) })
             },
         ],
     );
     for (what, time) in [("nrt_tensor_write", write), ("nrt_tensor_read", read)] {
         let speed = |time: f64| format!("{:.1} GB/s", size as f64 / time);
-        let beside = format!("memcpy {}", speed(plain));
-        // Of a few kilobytes the call itself is a part.
-        let (beside, wanted, met) = match size {
-            ..65536 => (format!("{beside}, {:.0} ns less", time - plain), "–", None),
-            _ => (beside, "≥ 0.9 of it", Some(plain / time >= 0.9)),
+        let memcpy = format!("memcpy {}", speed(plain));
+        // The overhead of the call dominates copies of a few kilobytes.
+        let (compared, goal, met) = match size {
+            ..65536 => (format!("{memcpy}, {:.0} ns less", time - plain), "–", None),
+            _ => (memcpy, "≥ 0.9 of it", Some(plain / time >= 0.9)),
         };
         let what = format!("`{what}`, {} KiB", size >> 10);
-        row(&what, &speed(time), &beside, wanted, met);
+        row(&what, &speed(time), &compared, goal, met);
     }
-    // SAFETY: as above.
+    // SAFETY: `tensor` is a live local.
     unsafe { nrt_tensor_free(&mut tensor) };
 }
 
@@ -309,20 +310,20 @@ fn loads() {
     let path = folder.path().join("large.neff");
     std::fs::write(&path, &bytes).expect("it is written");
     let text = CString::new(path.to_str().expect("text")).expect("a path");
-    // What unloading gives back, the system takes pages for anew in either.
-    let [copy, loaded, mapped, by_rust] = in_turn(
+    // Unloading returns pages to the system, which each variant then faults in again.
+    let [copy, loaded, mapped, by_rust] = interleaved(
         21,
         1,
         [
             &mut || drop(black_box(BufferMut::copy_of(&bytes).expect("memory"))),
-            // SAFETY: see `start`.
-            &mut || must(unsafe { nrt_unload(load(&bytes, 1)) }),
+            // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+            &mut || check(unsafe { nrt_unload(load(&bytes, 1)) }),
             &mut || {
                 let mut model = null_mut();
-                // SAFETY: see `start`.
+                // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
                 unsafe {
-                    must(tenon_nrt_load_file(text.as_ptr(), 0, 1, &mut model));
-                    must(nrt_unload(model));
+                    check(tenon_nrt_load_file(text.as_ptr(), 0, 1, &mut model));
+                    check(nrt_unload(model));
                 }
             },
             &mut || drop(tenon::Model::load(&path).expect("it loads")),
@@ -344,7 +345,7 @@ fn loads() {
     }
 }
 
-/// Executions a second of some matrix products on two cores: eight threads beside two.
+/// Executions a second of matmuls on two cores, with eight and with two threads.
 fn threads_on_two_cores() {
     const TURNS: usize = 9;
     let model = load(&products(), 2) as usize;
@@ -364,7 +365,7 @@ fn threads_on_two_cores() {
     );
 }
 
-/// Executions a second by some threads.
+/// Executions a second in `threads` threads.
 fn rate(model: usize, threads: usize) -> f64 {
     let started = Instant::now();
     let end = started + Duration::from_secs(1);
@@ -372,8 +373,8 @@ fn rate(model: usize, threads: usize) -> f64 {
         let (inputs, outputs) = (set("x", tensor(16 << 10)), set("y", tensor(16 << 10)));
         let mut count = 0u64;
         while Instant::now() < end {
-            // SAFETY: see `start`.
-            must(unsafe { nrt_execute(model as *mut c_void, inputs, outputs) });
+            // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+            check(unsafe { nrt_execute(model as *mut c_void, inputs, outputs) });
             count += 1;
         }
         count

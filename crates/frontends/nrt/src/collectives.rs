@@ -159,7 +159,13 @@ unsafe fn schedule(cc_ctx: *mut Handle, to: Destination) -> Result<()> {
     // SAFETY: `to` fulfils the conditions of `enqueue` and `cc_ctx` is writable, which are this
     // function's conditions.
     unsafe {
-        requests::enqueue("nrta_cc_schedule", core, ExecutionUnit::Collectives, work, to)?;
+        requests::enqueue(
+            "nrta_cc_schedule",
+            core,
+            ExecutionUnit::Collectives,
+            work,
+            to,
+        )?;
         CONTEXTS.remove(handle)?;
         write_output(cc_ctx, "cc_ctx", std::ptr::null_mut())
     }

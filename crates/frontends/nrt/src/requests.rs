@@ -229,7 +229,15 @@ unsafe fn copy(
         })
     });
     // SAFETY: the pointers of `to` fulfil the conditions of `enqueue`, which are this function's.
-    unsafe { enqueue("nrta_tensor_copy", core, ExecutionUnit::TensorOperation, work, to) }
+    unsafe {
+        enqueue(
+            "nrta_tensor_copy",
+            core,
+            ExecutionUnit::TensorOperation,
+            work,
+            to,
+        )
+    }
 }
 
 /// Queues an execution on the core of the model with the fewest pending requests.
@@ -250,7 +258,15 @@ unsafe fn execute(
     let core = cores.min_by_key(waiting).unwrap_or_default();
     let work: RequestWork = Box::new(move || execution::run(&model, &input, &output, 1));
     // SAFETY: the pointers of `to` fulfil the conditions of `enqueue`, which are this function's.
-    unsafe { enqueue("nrta_execute_schedule", core, ExecutionUnit::Compute, work, to) }
+    unsafe {
+        enqueue(
+            "nrta_execute_schedule",
+            core,
+            ExecutionUnit::Compute,
+            work,
+            to,
+        )
+    }
 }
 
 /// Writes the sequence number of the last completed request of a queue.

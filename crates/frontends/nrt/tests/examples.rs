@@ -1,9 +1,9 @@
-//! The examples, built with what is installed and pkg-config alone, and the program of the seed.
-#![allow(clippy::print_stderr, reason = "it says what it skips and measures")]
+//! The examples, built with only the installed files and pkg-config, and the sample program of the seed.
+#![allow(clippy::print_stderr, reason = "prints skipped tests")]
 
 mod common;
 
-use common::{Place, Ran, library, repository};
+use common::{ProgramOutput, TestFolder, library, repository};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,9 +11,9 @@ use tenon::{Model, Tensor};
 
 const DIGITS: &str = "models/digits/digits.onnx";
 
-/// Lays the library out as `cargo xtask install` does, by links.
-fn install(place: &Place) -> PathBuf {
-    let prefix = place.path().join("installed");
+/// Installs the library by links in the layout of `cargo xtask install`.
+fn install(folder: &TestFolder) -> PathBuf {
+    let prefix = folder.path().join("installed");
     let libraries = prefix.join("lib");
     std::fs::create_dir_all(libraries.join("pkgconfig")).unwrap();
     symlink(library(), libraries.join("libnrt.so.1")).unwrap();
@@ -28,14 +28,14 @@ fn install(place: &Place) -> PathBuf {
     prefix
 }
 
-/// What pkg-config says of the installed library.
+/// The flags of pkg-config for the installed library.
 fn pkg_config(prefix: &Path) -> Option<Vec<String>> {
     let mut command = Command::new("pkg-config");
     command
         .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"))
         .args(["--cflags", "--libs", "nrt"]);
-    let answer = command.output().ok()?;
-    let text = Ran::from(answer).done().out;
+    let output = command.output().ok()?;
+    let text = ProgramOutput::from(output).assert_success().out;
     Some(text.split_whitespace().map(str::to_owned).collect())
 }
 
@@ -47,10 +47,10 @@ fn build(compiler: &str, source: &str, program: &Path, flags: &[String]) {
         .arg("-o")
         .arg(program)
         .args(flags);
-    Ran::from(command.output().unwrap()).done();
+    ProgramOutput::from(command.output().unwrap()).assert_success();
 }
 
-/// A picture's numbers for the digits model: its input, and what the model makes of it.
+/// A random input for the digits model, and the model's outputs.
 fn input_and_outputs(package: &Path) -> (Tensor, Vec<Tensor>) {
     let model = Model::load(package).unwrap();
     let input = &model.inputs()[0];
@@ -60,42 +60,48 @@ fn input_and_outputs(package: &Path) -> (Tensor, Vec<Tensor>) {
 }
 
 #[test]
-fn examples_need_a_compiler_and_pkg_config_alone() {
-    let place = Place::new();
-    let prefix = install(&place);
+fn examples_build_with_a_compiler_and_pkg_config() {
+    let folder = TestFolder::new();
+    let prefix = install(&folder);
     let Some(flags) = pkg_config(&prefix) else {
-        eprintln!("skipped: pkg-config is not there");
+        eprintln!("skipped: pkg-config is not installed");
         return;
     };
-    let package = place.package(DIGITS, "digits.neff");
+    let package = folder.package(DIGITS, "digits.neff");
     let (input, outputs) = input_and_outputs(&package);
-    std::fs::write(place.path().join("input.f32"), input.bytes()).unwrap();
+    std::fs::write(folder.path().join("input.f32"), input.bytes()).unwrap();
     let run = |program: &Path, arguments: &[&str]| {
         let libraries = prefix.join("lib");
         let environment = [("LD_LIBRARY_PATH", libraries.to_str().unwrap())];
-        place.run(program, arguments, &environment).done().out
+        folder
+            .run(program, arguments, &environment)
+            .assert_success()
+            .out
     };
-    let classify = place.path().join("classify");
+    let classify = folder.path().join("classify");
     build("cc", "nrt-c/classify.c", &classify, &flags);
-    let said = run(&classify, &["digits.neff", "input.f32"]);
+    let printed = run(&classify, &["digits.neff", "input.f32"]);
     let scores = outputs[0].as_slice::<f32>().unwrap();
     let best = (0..scores.len())
         .max_by(|&a, &b| scores[a].total_cmp(&scores[b]))
         .unwrap();
-    assert!(said.starts_with(&format!("class {best}, score ")), "{said}");
+    assert!(
+        printed.starts_with(&format!("class {best}, score ")),
+        "{printed}"
+    );
 
-    let throughput = place.path().join("throughput");
+    let throughput = folder.path().join("throughput");
     build("c++", "nrt-cpp/throughput.cpp", &throughput, &flags);
-    let said = run(&throughput, &["digits.neff", "3", "2", "0.2"]);
-    let number = said.split_whitespace().next().unwrap();
-    assert!(number.parse::<f64>().unwrap() > 0.0, "{said}");
+    let printed = run(&throughput, &["digits.neff", "3", "2", "0.2"]);
+    let rate = printed.split_whitespace().next().unwrap();
+    assert!(rate.parse::<f64>().unwrap() > 0.0, "{printed}");
 }
 
 /// The lines of the code block after `heading`, without their indentation.
 fn block(text: &str, heading: &str, language: &str) -> String {
-    let (_, behind) = text.split_once(heading).expect("the heading");
+    let (_, after) = text.split_once(heading).expect("the heading");
     let directive = format!(".. code-block:: {language}\n");
-    let (_, block) = behind.split_once(&directive).expect("the block");
+    let (_, block) = after.split_once(&directive).expect("the block");
     let lines = block
         .lines()
         .take_while(|line| line.is_empty() || line.starts_with("    "));
@@ -105,17 +111,17 @@ fn block(text: &str, heading: &str, language: &str) -> String {
 }
 
 #[test]
-fn the_program_of_the_seed_runs_here() {
+fn the_sample_program_of_the_seed_runs() {
     let seed = std::env::var_os("TENON_EXTRA_DATA")
         .map(|folder| Path::new(&folder).join("../seeds/neuron-runtime-libnrt.rst"));
     let Some(text) = seed.and_then(|path| std::fs::read_to_string(path).ok()) else {
-        eprintln!("skipped: the seed is not beside TENON_EXTRA_DATA");
+        eprintln!("skipped: the seed is not next to TENON_EXTRA_DATA");
         return;
     };
-    let place = Place::new();
-    let prefix = install(&place);
+    let folder = TestFolder::new();
+    let prefix = install(&folder);
     let program = block(&text, "\nAuthor your code\n", "c");
-    std::fs::write(place.path().join("run_neff.c"), program).unwrap();
+    std::fs::write(folder.path().join("run_neff.c"), program).unwrap();
     let command = block(&text, "\nBuilding the example:\n", "bash");
     let command = command
         .trim()
@@ -125,13 +131,14 @@ fn the_program_of_the_seed_runs_here() {
         "{command}"
     );
     let mut built = Command::new("sh");
-    built.current_dir(place.path()).args(["-c", &command]);
-    // The options stand before the file there, which a linker that drops unused libraries minds.
-    let built = Ran::from(built.output().unwrap());
+    built.current_dir(folder.path()).args(["-c", &command]);
+    // The command has the libraries before the source, which fails with linkers that default to
+    // --as-needed.
+    let built = ProgramOutput::from(built.output().unwrap());
     assert_eq!(built.status, Some(0), "{command}\n{}", built.err);
 
     for model in [DIGITS, "models/small/mlp.onnx", "models/small/lstm.onnx"] {
-        let package = place.package(model, "my.neff");
+        let package = folder.package(model, "my.neff");
         let loaded = Model::load(&package).unwrap();
         let inputs: Vec<(String, Tensor)> = loaded
             .inputs()
@@ -144,21 +151,21 @@ fn the_program_of_the_seed_runs_here() {
                 )
             })
             .collect();
-        let given: Vec<(&str, &Tensor)> = inputs
+        let named: Vec<(&str, &Tensor)> = inputs
             .iter()
             .map(|(name, tensor)| (name.as_str(), tensor))
             .collect();
-        let expected = loaded.run(&given).unwrap();
+        let expected = loaded.run(&named).unwrap();
         let mut arguments = vec!["my.neff".to_owned()];
         for (index, (name, tensor)) in inputs.iter().enumerate() {
             let file = format!("input_{index}.bin");
-            std::fs::write(place.path().join(&file), tensor.bytes()).unwrap();
+            std::fs::write(folder.path().join(&file), tensor.bytes()).unwrap();
             arguments.extend([name.clone(), file]);
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let libraries = prefix.join("lib");
         let environment = [("LD_LIBRARY_PATH", libraries.to_str().unwrap())];
-        let ran = place.run(&place.path().join("run_neff"), &arguments, &environment);
+        let ran = folder.run(&folder.path().join("run_neff"), &arguments, &environment);
         assert!(
             ran.out.ends_with("DONE\n"),
             "{model}: {}\n{}",
@@ -166,7 +173,7 @@ fn the_program_of_the_seed_runs_here() {
             ran.err
         );
         for (output, expected) in loaded.outputs().iter().zip(&expected) {
-            let file = place
+            let file = folder
                 .path()
                 .join(format!("{}.out", output.name.replace('/', "_")));
             let found = std::fs::read(&file).unwrap();

@@ -1,8 +1,8 @@
-//! What the library exports, what the headers declare and what the document lists are the same.
+//! Compares the exports of the library, the declarations of the headers and the tables of the document.
 
 mod common;
 
-use common::{Place, library, repository};
+use common::{TestFolder, library, repository};
 use object::{Object, ObjectSymbol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ use std::fs;
 /// Functions of the published interface (facts, neuron.md 1.5; 3 of "Newer public interface").
 const FUNCTIONS: usize = 146;
 
-/// Names that are followed by a parenthesis: what a header declares.
+/// The functions that a header declares: names before a parenthesis.
 fn declared(text: &str) -> BTreeSet<String> {
     let name = |text: &str| {
         let start = text.rfind(|char: char| !char.is_ascii_alphanumeric() && char != '_');
@@ -48,20 +48,20 @@ fn exported() -> BTreeSet<String> {
 }
 
 #[test]
-fn nothing_else_is_exported() {
+fn no_other_symbol_is_exported() {
     let exported = exported();
-    let foreign = |name: &&String| {
+    let has_other_prefix = |name: &&String| {
         !["nrt_", "nrta_", "nec_", "tenon_"]
             .iter()
             .any(|start| name.starts_with(start))
     };
-    let others: Vec<_> = exported.iter().filter(foreign).collect();
+    let others: Vec<_> = exported.iter().filter(has_other_prefix).collect();
     assert!(others.is_empty(), "{others:?}");
-    let ours: BTreeSet<_> = exported
+    let own: BTreeSet<_> = exported
         .iter()
         .filter(|name| name.starts_with("tenon_"))
         .collect();
-    assert_eq!(ours.len() + FUNCTIONS, exported.len());
+    assert_eq!(own.len() + FUNCTIONS, exported.len());
 }
 
 #[test]
@@ -71,14 +71,14 @@ fn every_declared_function_is_exported_and_found_by_name() {
     let exported = exported();
     let missing: Vec<_> = headers.difference(&exported).collect();
     assert!(missing.is_empty(), "{missing:?}");
-    let place = Place::new();
-    let program = place.build("by_name");
+    let folder = TestFolder::new();
+    let program = folder.build("by_name");
     let names: Vec<&str> = headers.iter().map(String::as_str).collect();
-    place.run(&program, &names, &[]).done();
+    folder.run(&program, &names, &[]).assert_success();
 }
 
-/// Functions that answer a status.
-fn answering_a_status() -> BTreeSet<String> {
+/// Functions that return a status.
+fn status_functions() -> BTreeSet<String> {
     let folder = repository().join("include/nrt");
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -91,33 +91,36 @@ fn answering_a_status() -> BTreeSet<String> {
     found
 }
 
-/// What every function answers to nothing at all, in each state of the process, is written down in
-/// a file; `TENON_BLESS=1` writes it anew.
+/// A golden file has the status of every function for zero arguments in each state of the process;
+/// `TENON_BLESS=1` rewrites it.
 #[test]
-fn every_function_bears_null() {
-    let statuses = answering_a_status();
+fn every_function_accepts_null() {
+    let statuses = status_functions();
     let mut headers = headers();
-    // It would end what the others are to be called in.
+    // It would close the runtime before the other calls.
     assert!(headers.remove("nrt_close"));
-    let name = |name: &String| match statuses.contains(name) {
-        true => name.clone(),
-        false => format!("-{name}"),
+    let name = |name: &String| {
+        if statuses.contains(name) {
+            name.clone()
+        } else {
+            format!("-{name}")
+        }
     };
     let names: Vec<String> = headers.iter().map(name).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let place = Place::new();
-    let program = place.build("nothing");
-    let ran = place.run(&program, &names, &[]).done();
+    let folder = TestFolder::new();
+    let program = folder.build("nothing");
+    let ran = folder.run(&program, &names, &[]).assert_success();
     let path = repository().join("crates/frontends/nrt/tests/data/nothing.txt");
     if std::env::var_os("TENON_BLESS").is_some() {
         fs::write(&path, &ran.out).unwrap();
     }
-    let expected = fs::read_to_string(&path).expect("a golden file; TENON_BLESS=1 makes it");
+    let expected = fs::read_to_string(&path).expect("a golden file; TENON_BLESS=1 writes it");
     assert_eq!(ran.out, expected);
 }
 
 #[test]
-fn the_library_has_its_name_and_no_versions() {
+fn the_library_has_its_soname_and_no_symbol_versions() {
     let bytes = fs::read(library()).unwrap();
     let text = |needle: &[u8]| bytes.windows(needle.len()).any(|part| part == needle);
     assert!(text(b"\0libnrt.so.1\0"));
@@ -127,7 +130,7 @@ fn the_library_has_its_name_and_no_versions() {
         .sections()
         .filter_map(|section| section.name().ok())
         .collect();
-    // Definitions of versions would be refused by clients that expect others.
+    // Clients linked against other symbol versions would not load the library.
     assert!(!sections.contains(&".gnu.version_d"), "{sections:?}");
 }
 
@@ -170,7 +173,7 @@ fn the_document_lists_every_function_with_its_test() {
     }
 }
 
-/// Names and numbers of statuses but `NRT_SUCCESS`, as the header has them.
+/// Names and values of the statuses of the header, without `NRT_SUCCESS`.
 fn statuses() -> BTreeMap<String, String> {
     let header = repository().join("include/nrt/nrt_status.h");
     let text = fs::read_to_string(header).unwrap();
@@ -200,8 +203,8 @@ fn the_document_lists_every_status_with_its_test_or_why_there_is_none() {
             let source = fs::read_to_string(path.join(test.trim_matches('`'))).unwrap();
             for name in &named {
                 let number = format!("\"{}\"", statuses[*name]);
-                let there = source.contains(name) || source.contains(&number);
-                assert!(there, "{test} has no {name}");
+                let is_tested = source.contains(name) || source.contains(&number);
+                assert!(is_tested, "{test} has no {name}");
             }
         }
         listed.extend(named.into_iter().map(str::to_owned));

@@ -1,41 +1,41 @@
 //! The functions of the interface, called from C and C++.
-#![allow(clippy::print_stderr, reason = "it says what it skips and measures")]
+#![allow(clippy::print_stderr, reason = "prints skipped tests and measurements")]
 
 mod common;
 
-use common::{Place, source};
+use common::{TestFolder, source};
 use std::path::Path;
 use std::process::Stdio;
 
 const DIGITS: &str = "models/digits/digits.onnx";
 
-/// Builds and runs `tests/c/NAME.c` on the package of the digits model.
-fn on_digits(name: &str, environment: &[(&str, &str)]) -> common::Ran {
-    let place = Place::new();
-    let package = place.package(DIGITS, "digits.neff");
-    let program = place.build(name);
-    place
+/// Builds `tests/c/NAME.c` and runs it on the package of the digits model.
+fn on_digits(name: &str, environment: &[(&str, &str)]) -> common::ProgramOutput {
+    let folder = TestFolder::new();
+    let package = folder.package(DIGITS, "digits.neff");
+    let program = folder.build(name);
+    folder
         .run(&program, &[package.to_str().unwrap()], environment)
-        .done()
+        .assert_success()
 }
 
-fn alone(name: &str, environment: &[(&str, &str)]) -> common::Ran {
-    let place = Place::new();
-    let program = place.build(name);
-    place.run(&program, &[], environment).done()
+fn without_model(name: &str, environment: &[(&str, &str)]) -> common::ProgramOutput {
+    let folder = TestFolder::new();
+    let program = folder.build(name);
+    folder.run(&program, &[], environment).assert_success()
 }
 
 #[test]
-fn layouts_and_names_of_statuses() {
-    alone("layout", &[]);
-    let place = Place::new();
+fn layouts_of_structs_and_names_of_statuses_match_the_headers() {
+    without_model("layout", &[]);
+    let folder = TestFolder::new();
     let older = ["-DTENON_NRT_OLD_DTYPES", "-DTENON_NRT_ASYNC_API=2"];
     let flags = ["-std=c11", older[0], older[1], "-lnrt"];
-    place.build_with("cc", &[&source("layout.c")], "layout", &flags);
+    folder.build_with("cc", &[&source("layout.c")], "layout", &flags);
 }
 
 #[test]
-fn the_runtime_is_started_ended_and_not_carried_over_a_fork() {
+fn the_runtime_starts_closes_and_is_unusable_after_a_fork() {
     let ran = on_digits(
         "lifecycle",
         &[
@@ -44,12 +44,16 @@ fn the_runtime_is_started_ended_and_not_carried_over_a_fork() {
         ],
     );
     let hash = |hash: &str| hash.len() == 40 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let given = std::env::var("TENON_GIT_HASH").unwrap_or_default();
-    let there = common::repository().join(".git").exists();
+    let from_environment = std::env::var("TENON_GIT_HASH").unwrap_or_default();
+    let is_repository = common::repository().join(".git").exists();
     let found = ran.out.trim();
-    let expected = if there { "the commit" } else { "unknown" };
+    let expected = if is_repository {
+        "the commit"
+    } else {
+        "unknown"
+    };
     assert!(
-        found == given || found == expected || there && hash(found),
+        found == from_environment || found == expected || is_repository && hash(found),
         "{found}"
     );
     assert!(ran.err.contains("nrt_init was not called"), "{}", ran.err);
@@ -62,12 +66,12 @@ fn the_runtime_is_started_ended_and_not_carried_over_a_fork() {
 }
 
 #[test]
-fn tensors_and_sets() {
-    let place = Place::new();
-    let program = place.build("tensors");
-    let ran = place
+fn tensors_and_sets_follow_the_interface() {
+    let folder = TestFolder::new();
+    let program = folder.build("tensors");
+    let ran = folder
         .run(&program, &[], &[("TENON_CORE_MEMORY", "67108864")])
-        .done();
+        .assert_success();
     assert!(
         ran.err
             .contains("NRT:nrt_tensor_read  the tensor was freed before"),
@@ -79,15 +83,15 @@ fn tensors_and_sets() {
         "{}",
         ran.err
     );
-    let log = std::fs::read_to_string(place.path().join("memlog.csv")).unwrap();
+    let log = std::fs::read_to_string(folder.path().join("memlog.csv")).unwrap();
     assert!(log.starts_with("seconds,core,event,bytes,used\n"), "{log}");
     assert!(log.contains(",1,allocate,1048576,"), "{log}");
     let few = [
         ("TENON_CORE_MEMORY", "67108864"),
         ("NEURON_RT_DEBUG_MEMLOG_MAX_SIZE", "3"),
     ];
-    place.run(&program, &[], &few).done();
-    let log = std::fs::read_to_string(place.path().join("memlog.csv")).unwrap();
+    folder.run(&program, &[], &few).assert_success();
+    let log = std::fs::read_to_string(folder.path().join("memlog.csv")).unwrap();
     assert_eq!(log.lines().count(), 4, "{log}");
 }
 
@@ -108,15 +112,15 @@ fn requests_are_queued() {
 #[test]
 fn requests_have_statuses_and_events() {
     let ran = on_digits("requests_3", &[]);
-    // The execution without inputs: its reason is in the log.
+    // The log has the reason of the execution without inputs.
     assert!(ran.err.contains("NRT:nrta_execute_schedule"), "{}", ran.err);
 }
 
 #[test]
-fn programs_of_both_versions_are_told_apart() {
-    let place = Place::new();
-    let package = place.package(DIGITS, "digits.neff");
-    let program = place.build("foreign_requests");
+fn programs_of_both_versions_are_distinguished() {
+    let folder = TestFolder::new();
+    let package = folder.package(DIGITS, "digits.neff");
+    let program = folder.build("foreign_requests");
     let name = "TENON_NRT_ASYNC_API";
     for (client, environment) in [
         ("tracker", &[][..]),
@@ -124,12 +128,14 @@ fn programs_of_both_versions_are_told_apart() {
         ("three", &[(name, "3")][..]),
     ] {
         let arguments = [package.to_str().unwrap(), client];
-        place.run(&program, &arguments, environment).done();
+        folder
+            .run(&program, &arguments, environment)
+            .assert_success();
     }
 }
 
 #[test]
-fn executions_are_queued_and_heard_of() {
+fn queued_executions_call_the_callback() {
     on_digits(
         "asynchronous",
         &[("NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS", "3")],
@@ -137,12 +143,12 @@ fn executions_are_queued_and_heard_of() {
 }
 
 #[test]
-fn what_happens_is_recorded() {
+fn traces_profiles_and_inspections_are_recorded() {
     on_digits("tracing", &[]);
 }
 
 #[test]
-fn what_executions_make_is_shown() {
+fn debug_streams_send_tensors_of_executions() {
     on_digits(
         "debug_stream",
         &[("NEURON_RT_DEBUG_STREAM_BUFFER_SIZE", "3")],
@@ -150,13 +156,17 @@ fn what_executions_make_is_shown() {
 }
 
 #[test]
-fn those_tensors_are_shown_that_are_named() {
-    let place = Place::new();
-    let package = place.package(DIGITS, "digits.neff");
-    let program = place.build("taps");
+fn debug_streams_send_named_tensors_only() {
+    let folder = TestFolder::new();
+    let package = folder.package(DIGITS, "digits.neff");
+    let program = folder.build("taps");
     let shown = |environment: &[(&str, &str)]| -> Vec<String> {
-        let ran = place.run(&program, &[package.to_str().unwrap()], environment);
-        ran.done().out.lines().map(str::to_owned).collect()
+        let ran = folder.run(&program, &[package.to_str().unwrap()], environment);
+        ran.assert_success()
+            .out
+            .lines()
+            .map(str::to_owned)
+            .collect()
     };
     let all = shown(&[]);
     assert!(all.len() > 3, "{all:?}");
@@ -166,12 +176,12 @@ fn those_tensors_are_shown_that_are_named() {
 }
 
 #[test]
-fn executions_say_how_they_end() {
-    let place = Place::new();
-    let program = place.build("statuses");
+fn executions_return_the_status_of_their_error() {
+    let folder = TestFolder::new();
+    let program = folder.build("statuses");
     let check = [("TENON_CHECK_NAN", "1")];
-    // All ones are NaN as floats; 0x7F in every byte is no index of anything.
-    for (model, byte, status, environment, says) in [
+    // All bits set are NaN as floats; 0x7F in every byte is an index out of bounds.
+    for (model, byte, status, environment, message) in [
         (DIGITS, "255", "1003", &check[..], "holds NaN"),
         (DIGITS, "255", "0", &[][..], ""),
         (
@@ -182,23 +192,25 @@ fn executions_say_how_they_end() {
             "NRT:nrt_execute",
         ),
     ] {
-        let package = place.package(model, "model.neff");
+        let package = folder.package(model, "model.neff");
         let arguments = [package.to_str().unwrap(), byte, status];
-        let ran = place.run(&program, &arguments, environment).done();
-        assert!(ran.err.contains(says), "{}", ran.err);
+        let ran = folder
+            .run(&program, &arguments, environment)
+            .assert_success();
+        assert!(ran.err.contains(message), "{}", ran.err);
     }
 }
 
-/// The only file of a name below the folder for profiles.
-fn output(place: &Place, folder: &str, file: &str) -> Vec<u8> {
-    let folders = std::fs::read_dir(place.path().join("output")).unwrap();
+/// The file `file` in the only folder of profiles whose name starts with `prefix`.
+fn output(folder: &TestFolder, prefix: &str, file: &str) -> Vec<u8> {
+    let folders = std::fs::read_dir(folder.path().join("output")).unwrap();
     let folders = folders.map(|entry| entry.unwrap().path());
     let named = |path: &std::path::PathBuf| {
         path.file_name()
             .unwrap()
             .to_str()
             .unwrap()
-            .starts_with(folder)
+            .starts_with(prefix)
     };
     let found: Vec<_> = folders.filter(named).collect();
     assert_eq!(found.len(), 1, "{found:?}");
@@ -206,42 +218,46 @@ fn output(place: &Place, folder: &str, file: &str) -> Vec<u8> {
 }
 
 #[test]
-fn an_execution_fails_as_its_node_does() {
-    let place = Place::new();
-    let package = place.package_with_cpu_nodes("refuses_what_is_below_zero", "twice");
-    let program = place.build("failures");
+fn an_execution_fails_with_the_error_of_its_cpu_node() {
+    let folder = TestFolder::new();
+    let package = folder.package_with_cpu_nodes("refuses_what_is_below_zero", "twice");
+    let program = folder.build("failures");
     let arguments = [package.to_str().unwrap(), "1", "0", "-1", "1004", "2", "0"];
     let allowed = ("TENON_ALLOW_NATIVE_NODES", "1");
-    let kept = ("NEURON_RT_DBG_DUMP_INPUTS_ON_ERR", "true");
-    let ran = place.run(&program, &arguments, &[allowed, kept]).done();
-    let says = "the CPU function failed with 7: first: below zero";
-    assert!(ran.err.contains(says), "{}", ran.err);
-    let inputs = output(&place, "failed_inputs_", "x.bin");
+    let dumped = ("NEURON_RT_DBG_DUMP_INPUTS_ON_ERR", "true");
+    let ran = folder
+        .run(&program, &arguments, &[allowed, dumped])
+        .assert_success();
+    let message = "the CPU function failed with 7: first: below zero";
+    assert!(ran.err.contains(message), "{}", ran.err);
+    let inputs = output(&folder, "failed_inputs_", "x.bin");
     assert_eq!(inputs, (-1.0f32).to_le_bytes().repeat(4));
-    // A link that was planted is neither followed nor written into.
-    let planted = place.path().join("planted");
+    // A planted link is not followed.
+    let planted = folder.path().join("planted");
     std::fs::create_dir(&planted).unwrap();
     let text = format!(
         "ln -s {} output/failed_inputs_pid_$$_1; exec \"$@\"",
         planted.display()
     );
-    let mut shell = place.command(Path::new("sh"));
+    let mut shell = folder.command(Path::new("sh"));
     shell
         .args(["-c", &text, "sh"])
         .arg(&program)
         .args(arguments);
-    let output = shell.envs([allowed, kept]).output().unwrap();
+    let output = shell.envs([allowed, dumped]).output().unwrap();
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(log.contains("cannot make"), "{log}");
     assert_eq!(planted.read_dir().unwrap().count(), 0);
-    let unset = place.run(&program, &arguments, &[allowed]).done();
+    let unset = folder
+        .run(&program, &arguments, &[allowed])
+        .assert_success();
     assert!(
         !unset.err.contains("inputs of the execution"),
         "{}",
         unset.err
     );
-    // Not allowed: refused when it is loaded.
-    let ran = place.run(&program, &arguments, &[]);
+    // CPU nodes are not allowed: loading fails.
+    let ran = folder.run(&program, &arguments, &[]);
     assert_eq!(ran.status, Some(1));
     assert!(
         ran.err.contains("set TENON_ALLOW_NATIVE_NODES=1"),
@@ -251,24 +267,28 @@ fn an_execution_fails_as_its_node_does() {
 }
 
 #[test]
-fn an_execution_that_takes_too_long_is_told() {
-    let place = Place::new();
-    let package = place.package_with_cpu_nodes("twice", "takes_1100_ms");
-    let program = place.build("failures");
+fn an_execution_beyond_the_time_limit_returns_a_timeout() {
+    let folder = TestFolder::new();
+    let package = folder.package_with_cpu_nodes("twice", "takes_1100_ms");
+    let program = folder.build("failures");
     let environment = [
         ("TENON_ALLOW_NATIVE_NODES", "1"),
         ("NEURON_RT_EXEC_TIMEOUT", "1"),
     ];
     let arguments = [package.to_str().unwrap(), "1", "5"];
-    place.run(&program, &arguments, &environment).done();
+    folder
+        .run(&program, &arguments, &environment)
+        .assert_success();
     let unset = [package.to_str().unwrap(), "1", "0"];
-    place.run(&program, &unset, &environment[..1]).done();
+    folder
+        .run(&program, &unset, &environment[..1])
+        .assert_success();
 }
 
 #[test]
 fn a_long_kernel_is_stopped_at_the_limit() {
-    let place = Place::new();
-    // 2^35 products, of which the plain backend makes some 2^30 a second.
+    let folder = TestFolder::new();
+    // 2^35 multiplications; the reference backend executes about 2^30 a second.
     let graph: tenon_graph::Graph = "graph \"long\" (%a: f32[1024, 8192], %b: f32[8192, 4096]) -> \
                                      (%y) {\n  %y = MatMul(%a, %b)\n}"
         .parse()
@@ -279,32 +299,34 @@ fn a_long_kernel_is_stopped_at_the_limit() {
         ..tenon_compiler::Options::new(&backends)
     };
     let compiled = tenon_compiler::compile(graph, &options).unwrap();
-    let package = place.path().join("long.neff");
+    let package = folder.path().join("long.neff");
     let (options, control) = (tenon::neff::WriteOptions::default(), tenon::Control::new());
     let contents = compiled.contents;
     contents.write(&package, options, &control).unwrap();
-    let program = place.build("timeouts");
+    let program = folder.build("timeouts");
     let environment = [("NEURON_RT_EXEC_TIMEOUT", "1")];
-    let ran = place
+    let ran = folder
         .run(&program, &[package.to_str().unwrap()], &environment)
-        .done();
+        .assert_success();
     assert!(ran.err.contains("NRT:nrt_execute"), "{}", ran.err);
 }
 
 #[test]
-fn the_insides_of_failures_alone_are_inspected() {
-    let place = Place::new();
-    let package = place.package_with_cpu_nodes("twice", "refuses_what_is_below_zero");
-    let program = place.build("failures");
-    // What the first node makes of it is no number either.
+fn inspection_on_failure_records_events_inside_of_failed_executions_only() {
+    let folder = TestFolder::new();
+    let package = folder.package_with_cpu_nodes("twice", "refuses_what_is_below_zero");
+    let program = folder.build("failures");
+    // The first node maps NaN to NaN.
     let arguments = [package.to_str().unwrap(), "1", "0", "nan", "1003", "2", "0"];
     let environment = [
         ("TENON_ALLOW_NATIVE_NODES", "1"),
         ("TENON_CHECK_NAN", "1"),
         ("NEURON_RT_INSPECT_ON_FAIL", "1"),
     ];
-    place.run(&program, &arguments, &environment).done();
-    let profile = output(&place, "session_1_", "device_profile.json");
+    folder
+        .run(&program, &arguments, &environment)
+        .assert_success();
+    let profile = output(&folder, "session_1_", "device_profile.json");
     let profile: serde_json::Value = serde_json::from_slice(&profile).unwrap();
     let events = profile["traceEvents"].as_array().unwrap();
     let statuses = |category: &str| -> Vec<u64> {
@@ -315,8 +337,8 @@ fn the_insides_of_failures_alone_are_inspected() {
     };
     assert_eq!(statuses("nrt_execute"), [0, 1003, 0], "{profile:#}");
     assert_eq!(statuses("cpu_node"), [1003], "{profile:#}");
-    // Every execution is seen by the system's part.
-    let system = output(&place, "session_1_", "system_profile.json");
+    // The system profile has every execution.
+    let system = output(&folder, "session_1_", "system_profile.json");
     let system = String::from_utf8(system).unwrap();
     assert_eq!(
         system.matches("\"cat\":\"nrt_execute\"").count(),
@@ -327,9 +349,9 @@ fn the_insides_of_failures_alone_are_inspected() {
 }
 
 #[test]
-fn a_core_may_be_several_of_the_machine() {
-    let place = Place::new();
-    let source = place.path().join("pairs.c");
+fn a_logical_core_may_consist_of_several_machine_cores() {
+    let folder = TestFolder::new();
+    let source = folder.path().join("pairs.c");
     std::fs::write(
         &source,
         "#include \"check.h\"\n\
@@ -346,20 +368,20 @@ fn a_core_may_be_several_of_the_machine() {
          nrt_close();\n    return 0;\n}\n",
     )
     .unwrap();
-    let folder = common::source("");
-    let include = format!("-I{}", folder.to_str().unwrap());
-    let program = place.build_with("cc", &[&source], "pairs", &[&include, "-lnrt"]);
+    let sources = common::source("");
+    let include = format!("-I{}", sources.to_str().unwrap());
+    let program = folder.build_with("cc", &[&source], "pairs", &[&include, "-lnrt"]);
     let pair = ("NEURON_LOGICAL_NC_CONFIG", "2");
     let second = ("NEURON_RT_VISIBLE_CORES", "1");
-    place.run(&program, &[], &[pair, second]).done();
+    folder.run(&program, &[], &[pair, second]).assert_success();
     let too_large = ("NEURON_LOGICAL_NC_CONFIG", "5");
-    let ran = place.run(&program, &[], &[too_large]);
+    let ran = folder.run(&program, &[], &[too_large]);
     assert!(ran.err.contains("NRT_LOAD_NOT_ENOUGH_NC"), "{}", ran.err);
 }
 
 #[test]
-fn casts_round_by_chance_where_they_are_asked_to() {
-    let place = Place::new();
+fn casts_round_stochastically_if_the_environment_enables_it() {
+    let folder = TestFolder::new();
     let graph: tenon_graph::Graph = "graph \"cast\" (%x: f32[4096]) -> (%y) {\n\
                                        %y = Cast(%x) {to = \"bf16\"}\n}"
         .parse()
@@ -367,24 +389,24 @@ fn casts_round_by_chance_where_they_are_asked_to() {
     let backends = tenon::backends::built_in();
     let options = tenon_compiler::Options::new(&backends);
     let compiled = tenon_compiler::compile(graph, &options).unwrap();
-    let package = place.path().join("cast.neff");
+    let package = folder.path().join("cast.neff");
     let control = tenon::Control::new();
     let options = tenon::neff::WriteOptions::default();
     compiled
         .contents
         .write(&package, options, &control)
         .unwrap();
-    let program = place.build("rounding");
+    let program = folder.build("rounding");
     let run = |environment: &[(&str, &str)]| -> Vec<usize> {
-        let ran = place
+        let ran = folder
             .run(&program, &[package.to_str().unwrap()], environment)
-            .done();
+            .assert_success();
         ran.out
             .split_whitespace()
             .map(|count| count.parse().unwrap())
             .collect()
     };
-    // Of 4096 numbers a quarter of the way up, how many go up in each of two executions.
+    // The number of 4096 elements that round up in each of two executions.
     assert_eq!(run(&[]), [0, 0]);
     let on = ("NEURON_RT_STOCHASTIC_ROUNDING_EN", "true");
     let first = run(&[on]);
@@ -399,30 +421,30 @@ fn casts_round_by_chance_where_they_are_asked_to() {
     assert_ne!(run(&[on, seed]), first);
     assert_eq!(run(&[seed]), [0, 0]);
     let bad = ("NEURON_RT_STOCHASTIC_ROUNDING_SEED", "x");
-    let ran = place.run(&program, &[package.to_str().unwrap()], &[on, bad]);
+    let ran = folder.run(&program, &[package.to_str().unwrap()], &[on, bad]);
     assert!(ran.err.contains("NRT_INVALID"), "{}", ran.err);
 }
 
 #[test]
-fn the_environment_is_followed_or_refused() {
-    let place = Place::new();
-    let package = place.package(DIGITS, "digits.neff");
-    let program = place.build("environment");
-    let damaged = place.path().join("damaged.neff");
+fn environment_variables_are_applied_or_rejected() {
+    let folder = TestFolder::new();
+    let package = folder.package(DIGITS, "digits.neff");
+    let program = folder.build("environment");
+    let damaged = folder.path().join("damaged.neff");
     let mut bytes = std::fs::read(&package).unwrap();
     // The first byte of the hash (facts, neuron.md 2.1).
     bytes[172] ^= 1;
     std::fs::write(&damaged, bytes).unwrap();
     let check = |package: &std::path::Path, variables: &[(&str, &str)], statuses: &str| {
-        let ran = place
+        let ran = folder
             .run(&program, &[package.to_str().unwrap()], variables)
-            .done();
+            .assert_success();
         assert_eq!(ran.out.trim(), statuses, "{variables:?}: {}", ran.err);
-        // What is refused is named in the log.
+        // The log names the rejected variable.
         let named = variables.iter().any(|(name, _)| ran.err.contains(name));
-        let explains = ["0 0", "0 4", "9 13"].contains(&statuses) || named;
+        let is_explained = ["0 0", "0 4", "9 13"].contains(&statuses) || named;
         assert!(
-            explains || ran.err.contains("hash"),
+            is_explained || ran.err.contains("hash"),
             "{variables:?}: {}",
             ran.err
         );
@@ -476,7 +498,7 @@ fn the_environment_is_followed_or_refused() {
         "NEURON_RT_STOCHASTIC_ROUNDING_EN",
         &[("0", "0 0"), ("x", "0 2")],
     );
-    // Documented, and without an effect here.
+    // Documented variables without an effect.
     each("NEURON_RT_ROOT_COMM_ID", &[("10.0.1.2:46820", "0 0")]);
     each("NEURON_RT_ALLOW_LEGACY_NEFF", &[("1", "0 0")]);
     each(
@@ -488,7 +510,7 @@ fn the_environment_is_followed_or_refused() {
         ("NEURON_RT_INSPECT_EVENT_FILTER_NC", "x"),
     ];
     check(&package, &wrong_list, "2 13");
-    // Words of other runtimes are named, and nothing is refused.
+    // Unknown entries, as for other runtimes, are logged and ignored.
     let filter = "NEURON_RT_INSPECT_EVENT_FILTER_TYPE";
     for words in [
         "hardware",
@@ -538,10 +560,10 @@ fn the_environment_is_followed_or_refused() {
 }
 
 #[test]
-fn a_session_is_what_the_environment_wants() {
-    let place = Place::new();
-    let package = place.package(DIGITS, "digits.neff");
-    let program = place.build("failures");
+fn the_environment_configures_inspection_sessions() {
+    let folder = TestFolder::new();
+    let package = folder.package(DIGITS, "digits.neff");
+    let program = folder.build("failures");
     let arguments = [package.to_str().unwrap(), "1", "0"];
     let variables = [
         ("NEURON_RT_INSPECT_ENABLE", "1"),
@@ -550,12 +572,14 @@ fn a_session_is_what_the_environment_wants() {
         ("NEURON_RT_INSPECT_EVENT_FILTER_TYPE", "nrt_execute, kernel"),
         ("NEURON_RT_INSPECT_EVENT_FILTER_NC", "0,1,2,3"),
     ];
-    place.run(&program, &arguments, &variables).done();
-    let profile = output(&place, "session_1_", "device_profile.json");
+    folder
+        .run(&program, &arguments, &variables)
+        .assert_success();
+    let profile = output(&folder, "session_1_", "device_profile.json");
     let profile = String::from_utf8(profile).unwrap();
     assert!(profile.contains("\"cat\":\"kernel\"") && profile.contains("\"cat\":\"nrt_execute\""));
     assert!(!profile.contains("\"cat\":\"dma\""), "{profile}");
-    let folder = std::fs::read_dir(place.path().join("output"))
+    let folder = std::fs::read_dir(folder.path().join("output"))
         .unwrap()
         .next()
         .unwrap();
@@ -563,31 +587,34 @@ fn a_session_is_what_the_environment_wants() {
 }
 
 #[test]
-fn names_are_unique_and_fit_for_files() {
-    let place = Place::new();
+fn names_are_unique_and_valid_file_names() {
+    let folder = TestFolder::new();
     let mut graph = tenon_graph::Graph::new("names");
     let ty = || tenon_tensor::TensorType::new(tenon_tensor::DataType::F32, [2]).unwrap();
     let long = |end: &str| "n".repeat(300) + end;
-    let own = [
+    let input_names = [
         "a/b".to_owned(),
         "a_b".to_owned(),
         "..".to_owned(),
         long("x"),
         long("y"),
     ];
-    let read: Vec<_> = own.iter().map(|name| graph.add_input(name, ty())).collect();
-    let made = graph.add_value("sum/of all", None);
+    let read: Vec<_> = input_names
+        .iter()
+        .map(|name| graph.add_input(name, ty()))
+        .collect();
+    let sum = graph.add_value("sum/of all", None);
     graph.nodes.push(tenon_graph::Node {
         name: "sum".into(),
         op: tenon_graph::operator::operator("Sum").unwrap(),
         attributes: tenon_graph::Attributes::new(),
         inputs: read.into_iter().map(Some).collect(),
-        outputs: vec![Some(made)],
+        outputs: vec![Some(sum)],
     });
-    graph.outputs.push(made);
+    graph.outputs.push(sum);
     let backends = tenon::backends::built_in();
     let compiled = tenon_compiler::compile(graph, &tenon_compiler::Options::new(&backends));
-    let package = place.path().join("names.neff");
+    let package = folder.path().join("names.neff");
     let (options, control) = (tenon::neff::WriteOptions::default(), tenon::Control::new());
     compiled
         .unwrap()
@@ -595,35 +622,39 @@ fn names_are_unique_and_fit_for_files() {
         .write(&package, options, &control)
         .unwrap();
     let mut arguments = vec![package.to_str().unwrap()];
-    arguments.extend(own.iter().map(String::as_str).chain(["sum/of all"]));
-    let ran = place.run(&place.build("names"), &arguments, &[]).done();
-    let given: Vec<&str> = ran.out.lines().collect();
-    assert_eq!(given.len(), 6, "{given:?}");
-    for (index, name) in given.iter().enumerate() {
-        assert!(!given[..index].contains(name), "{given:?}");
+    arguments.extend(input_names.iter().map(String::as_str).chain(["sum/of all"]));
+    let ran = folder
+        .run(&folder.build("names"), &arguments, &[])
+        .assert_success();
+    let names: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(names.len(), 6, "{names:?}");
+    for (index, name) in names.iter().enumerate() {
+        assert!(!names[..index].contains(name), "{names:?}");
         assert!(
             !name.is_empty() && name.len() <= 251 && !name.contains('/'),
             "{name}"
         );
-        // The sample of the interface writes `NAME.out`.
-        std::fs::write(place.path().join(format!("{name}.out")), "").unwrap();
+        // The sample program of the interface writes `NAME.out`.
+        std::fs::write(folder.path().join(format!("{name}.out")), "").unwrap();
     }
 }
 
 #[test]
 fn packages_of_other_compilers_are_refused_with_a_reason() {
-    let place = Place::new();
-    let program = place.build("environment");
-    let Some(folder) = std::env::var_os("TENON_EXTRA_DATA") else {
+    let folder = TestFolder::new();
+    let program = folder.build("environment");
+    let Some(data) = std::env::var_os("TENON_EXTRA_DATA") else {
         eprintln!("skipped: TENON_EXTRA_DATA is not set");
         return;
     };
-    let files = std::fs::read_dir(std::path::Path::new(&folder).join("neff")).unwrap();
+    let files = std::fs::read_dir(std::path::Path::new(&data).join("neff")).unwrap();
     let files = files.map(|entry| entry.unwrap().path());
     let mut seen = 0;
     for file in files.filter(|path| path.extension().is_some_and(|end| end == "neff")) {
-        let ran = place.run(&program, &[file.to_str().unwrap()], &[]).done();
-        // Features that are not known, or programs of an accelerator's engines.
+        let ran = folder
+            .run(&program, &[file.to_str().unwrap()], &[])
+            .assert_success();
+        // Unknown features, or programs of an accelerator's engines.
         let status = if ran.err.contains("bit 11") { 10 } else { 2 };
         assert_eq!(ran.out.trim(), format!("0 {status}"), "{}", ran.err);
         assert!(ran.err.contains("ERROR  NRT:nrt_load"), "{}", ran.err);
@@ -634,24 +665,26 @@ fn packages_of_other_compilers_are_refused_with_a_reason() {
 }
 
 #[test]
-fn one_worker_is_a_world() {
-    let ran = alone("collectives", &[]);
+fn collectives_of_one_worker_succeed() {
+    let ran = without_model("collectives", &[]);
     assert!(ran.err.contains("needs a network provider"), "{}", ran.err);
 }
 
 #[test]
-fn what_is_absent_is_answered() {
-    alone("absent", &[]);
+fn functions_that_require_an_accelerator_fail() {
+    without_model("absent", &[]);
 }
 
 #[test]
-fn types_have_two_numberings() {
-    let place = Place::new();
-    let package = place.package(DIGITS, "digits.neff");
-    let program = place.build("dtypes");
+fn element_types_have_two_numberings() {
+    let folder = TestFolder::new();
+    let package = folder.package(DIGITS, "digits.neff");
+    let program = folder.build("dtypes");
     let run = |number: &str, environment: &[(&str, &str)]| {
         let arguments = [package.to_str().unwrap(), number];
-        place.run(&program, &arguments, environment).done();
+        folder
+            .run(&program, &arguments, environment)
+            .assert_success();
     };
     run("10", &[]);
     run("10", &[("TENON_NRT_OLD_DTYPES", "0")]);
@@ -659,29 +692,28 @@ fn types_have_two_numberings() {
 }
 
 #[test]
-fn a_client_in_cpp() {
-    let place = Place::new();
-    let program = place.build_with(
+fn a_cpp_client_compiles_and_runs() {
+    let folder = TestFolder::new();
+    let program = folder.build_with(
         "c++",
         &[&source("client.cpp")],
         "client",
         &["-std=c++17", "-lnrt", "-pthread"],
     );
-    place.run(&program, &[], &[]).done();
+    folder.run(&program, &[], &[]).assert_success();
 }
 
 #[test]
-fn every_header_stands_by_itself() {
-    let place = Place::new();
+fn every_header_is_self_contained() {
+    let folder = TestFolder::new();
     let include = common::repository().join("include");
-    for folder in ["nrt", "ndl", "tenon/nrt.h"] {
-        let path = include.join(folder);
-        let headers: Vec<_> = match path.is_dir() {
-            true => std::fs::read_dir(path)
-                .unwrap()
-                .map(|entry| entry.unwrap().path())
-                .collect(),
-            false => vec![path],
+    for name in ["nrt", "ndl", "tenon/nrt.h"] {
+        let path = include.join(name);
+        let headers: Vec<_> = if path.is_dir() {
+            let entries = std::fs::read_dir(path).unwrap();
+            entries.map(|entry| entry.unwrap().path()).collect()
+        } else {
+            vec![path]
         };
         assert!(!headers.is_empty());
         for header in headers {
@@ -691,21 +723,21 @@ fn every_header_stands_by_itself() {
                 ("cc", "-std=c11"),
                 ("c++", "-std=c++11"),
             ] {
-                let source = place
+                let source = folder
                     .path()
                     .join(if compiler == "cc" { "one.c" } else { "one.cpp" });
                 std::fs::write(&source, format!("#include <{header}>\nint one;\n")).unwrap();
                 let flags = [standard, "-Wextra", "-c"];
-                place.build_with(compiler, &[&source], "one.o", &flags);
+                folder.build_with(compiler, &[&source], "one.o", &flags);
             }
         }
     }
 }
 
 #[test]
-fn cores_have_one_owner_however_it_ends() {
-    let place = Place::new();
-    let source = place.path().join("holder.c");
+fn cores_have_one_owner_until_it_exits_or_is_killed() {
+    let folder = TestFolder::new();
+    let source = folder.path().join("holder.c");
     std::fs::write(
         &source,
         "#include <nrt/nrt.h>\n#include <stdio.h>\n#include <unistd.h>\n\
@@ -714,9 +746,9 @@ fn cores_have_one_owner_however_it_ends() {
          return 0; }\n",
     )
     .unwrap();
-    let program = place.build_with("cc", &[&source], "holder", &["-lnrt"]);
+    let program = folder.build_with("cc", &[&source], "holder", &["-lnrt"]);
     let start = |cores: &str| {
-        let mut command = place.command(&program);
+        let mut command = folder.command(&program);
         command.env("NEURON_RT_VISIBLE_CORES", cores);
         command
             .stdin(Stdio::piped())
@@ -734,13 +766,13 @@ fn cores_have_one_owner_however_it_ends() {
     };
     let (mut holder, status) = start("1-2");
     assert_eq!(status, 0);
-    // Core 2 is taken: NRT_RESOURCE; core 4 is not there: NRT_LOAD_NOT_ENOUGH_NC.
+    // Core 2 is owned: NRT_RESOURCE; core 4 does not exist: NRT_LOAD_NOT_ENOUGH_NC.
     for (cores, expected) in [("2-3", 4), ("3-4", 9), ("1,3", 2), ("3", 0), ("0", 0)] {
         let (child, status) = start(cores);
         assert_eq!(status, expected, "{cores}");
         end(child);
     }
-    // Killed, it has given nothing back, and yet its cores are free.
+    // The cores of a killed process are free.
     holder.kill().unwrap();
     holder.wait().unwrap();
     let (child, status) = start("0-3");
@@ -748,32 +780,32 @@ fn cores_have_one_owner_however_it_ends() {
     end(child);
 }
 
-/// `TENON_SOAK=1000000` makes it a soak.
+/// `TENON_SOAK` sets the number of executions.
 #[test]
-fn nothing_grows_and_nothing_is_lost() {
-    let place = Place::new();
-    let package = place.package(DIGITS, "digits.neff");
-    let program = place.build("soak");
+fn memory_does_not_grow_over_many_executions() {
+    let folder = TestFolder::new();
+    let package = folder.package(DIGITS, "digits.neff");
+    let program = folder.build("soak");
     let executions = std::env::var("TENON_SOAK").unwrap_or_else(|_| "16000".into());
-    let ran = place
+    let ran = folder
         .run(&program, &[package.to_str().unwrap(), &executions], &[])
-        .done();
+        .assert_success();
     eprint!("{}", ran.out);
 }
 
-/// Whether valgrind is there.
+/// Whether valgrind is installed.
 fn has_valgrind() -> bool {
     let found = std::process::Command::new("valgrind")
         .arg("--version")
         .output();
     if found.is_err() {
-        eprintln!("skipped: valgrind is not there");
+        eprintln!("skipped: valgrind is not installed");
     }
     found.is_ok()
 }
 
-/// Runs a program under valgrind: what is used wrongly or lost fails.
-fn under_valgrind(place: &Place, program: &std::path::Path, arguments: &[&str]) {
+/// Runs a program under valgrind, which fails on invalid accesses and leaks.
+fn under_valgrind(folder: &TestFolder, program: &std::path::Path, arguments: &[&str]) {
     let flags = ["--quiet", "--error-exitcode=9", "--leak-check=full"];
     let kinds = [
         "--errors-for-leak-kinds=definite",
@@ -781,34 +813,34 @@ fn under_valgrind(place: &Place, program: &std::path::Path, arguments: &[&str]) 
     ];
     let arguments = [&flags[..], &kinds[..], arguments].concat();
     let variables = [("TENON_CORE_MEMORY", "67108864")];
-    place
+    folder
         .run("valgrind".as_ref(), &arguments, &variables)
-        .done();
+        .assert_success();
 }
 
 #[test]
-fn memory_is_used_as_it_should_be() {
+fn valgrind_reports_no_error_for_tensors_and_collectives() {
     if !has_valgrind() {
         return;
     }
-    let place = Place::new();
+    let folder = TestFolder::new();
     for name in ["tensors", "collectives", "absent"] {
-        under_valgrind(&place, &place.build(name), &[]);
+        under_valgrind(&folder, &folder.build(name), &[]);
     }
 }
 
 #[test]
-fn executions_use_memory_as_they_should() {
+fn valgrind_reports_no_error_for_executions() {
     if !has_valgrind() {
         return;
     }
-    let place = Place::new();
-    let package = place.package(DIGITS, "digits.neff");
+    let folder = TestFolder::new();
+    let package = folder.package(DIGITS, "digits.neff");
     let package = package.to_str().unwrap();
-    under_valgrind(&place, &place.build("environment"), &[package]);
+    under_valgrind(&folder, &folder.build("environment"), &[package]);
     under_valgrind(
-        &place,
-        &place.build("failures"),
+        &folder,
+        &folder.build("failures"),
         &[package, "1", "0", "nan", "0"],
     );
 }

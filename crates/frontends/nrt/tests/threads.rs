@@ -1,5 +1,5 @@
-//! Threads that call the library at the same time, in one program with it: for the sanitizers
-//! (`cargo xtask sanitize`), which the C programs cannot be built with.
+//! Threads that call the library concurrently, linked into one program for the sanitizers (`cargo
+//! xtask sanitize`), which do not cover the C programs.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tenon::Control;
 use tenon::neff::WriteOptions;
 
-// The library itself; its functions are found by their C names.
+// The library, whose functions are linked by their C names.
 use nrt as _;
 
 type Pointer = *mut c_void;
@@ -71,7 +71,7 @@ unsafe extern "C" {
 const NRT_INVALID_HANDLE: c_int = 3;
 const NRT_CLOSED: c_int = 14;
 
-/// Numbers of the model's input and output.
+/// Elements of the model's input and output.
 const COUNT: usize = 3000;
 const BYTES: usize = COUNT * 4;
 const THREADS: usize = 4;
@@ -80,21 +80,21 @@ const THREADS: usize = 4;
 #[derive(Clone, Copy)]
 struct Handle(Pointer);
 
-// SAFETY: a handle is a number; the library takes it from any thread.
+// SAFETY: a handle is an integer that the library looks up under a lock; it is never dereferenced.
 unsafe impl Send for Handle {}
-// SAFETY: as above.
+// SAFETY: a handle is an integer that the library looks up under a lock; it is never dereferenced.
 unsafe impl Sync for Handle {}
 
 #[track_caller]
-fn must(status: c_int) {
+fn check(status: c_int) {
     assert_eq!(status, 0);
 }
 
-/// A handle that a function gives.
+/// The handle that a function returns through its argument.
 #[track_caller]
-fn given(call: impl FnOnce(*mut Pointer) -> c_int) -> Handle {
+fn created(call: impl FnOnce(*mut Pointer) -> c_int) -> Handle {
     let mut handle = null_mut();
-    must(call(&mut handle));
+    check(call(&mut handle));
     Handle(handle)
 }
 
@@ -112,8 +112,8 @@ fn package() -> Vec<u8> {
 }
 
 fn load(bytes: &[u8], count: i32) -> Handle {
-    // SAFETY: the functions are called as their headers say, here and below.
-    given(|model| unsafe { nrt_load(bytes.as_ptr().cast(), bytes.len(), -1, count, model) })
+    // SAFETY: `bytes` is readable for its length and `model` is writable.
+    created(|model| unsafe { nrt_load(bytes.as_ptr().cast(), bytes.len(), -1, count, model) })
 }
 
 /// A set of one tensor.
@@ -125,36 +125,37 @@ struct Set {
 impl Set {
     fn new(name: &str, core: c_int) -> Self {
         let name = CString::new(name).unwrap();
-        // SAFETY: see `load`.
+        // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
         unsafe {
-            let tensor = given(|tensor| nrt_tensor_allocate(0, core, BYTES, name.as_ptr(), tensor));
-            let set = given(|set| nrt_allocate_tensor_set(set));
-            must(nrt_add_tensor_to_tensor_set(set.0, name.as_ptr(), tensor.0));
+            let tensor =
+                created(|tensor| nrt_tensor_allocate(0, core, BYTES, name.as_ptr(), tensor));
+            let set = created(|set| nrt_allocate_tensor_set(set));
+            check(nrt_add_tensor_to_tensor_set(set.0, name.as_ptr(), tensor.0));
             Self { set, tensor }
         }
     }
 
-    fn write(&self, number: f32) -> c_int {
-        let numbers = vec![number; COUNT];
-        // SAFETY: see `load`.
-        unsafe { nrt_tensor_write(self.tensor.0, numbers.as_ptr().cast(), 0, BYTES) }
+    fn write(&self, value: f32) -> c_int {
+        let elements = vec![value; COUNT];
+        // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+        unsafe { nrt_tensor_write(self.tensor.0, elements.as_ptr().cast(), 0, BYTES) }
     }
 
-    /// All its numbers, which must be the same.
-    fn number(&self) -> Result<f32, c_int> {
-        let mut numbers = vec![0f32; COUNT];
-        // SAFETY: see `load`.
+    /// The value of all its elements, which must be equal.
+    fn value(&self) -> Result<f32, c_int> {
+        let mut elements = vec![0f32; COUNT];
+        // SAFETY: the buffer has `BYTES` writable bytes.
         let status =
-            unsafe { nrt_tensor_read(self.tensor.0, numbers.as_mut_ptr().cast(), 0, BYTES) };
-        let [first, others @ ..] = &numbers[..] else {
+            unsafe { nrt_tensor_read(self.tensor.0, elements.as_mut_ptr().cast(), 0, BYTES) };
+        let [first, rest @ ..] = &elements[..] else {
             unreachable!()
         };
-        assert!(others.iter().all(|number| number == first));
+        assert!(rest.iter().all(|value| value == first));
         if status == 0 { Ok(*first) } else { Err(status) }
     }
 
     fn free(mut self) {
-        // SAFETY: see `load`.
+        // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
         unsafe {
             nrt_destroy_tensor_set(&mut self.set.0);
             nrt_tensor_free(&mut self.tensor.0);
@@ -166,41 +167,41 @@ fn expected(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp()) + 1.0
 }
 
-/// Each thread loads, executes and unloads for itself.
+/// Loads, executes and unloads a model in each thread.
 fn loads(bytes: &[u8], thread: usize) {
     for round in 0..3 {
         let model = load(bytes, 1 + (thread as i32 + round) % 2);
         let (inputs, outputs) = (Set::new("x", 0), Set::new("y", 1));
         for time in 0..10 {
             let x = (thread * 10 + time) as f32 / 20.0;
-            must(inputs.write(x));
-            // SAFETY: see `load`.
+            check(inputs.write(x));
+            // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
             unsafe {
-                must(nrt_execute(model.0, inputs.set.0, outputs.set.0));
+                check(nrt_execute(model.0, inputs.set.0, outputs.set.0));
                 let whole = outputs.tensor.0;
                 let mut slice =
-                    given(|slice| nrt_tensor_allocate_slice(whole, 400, 4, c"s".as_ptr(), slice));
+                    created(|slice| nrt_tensor_allocate_slice(whole, 400, 4, c"s".as_ptr(), slice));
                 let mut y = 0f32;
-                must(nrt_tensor_read(slice.0, (&raw mut y).cast(), 0, 4));
+                check(nrt_tensor_read(slice.0, (&raw mut y).cast(), 0, 4));
                 nrt_tensor_free(&mut slice.0);
                 assert!((y - expected(x)).abs() < 1e-6, "{y} for {x}");
             }
-            assert!((outputs.number().unwrap() - expected(x)).abs() < 1e-6);
+            assert!((outputs.value().unwrap() - expected(x)).abs() < 1e-6);
         }
-        // SAFETY: see `load`.
-        must(unsafe { nrt_unload(model.0) });
+        // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+        check(unsafe { nrt_unload(model.0) });
         inputs.free();
         outputs.free();
     }
 }
 
-/// All threads execute one model on the same sets, some write what others read.
+/// Executes one model on shared sets in all threads; writes and reads overlap.
 fn shares(model: Handle, inputs: &Set, outputs: &Set, thread: usize) {
     for time in 0..30 {
-        must(inputs.write((thread + time) as f32));
-        // SAFETY: see `load`.
-        must(unsafe { nrt_execute(model.0, inputs.set.0, outputs.set.0) });
-        let y = outputs.number().unwrap();
+        check(inputs.write((thread + time) as f32));
+        // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+        check(unsafe { nrt_execute(model.0, inputs.set.0, outputs.set.0) });
+        let y = outputs.value().unwrap();
         let fits = |x: usize| (y - expected(x as f32)).abs() < 1e-6;
         assert!((0..THREADS + 30).any(fits), "{y}");
     }
@@ -208,48 +209,49 @@ fn shares(model: Handle, inputs: &Set, outputs: &Set, thread: usize) {
 
 /// Requests of several threads in the queues of two cores.
 fn requests(model: Handle, inputs: &Set, outputs: &Set) {
-    let numbers = vec![2f32; COUNT];
+    let elements = vec![2f32; COUNT];
     for _ in 0..10 {
         let (mut sequences, mut statuses) = ([0u64; 2], [-1; 2]);
         let [wrote, executed] = statuses.each_mut().map(std::ptr::from_mut);
-        // SAFETY: see `load`; the numbers and the statuses stay until both are completed.
+        // SAFETY: the elements and the statuses are valid until both requests are complete, which the
+        // loop below awaits.
         unsafe {
-            let from = numbers.as_ptr().cast();
+            let from = elements.as_ptr().cast();
             let [write, execute] = &mut sequences;
             let (tensor, size) = (inputs.tensor.0, BYTES as u64);
-            must(nrta_tensor_write(tensor, from, 0, size, 0, 0, wrote, write));
+            check(nrta_tensor_write(tensor, from, 0, size, 0, 0, wrote, write));
             let (read, written) = (inputs.set.0, outputs.set.0);
-            must(nrta_execute_schedule(
+            check(nrta_execute_schedule(
                 model.0, read, written, 0, executed, execute,
             ));
         }
         for sequence in sequences {
             let mut done = false;
             while !done {
-                // SAFETY: see `load`.
-                must(unsafe { nrta_is_completed(sequence, &mut done) });
+                // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+                check(unsafe { nrta_is_completed(sequence, &mut done) });
                 std::thread::yield_now();
             }
         }
-        // SAFETY: written before the requests were complete; nobody writes them any more.
-        must(unsafe { wrote.read() });
-        // SAFETY: as above.
-        must(unsafe { executed.read() });
+        // SAFETY: initialized; the library wrote it before the request was complete.
+        check(unsafe { wrote.read() });
+        // SAFETY: initialized; the library wrote it before the request was complete.
+        check(unsafe { executed.read() });
     }
 }
 
-/// Executes until somebody else ends it.
+/// Executes until the status is `ended`.
 fn executes_until(ended: c_int, model: Handle, ready: &Barrier, executed: &AtomicUsize) {
     let (inputs, outputs) = (Set::new("x", 0), Set::new("y", 0));
     ready.wait();
     loop {
-        // SAFETY: see `load`.
+        // SAFETY: the buffer has `BYTES` writable bytes.
         let status = unsafe { nrt_execute(model.0, inputs.set.0, outputs.set.0) };
         if status == ended {
             return;
         }
-        must(status);
-        match outputs.number() {
+        check(status);
+        match outputs.value() {
             Ok(number) => assert!((number - expected(0.0)).abs() < 1e-6),
             Err(status) => return assert_eq!(status, ended),
         }
@@ -257,7 +259,7 @@ fn executes_until(ended: c_int, model: Handle, ready: &Barrier, executed: &Atomi
     }
 }
 
-/// Has threads execute a model until `end`, which `status` tells them of.
+/// Executes a model in threads until `end`, after which their calls return `status`.
 fn end_while_executing(bytes: &[u8], status: c_int, end: impl FnOnce(Handle)) {
     let model = load(bytes, 2);
     let (ready, executed) = (Barrier::new(THREADS), AtomicUsize::new(0));
@@ -282,38 +284,39 @@ fn in_threads(work: impl Fn(usize) + Sync) {
 }
 
 #[test]
-fn calls_of_threads_keep_apart() {
+fn concurrent_calls_do_not_interfere() {
     let locks = tempfile::tempdir().unwrap();
     let bytes = package();
-    // SAFETY: this is the only test of its program, and nothing else reads the environment yet.
+    // SAFETY: this is the only test of its program, so no other thread runs that reads the
+    // environment.
     unsafe {
         std::env::set_var("TENON_CORE_LOCKS", locks.path());
         std::env::set_var("TENON_CORES", "2");
-        // What is refused while the runtime ends is told; it is not news here.
+        // Calls after nrt_close are expected to fail.
         std::env::set_var("NEURON_RT_LOG_LEVEL", "QUIET");
     }
     for time in 0..2 {
-        // SAFETY: see `load`.
-        must(unsafe { nrt_init(1, null(), null()) });
+        // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+        check(unsafe { nrt_init(1, null(), null()) });
         if time == 1 {
-            // SAFETY: see `load`.
-            must(unsafe { nrt_sys_trace_start(null_mut()) });
+            // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+            check(unsafe { nrt_sys_trace_start(null_mut()) });
         }
         in_threads(|thread| loads(&bytes, thread));
         let model = load(&bytes, 2);
         let (inputs, outputs) = (Set::new("x", 0), Set::new("y", 0));
         in_threads(|thread| shares(model, &inputs, &outputs, thread));
         in_threads(|_| requests(model, &inputs, &outputs));
-        assert!((outputs.number().unwrap() - expected(2.0)).abs() < 1e-6);
+        assert!((outputs.value().unwrap() - expected(2.0)).abs() < 1e-6);
         if time == 1 {
-            // SAFETY: see `load`.
-            must(unsafe { nrt_sys_trace_stop() });
+            // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+            check(unsafe { nrt_sys_trace_stop() });
         }
         end_while_executing(&bytes, NRT_INVALID_HANDLE, |model| {
-            // SAFETY: see `load`.
-            must(unsafe { nrt_unload(model.0) });
+            // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
+            check(unsafe { nrt_unload(model.0) });
         });
-        // SAFETY: see `load`.
+        // SAFETY: handles are integers, and all pointers refer to live locals of the stated size.
         end_while_executing(&bytes, NRT_CLOSED, |_| unsafe { nrt_close() });
     }
 }

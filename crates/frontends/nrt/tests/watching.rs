@@ -1,8 +1,8 @@
-//! What those see who watch a process from outside, while it executes a model.
+//! Monitors of a process that executes a model.
 
 mod common;
 
-use common::Place;
+use common::TestFolder;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tenon_monitor::{Config, Devices, Machine, Metrics, Sample, Screen};
 
-/// What the last period was like, as soon as the process has told of executions in it.
+/// The metrics of the first period in which the process reports executions.
 fn metrics(machine: &Machine) -> Metrics {
     let started = Instant::now();
     loop {
@@ -28,15 +28,15 @@ fn metrics(machine: &Machine) -> Metrics {
 }
 
 #[test]
-fn a_process_that_executes_is_seen_from_outside() {
-    let place = Place::new();
-    let package = place.package("models/digits/digits.onnx", "digits.neff");
-    let program = place.build("watched");
-    let mut command = place.command(&program);
+fn monitors_observe_a_process_that_executes() {
+    let folder = TestFolder::new();
+    let package = folder.package("models/digits/digits.onnx", "digits.neff");
+    let program = folder.build("watched");
+    let mut command = folder.command(&program);
     command
         .arg(&package)
         .env("NEURON_RT_VISIBLE_CORES", "1-2")
-        .env("TENON_MONITOR_TAG", "watched here")
+        .env("TENON_MONITOR_TAG", "a tag")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
@@ -48,7 +48,7 @@ fn a_process_that_executes_is_seen_from_outside() {
     assert_eq!(line, "ready\n");
     let machine = Machine {
         cores: 4,
-        folders: vec![place.path().join("locks")],
+        folders: vec![folder.path().join("locks")],
         ..Machine::this().unwrap()
     };
 
@@ -57,7 +57,7 @@ fn a_process_that_executes_is_seen_from_outside() {
     let process = &json["neuron_runtime_data"][0];
     assert_eq!(json["neuron_runtime_data"].as_array().unwrap().len(), 1);
     assert_eq!(process["pid"], pid);
-    assert_eq!(process["neuron_runtime_tag"], "watched here");
+    assert_eq!(process["neuron_runtime_tag"], "a tag");
     let report = &process["report"];
     let cores = report["neuroncore_counters"]["neuroncores_in_use"]
         .as_object()
@@ -109,7 +109,7 @@ fn a_process_that_executes_is_seen_from_outside() {
         "{page}"
     );
     assert!(
-        page.contains(&format!("{pid} (watched here)")) && page.contains("on core 2"),
+        page.contains(&format!("{pid} (a tag)")) && page.contains("on core 2"),
         "{page}"
     );
     let exposition = metrics.exposition();
@@ -132,20 +132,20 @@ fn a_process_that_executes_is_seen_from_outside() {
 }
 
 #[test]
-fn a_folder_that_others_can_change_is_not_used() {
-    let place = Place::new();
-    let package = place.package("models/digits/digits.onnx", "digits.neff");
-    let program = place.build("watched");
-    let shared = place.path().join("locks");
+fn a_folder_that_other_users_can_write_is_not_used() {
+    let folder = TestFolder::new();
+    let package = folder.package("models/digits/digits.onnx", "digits.neff");
+    let program = folder.build("watched");
+    let shared = folder.path().join("locks");
     std::fs::create_dir(&shared).unwrap();
     std::fs::set_permissions(&shared, PermissionsExt::from_mode(0o777)).unwrap();
-    let own = place.path().join("own");
-    let mut child = place
+    let private = folder.path().join("own");
+    let mut child = folder
         .command(&program)
         .arg(&package)
         .env("NEURON_RT_VISIBLE_CORES", "1-2")
         .env("NEURON_RT_LOG_LEVEL", "WARNING")
-        .env("XDG_RUNTIME_DIR", &own)
+        .env("XDG_RUNTIME_DIR", &private)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -157,7 +157,7 @@ fn a_folder_that_others_can_change_is_not_used() {
     assert_eq!(line, "ready\n", "nrt_init must not fail");
     let machine = Machine {
         cores: 4,
-        folders: vec![own.join("tenon-cores")],
+        folders: vec![private.join("tenon-cores")],
         ..Machine::this().unwrap()
     };
     assert_eq!(machine.owner(1), Some(child.id()));

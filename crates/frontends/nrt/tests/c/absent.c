@@ -1,4 +1,4 @@
-/* What only an accelerator has is answered; nothing of the caller is touched. */
+/* Functions that require an accelerator fail with a status and do not write to their arguments. */
 #include "check.h"
 
 int main(void) {

@@ -1,10 +1,10 @@
-/* Executions that nrt_execute queues, and the callback that hears of them. */
+/* Executions queued by nrt_execute, and the callback at their end. */
 #include "check.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-static atomic_int heard[2];
+static atomic_int completions[2];
 static atomic_int core, model_id;
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
@@ -14,7 +14,7 @@ static void ended(void *params, uint32_t model, uint32_t vnc, uint64_t job, NRT_
     pthread_mutex_unlock(&gate);
     atomic_store(&core, (int)vnc);
     atomic_store(&model_id, (int)model);
-    atomic_fetch_add(&heard[status == NRT_SUCCESS ? 0 : 1], 1);
+    atomic_fetch_add(&completions[status == NRT_SUCCESS ? 0 : 1], 1);
     CHECK(status == NRT_SUCCESS || status == NRT_INVALID);
 }
 
@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
     OK(nrt_allocate_tensor_set(&empty));
     nrt_tensor_t *output = first_of(model, outputs, NRT_TENSOR_USAGE_OUTPUT);
 
-    /* While the first one's end is not heard to its end, it is in flight: three are. */
+    /* The callback of the first execution blocks, so that it stays in flight: three are. */
     pthread_mutex_lock(&gate);
     OK(nrt_execute(model, inputs, outputs));
     OK(nrt_execute(model, empty, outputs));
@@ -39,13 +39,13 @@ int main(int argc, char **argv) {
     IS(NRT_QUEUE_FULL, nrt_execute(model, inputs, outputs));
     pthread_mutex_unlock(&gate);
     OK(nrt_async_drain_queued_execs(1));
-    CHECK(heard[0] == 2 && heard[1] == 1 && core == 1 && model_id > 0);
+    CHECK(completions[0] == 2 && completions[1] == 1 && core == 1 && model_id > 0);
     OK(nrt_tensor_check_output_completion(output, -1, 2));
     OK(nrt_async_drain_queued_execs(0));
     IS(NRT_LOAD_NOT_ENOUGH_NC, nrt_async_drain_queued_execs(4));
     IS(NRT_INVALID, nrt_async_drain_queued_execs(-1));
     OK(nrt_execute(model, inputs, outputs));
     nrt_close();
-    CHECK(heard[0] == 3);
+    CHECK(completions[0] == 3);
     return 0;
 }

@@ -1,5 +1,4 @@
-/* Opens the library as clients do that are not linked to it, and looks every name up that it is
- * given. */
+/* Opens the library with dlopen and looks up every name in its arguments. */
 #include <dlfcn.h>
 #include <stdio.h>
 

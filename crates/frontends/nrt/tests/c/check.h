@@ -1,4 +1,4 @@
-/* What the C tests share: checks that say where they failed, and a package read into memory. */
+/* Shared by the C tests: checks that print their place, and loading a package. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -36,7 +36,7 @@
 
 #define OK(call) IS(NRT_SUCCESS, call)
 
-/* A whole file in memory of its own. */
+/* The bytes of a file in new memory. */
 static inline void *file_bytes(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
     CHECK(file != NULL);
@@ -49,7 +49,7 @@ static inline void *file_bytes(const char *path, size_t *size) {
     return bytes;
 }
 
-/* A package loaded; its bytes are freed at once. */
+/* Loads a package; its bytes are overwritten and freed after the call. */
 static inline nrt_model_t *load_at(const char *path, int start, int count) {
     size_t size;
     void *bytes = file_bytes(path, &size);

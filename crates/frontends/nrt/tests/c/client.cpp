@@ -1,4 +1,4 @@
-// The headers in C++, and a client that keeps handles in objects.
+// The headers in C++, and a client that owns handles by unique_ptr.
 #include <nrt/ndebug_stream.h>
 #include <nrt/nec.h>
 #include <nrt/nrt.h>

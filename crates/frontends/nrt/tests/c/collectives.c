@@ -1,9 +1,9 @@
-/* Collective operations of one worker, and what a larger world is answered. */
+/* Collective operations of one worker, and errors of a larger world. */
 #include "check.h"
 
 #include <sched.h>
 
-static nrt_tensor_t *numbers(float first, int core) {
+static nrt_tensor_t *two_floats(float first, int core) {
     float values[2] = {first, first + 1};
     nrt_tensor_t *tensor;
     OK(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core, sizeof values, "n", &tensor));
@@ -33,7 +33,7 @@ int main(void) {
     IS(NRT_INVALID, nrt_all_gather(0, 0, 2, 4, from, to));
     IS(NRT_INVALID, nrt_all_gather(0, 0, 1, 4, NULL, to));
 
-    nrt_tensor_t *in[2] = {numbers(1, 2), numbers(5, 2)}, *out[2] = {numbers(0, 2), numbers(0, 2)};
+    nrt_tensor_t *in[2] = {two_floats(1, 2), two_floats(5, 2)}, *out[2] = {two_floats(0, 2), two_floats(0, 2)};
     nrt_tensor_list_t inputs = {in, 2}, outputs = {out, 2};
     nrt_cc_comm_t comm = {group, 0, 1, 0, 1, 2};
     nrt_cc_context_t *context = NULL;

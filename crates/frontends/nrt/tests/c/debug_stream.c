@@ -1,4 +1,4 @@
-/* Tensors of executions, shown to one listener a core. The place has room for three events. */
+/* Debug streams: tensors of executions, one client for each core. The capacity is three events. */
 #include "check.h"
 
 #include <poll.h>

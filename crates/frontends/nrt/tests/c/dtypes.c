@@ -1,5 +1,5 @@
-/* The type of a model's first input: as public headers number it since 2026, as they did before, and
- * as the environment says for a program that was compiled with other headers of then. */
+/* The type of a model's first input in the numbering since 2026, in the older one, and in the
+ * numbering that the environment selects for programs compiled with older headers. */
 #include "check.h"
 
 NRT_STATUS tenon_nrt_get_model_tensor_info_old_dtypes(nrt_model_t *, nrt_tensor_info_array_t **);

@@ -1,4 +1,4 @@
-/* Prints the statuses of starting and of loading: what the environment says is the test's. */
+/* Prints the statuses of nrt_init and nrt_load; the test sets the environment. */
 #include "check.h"
 
 int main(int argc, char **argv) {

@@ -1,4 +1,4 @@
-/* Executions one after the other on numbers that are given; each with the status that it ends with. */
+/* Consecutive executions; the arguments are pairs of an input value and the expected status. */
 #include "check.h"
 
 int main(int argc, char **argv) {

@@ -1,6 +1,6 @@
-/* Clients that were compiled with other headers, of version 2 or 3.0 of asynchronous requests: they
- * call the same symbols. `foreign_requests MODEL tracker|none`: version 2 with an error tracker, or
- * without one, which the environment has to say; `three`: version 3.0, whatever was done before.
+/* Clients compiled with other headers, of version 2 or 3.0 of asynchronous requests: they call the
+ * same symbols. `foreign_requests MODEL tracker|none`: version 2 with an error tracker, or without
+ * one, which requires the environment to select it; `three`: version 3.0 after a tracker was created.
  */
 #define _GNU_SOURCE
 #include "check.h"
@@ -8,7 +8,7 @@
 #include <dlfcn.h>
 #include <sched.h>
 
-/* As the headers of version 2 have them. */
+/* The types of the headers of version 2. */
 typedef NRT_STATUS (*write_2)(nrt_tensor_t *, const void *, uint64_t, uint64_t, int, void *,
                               uint64_t *);
 typedef NRT_STATUS (*read_2)(void *, nrt_tensor_t *, uint64_t, uint64_t, int, void *, uint64_t *);
@@ -27,9 +27,9 @@ static void *symbol(const char *name) {
     return found;
 }
 
-/* A number among bytes that nobody may write. */
+/* A sequence number between guard words. */
 typedef struct {
-    uint64_t before, number, behind;
+    uint64_t before, number, after;
 } guarded_t;
 
 static void wait_for(const guarded_t *place) {
@@ -38,7 +38,7 @@ static void wait_for(const guarded_t *place) {
         OK(nrta_is_completed(place->number, &done));
         sched_yield();
     }
-    CHECK(place->before == UINT64_MAX && place->behind == UINT64_MAX);
+    CHECK(place->before == UINT64_MAX && place->after == UINT64_MAX);
 }
 
 static void version_2(const char *path, bool tracked) {
@@ -58,7 +58,7 @@ static void version_2(const char *path, bool tracked) {
     OK(((read_2)symbol("nrta_tensor_read"))(found, two, 0, 8, 0, tracker, &sequences[2].number));
     wait_for(&sequences[2]);
     CHECK(memcmp(found, "abcdefgh", 8) == 0);
-    /* Each direction has a unit of its own, numbered as in version 2. */
+    /* Each direction has a separate unit, numbered as in version 2. */
     const int units[3] = {WRITE_2, OP_2, READ_2};
     for (int i = 0; i < 3; i++) {
         uint64_t last = 0;
@@ -88,15 +88,15 @@ static void version_2(const char *path, bool tracked) {
     }
 }
 
-/* A status of 4 bytes at the end of what the caller gives. */
+/* A status of 4 bytes followed by a guard word. */
 static void version_3(void) {
-    struct { NRT_STATUS ret; uint32_t behind; } place = {(NRT_STATUS)-1, 0x55555555};
+    struct { NRT_STATUS ret; uint32_t after; } place = {(NRT_STATUS)-1, 0x55555555};
     guarded_t sequence = {UINT64_MAX, 0, UINT64_MAX};
     nrt_tensor_t *tensor;
     OK(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 8, "one", &tensor));
     OK(nrta_tensor_write(tensor, "abcdefgh", 0, 8, 0, 0, &place.ret, &sequence.number));
     wait_for(&sequence);
-    CHECK(place.ret == NRT_SUCCESS && place.behind == 0x55555555);
+    CHECK(place.ret == NRT_SUCCESS && place.after == 0x55555555);
 }
 
 int main(int argc, char **argv) {

@@ -1,4 +1,4 @@
-/* Before nrt_init, after nrt_close, started again, and in the child of a fork. */
+/* Calls before nrt_init, after nrt_close, after a second nrt_init, and in the child of a fork. */
 #include "check.h"
 
 #include <sys/wait.h>
@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
 
     nrt_close();
     every_call_is(NRT_CLOSED, model, inputs, output);
-    /* Counts may be asked for at any time. */
+    /* Core counts are available at any time. */
     count = 0;
     OK(nrt_get_visible_nc_count(&count));
     CHECK(count == 2);
@@ -100,7 +100,7 @@ int main(int argc, char **argv) {
     CHECK(count == 4);
     nrt_close();
     OK(nrt_init(NRT_FRAMEWORK_TYPE_PYTORCH, "2.0", "1.0"));
-    /* What was made before is gone. */
+    /* Handles of the first start are invalid. */
     IS(NRT_INVALID_HANDLE, nrt_execute(model, inputs, outputs));
     IS(NRT_INVALID_HANDLE, nrt_unload(model));
     CHECK(nrt_tensor_get_size(output) == 0);

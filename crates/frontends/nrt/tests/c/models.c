@@ -1,4 +1,4 @@
-/* Models: loaded, described, executed by threads, unloaded while they are executed. */
+/* Loading, querying, executing in threads, unloading during executions. */
 #include "check.h"
 
 #include <pthread.h>
@@ -38,7 +38,7 @@ static void places(const char *path) {
     void *bytes = file_bytes(path, &size);
     nrt_model_t *model = NULL;
     uint32_t count;
-    size_t told;
+    size_t size_out;
     nrt_model_info_t info;
     const int good[][4] = {{-1, -1, 1, 1}, {0, 1, 1, 1}, {0, -1, 1, 1}, {3, 1, 1, 1}, {1, 3, 3, 3},
                            {-1, 4, 4, 4}};
@@ -48,7 +48,7 @@ static void places(const char *path) {
         CHECK((int)count == good[i][2]);
         OK(nrt_get_model_instance_count(model, &count));
         CHECK((int)count == good[i][3]);
-        OK(nrt_get_model_info(model, &info, sizeof info, &told));
+        OK(nrt_get_model_info(model, &info, sizeof info, &size_out));
         CHECK(good[i][0] < 0 || (int)info.vnc == good[i][0]);
         OK(nrt_unload(model));
     }
@@ -100,7 +100,7 @@ static void wrong_sets(nrt_model_t *model) {
     IS(NRT_TIMEOUT, nrt_tensor_check_output_completion(output, 0, 2));
     OK(nrt_tensor_reset_output_completion(output));
     IS(NRT_TIMEOUT, nrt_tensor_check_output_completion(output, 0, 1));
-    /* Of a wrong size, without memory, freed. */
+    /* A tensor of a wrong size, without memory, freed. */
     nrt_tensor_t *tensor;
     OK(nrt_add_tensor_to_tensor_set(empty, input_name, output));
     IS(NRT_INVALID, nrt_execute(model, empty, outputs));

@@ -1,4 +1,4 @@
-/* Prints the names that inputs and outputs are given, and executes with the model's own. */
+/* Prints the names of inputs and outputs, and executes with the names of the model. */
 #include "check.h"
 
 int main(int argc, char **argv) {

@@ -1,5 +1,5 @@
-/* A netlist's package, executed twice on the bytes of a file: PACKAGE INPUT OUTPUT. Each execution
- * starts from fresh queues, so both must answer alike. */
+/* Executes a netlist's package twice on the bytes of a file: PACKAGE INPUT OUTPUT. Each execution
+ * starts with empty queues, so both have equal outputs. */
 #include "check.h"
 
 static void *all_of(nrt_tensor_t *tensor, size_t *size) {
@@ -18,16 +18,16 @@ int main(int argc, char **argv) {
     nrt_tensor_set_t *outputs = tensors_of(model, NRT_TENSOR_USAGE_OUTPUT);
     nrt_tensor_t *input = first_of(model, inputs, NRT_TENSOR_USAGE_INPUT);
     nrt_tensor_t *output = first_of(model, outputs, NRT_TENSOR_USAGE_OUTPUT);
-    size_t given, size, again;
-    void *bytes = file_bytes(argv[2], &given);
-    CHECK(given == nrt_tensor_get_size(input));
-    OK(nrt_tensor_write(input, bytes, 0, given));
+    size_t input_size, size, second_size;
+    void *bytes = file_bytes(argv[2], &input_size);
+    CHECK(input_size == nrt_tensor_get_size(input));
+    OK(nrt_tensor_write(input, bytes, 0, input_size));
     free(bytes);
     OK(nrt_execute(model, inputs, outputs));
     void *first = all_of(output, &size);
     OK(nrt_execute(model, inputs, outputs));
-    void *second = all_of(output, &again);
-    CHECK(size == again && memcmp(first, second, size) == 0);
+    void *second = all_of(output, &second_size);
+    CHECK(size == second_size && memcmp(first, second, size) == 0);
     FILE *file = fopen(argv[3], "wb");
     CHECK(file != NULL && fwrite(first, 1, size, file) == size && fclose(file) == 0);
     free(first);

@@ -1,5 +1,5 @@
-/* Calls the functions that are named, all arguments zero and NULL, in a process that was not
- * started, was, and has ended: `NAME STATUS STATUS STATUS`. A name with a `-` answers no status.
+/* Calls the functions in its arguments with all arguments zero, before nrt_init, after it, and after
+ * nrt_close; prints `NAME STATUS STATUS STATUS`. A `-` before a name: it does not return a status.
  */
 #define _GNU_SOURCE
 #include "check.h"
@@ -7,7 +7,7 @@
 #include <dlfcn.h>
 #include <stdint.h>
 
-/* No function of the interface has more arguments, and arguments too many are nobody's. */
+/* No function of the interface has more arguments; the calling convention ignores surplus ones. */
 typedef intptr_t (*any_function)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t,
                                  intptr_t, intptr_t, intptr_t);
 

@@ -1,5 +1,5 @@
-/* Asynchronous requests of version 2: numbers, completion, descriptors, error trackers, full
- * queues. */
+/* Asynchronous requests of version 2: sequence numbers, completion, descriptors, error trackers,
+ * full queues. */
 #define TENON_NRT_ASYNC_API 2
 #include "check.h"
 
@@ -96,7 +96,7 @@ static void executions(const char *path) {
     OK(nrt_unload(model));
 }
 
-/* Memory that several threads copy for long: the queue is full before the first is done. */
+/* Large copies: the queue is full before the first is complete. */
 static void full(void) {
     enum { SIZE = 32 << 20 };
     nrt_tensor_t *one = device(3, SIZE), *two = device(3, SIZE);

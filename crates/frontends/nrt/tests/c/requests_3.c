@@ -1,6 +1,6 @@
-/* Asynchronous requests of version 3.0, as public clients make them: a channel for each unit of a
- * core, whose eventfd an epoll instance watches; statuses that are written before a request is
- * complete; waiting for one request by an eventfd of its own.
+/* Asynchronous requests of version 3.0, used as public clients do: a channel for each unit of a
+ * core with an eventfd in an epoll instance; statuses that are written before a request is complete;
+ * waiting for one request by a separate eventfd.
  */
 #include "check.h"
 
@@ -13,11 +13,11 @@
 
 enum { CORE = 1, UNWRITTEN = 0x55555555 };
 
-/* A status among bytes that nobody may write. */
+/* A status between guard words. */
 typedef struct {
     uint32_t before;
     NRT_STATUS ret;
-    uint32_t behind[3];
+    uint32_t after[3];
 } guarded_t;
 
 static guarded_t guarded(void) {
@@ -26,9 +26,9 @@ static guarded_t guarded(void) {
     return place;
 }
 
-static void unharmed(const guarded_t *place) {
+static void check_guards(const guarded_t *place) {
     CHECK(place->before == UNWRITTEN);
-    for (int i = 0; i < 3; i++) CHECK(place->behind[i] == UNWRITTEN);
+    for (int i = 0; i < 3; i++) CHECK(place->after[i] == UNWRITTEN);
 }
 
 static int epoll_fd;
@@ -47,23 +47,23 @@ static void close_channel(nrta_xu_t xu) {
     close(channels[xu]);
 }
 
-/* Waits until the channel has completed `wait`, then looks at its status. */
-static void harvest(nrta_xu_t xu, nrta_seq_t wait, const guarded_t *place, NRT_STATUS status) {
+/* Waits until the channel has completed `wait`, then checks its status. */
+static void wait_for_channel(nrta_xu_t xu, nrta_seq_t wait, const guarded_t *place, NRT_STATUS status) {
     nrta_seq_t completed = 0;
     while (true) {
         OK(nrta_get_sequence(CORE, xu, 0, &completed));
         if (completed >= wait) break;
         struct epoll_event event;
         CHECK(epoll_wait(epoll_fd, &event, 1, 60000) == 1);
-        /* Another channel may have completed something that was seen without its event. */
+        /* The event may belong to a request of another channel that was already seen complete. */
         uint64_t count = 0;
         CHECK(read(channels[event.data.u32], &count, sizeof count) == sizeof count && count > 0);
     }
     CHECK(place->ret == status);
-    unharmed(place);
+    check_guards(place);
 }
 
-/* Blocks until one request is complete; it may be already. */
+/* Blocks until one request is complete. */
 static void wait_for(nrta_seq_t sequence) {
     int fd = eventfd(0, 0);
     uint64_t count = 0;
@@ -89,21 +89,21 @@ static void copies(void) {
     char found[8] = {0};
     OK(nrta_get_sequence(CORE, NRTA_XU_TENSOR_OP, 0, &last));
     CHECK(NRTA_SEQ_GET_SEQ_NUM(last) == 0);
-    /* Writes, copies and reads are requests of one queue: ordered, consecutive numbers. */
+    /* Writes, copies and reads use one queue: they are ordered, with consecutive sequence numbers. */
     OK(nrta_tensor_write(one, "abcdefgh", 0, 8, CORE, 0, &rets[0].ret, &sequences[0]));
     OK(nrta_tensor_copy(one, 0, two, 4, 4, CORE, 0, &rets[1].ret, &sequences[1]));
     OK(nrta_tensor_read(found, two, 4, 4, CORE, 0, &rets[2].ret, &sequences[2]));
     CHECK(sequences[1] == sequences[0] + 1 && sequences[2] == sequences[0] + 2);
-    harvest(NRTA_XU_TENSOR_OP, sequences[2], &rets[2], NRT_SUCCESS);
+    wait_for_channel(NRTA_XU_TENSOR_OP, sequences[2], &rets[2], NRT_SUCCESS);
     for (int i = 0; i < 2; i++) {
         CHECK(rets[i].ret == NRT_SUCCESS);
-        unharmed(&rets[i]);
+        check_guards(&rets[i]);
     }
     CHECK(memcmp(found, "abcd", 4) == 0);
     wait_for(sequences[0]);
     wait_for(sequences[2]);
 
-    /* The core is the caller's choice, the second queue another one, the status may be nobody's. */
+    /* The caller chooses the core and the second queue; the status pointer may be NULL. */
     nrta_seq_t sequence = 0;
     OK(nrta_tensor_write(one, "z", 7, 1, 0, 1, NULL, &sequence));
     wait_for(sequence);
@@ -112,7 +112,7 @@ static void copies(void) {
     OK(nrt_tensor_read(one, found, 7, 1));
     CHECK(found[0] == 'z');
 
-    /* What is refused at once touches nothing. */
+    /* A call that fails writes nothing. */
     guarded_t ret = guarded();
     nrta_seq_t untouched = 7;
     NRT_STATUS *bad = (NRT_STATUS *)((char *)&ret.ret + 1);
@@ -128,7 +128,7 @@ static void copies(void) {
     IS(NRT_INVALID, nrta_tensor_copy(one, 0, far, 0, 8, CORE, 0, &ret.ret, &untouched));
     IS(NRT_INVALID, nrta_get_sequence(CORE, NRTA_XU_TYPE_NUM, 0, &untouched));
     CHECK(ret.ret == (NRT_STATUS)UNWRITTEN && untouched == 7);
-    unharmed(&ret);
+    check_guards(&ret);
     nrt_tensor_free(&one);
     nrt_tensor_free(&two);
     nrt_tensor_free(&far);
@@ -144,8 +144,8 @@ static void executions(const char *path) {
     nrta_seq_t sequences[2];
     OK(nrta_execute_schedule(model, inputs, outputs, 0, &good.ret, &sequences[0]));
     OK(nrta_execute_schedule(model, empty, outputs, 0, &bad.ret, &sequences[1]));
-    harvest(NRTA_XU_COMPUTE, sequences[1], &bad, NRT_INVALID);
-    harvest(NRTA_XU_COMPUTE, sequences[0], &good, NRT_SUCCESS);
+    wait_for_channel(NRTA_XU_COMPUTE, sequences[1], &bad, NRT_INVALID);
+    wait_for_channel(NRTA_XU_COMPUTE, sequences[0], &good, NRT_SUCCESS);
     IS(NRT_INVALID, nrta_execute_schedule(model, inputs, outputs, 1, &good.ret, &sequences[0]));
     OK(nrta_execute_schedule(model, inputs, outputs, 0, NULL, &sequences[0]));
     wait_for(sequences[0]);
@@ -166,7 +166,7 @@ static void collectives(void) {
     OK(nrta_cc_prepare(&comm, &input, &output, NRT_DTYPE_FLOAT32, NRT_OP_ADD, NRT_CC_ALLREDUCE,
                        &context));
     OK(nrta_cc_schedule(&context, 0, &ret.ret, &sequence));
-    harvest(NRTA_XU_COLLECTIVES, sequence, &ret, NRT_SUCCESS);
+    wait_for_channel(NRTA_XU_COLLECTIVES, sequence, &ret, NRT_SUCCESS);
     CHECK(context == NULL);
     OK(nrt_tensor_read(to, found, 0, 4));
     CHECK(memcmp(found, "abcd", 4) == 0);
@@ -188,7 +188,7 @@ static void descriptors(void) {
     IS(NRT_INVALID, nrta_event_register_xu_completion(CORE, NRTA_XU_TENSOR_OP, 2, fd));
     IS(NRT_INVALID, nrta_event_register_xu_completion(-1, NRTA_XU_TENSOR_OP, 0, fd));
     IS(NRT_INVALID, nrta_event_register_xu_completion(9, NRTA_XU_TENSOR_OP, 0, fd));
-    /* The number of an eventfd that was closed is used again: nobody writes there. */
+    /* The descriptor of a closed eventfd is reused: the library does not write to the new file. */
     OK(nrta_event_register_xu_completion(CORE, NRTA_XU_TENSOR_OP, 1, fd));
     CHECK(dup2(pipes[1], fd) == fd);
     OK(nrta_tensor_write(tensor, "x", 0, 1, CORE, 1, NULL, &sequence));

@@ -1,4 +1,4 @@
-/* Executes a package whose inputs are all one byte, and checks the status that it is told. */
+/* Executes a package with all input bytes equal, and checks the status: PACKAGE BYTE STATUS. */
 #include "check.h"
 
 int main(int argc, char **argv) {

@@ -1,4 +1,4 @@
-/* Prints the name of every tensor that a debug stream shows of one execution, a line each. */
+/* Prints the names of the tensors that a debug stream sends for one execution. */
 #include "check.h"
 
 int main(int argc, char **argv) {

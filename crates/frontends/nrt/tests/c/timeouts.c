@@ -1,12 +1,12 @@
-/* A model of one long kernel, under a limit of a second for each execution: it ends soon after, and
- * says so, whether the caller waits or not. */
+/* A model with one long kernel and a time limit of one second: executions end soon after it with
+ * NRT_TIMEOUT, in the caller's thread and in a queue. */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 
 #include <sched.h>
 #include <time.h>
 
-/* Far below what the kernel takes, far above the limit. */
+/* PATIENCE is far below the time of the kernel, and far above the limit. */
 enum { LIMIT = 1, PATIENCE = 6 };
 
 static double now(void) {

@@ -1,4 +1,4 @@
-/* Events of the runtime, profiles, inspection: what is recorded and where it goes. */
+/* System traces, profiles and inspection: the recorded events and the files. */
 #include "check.h"
 
 #include <dirent.h>
@@ -44,7 +44,7 @@ static void some_work(void) {
     OK(nrt_tensor_copy(output, 0, output, 0, 40));
 }
 
-/* Each execution has a start and a stop of one number, as public tools expect it. */
+/* Each execution has a start and a stop record with one tracking id. */
 static void running(const char *text, size_t executions) {
     CHECK(count_of(text, "\"nc_exec_running\"") == 2 * executions);
     CHECK(count_of(text, "\"phase\":\"start\"") == executions);
@@ -72,7 +72,7 @@ static void system_trace(void) {
     OK(nrt_sys_trace_get_event_types(&types, &count));
     CHECK(count > 5);
     size_t all = count;
-    /* A second time, and a wrong count, are harmless. */
+    /* A second call and a wrong count have no effect. */
     nrt_sys_trace_free_event_types(types, count + 1000);
     nrt_sys_trace_free_event_types(types, count);
     OK(nrt_sys_trace_config_allocate(&config));
@@ -221,9 +221,9 @@ static void inspection(void) {
     IS(NRT_INVALID_HANDLE, nrt_inspect_config_free(config));
     const char *files[] = {"system_profile", "device_profile", "cpu_util", "host_memory"};
     for (int i = 0; i < 4; i++) {
-        struct stat told;
+        struct stat status;
         snprintf(path, sizeof path, "inspected/session_5_pid_%d/%s.json", (int)getpid(), files[i]);
-        CHECK((stat(path, &told) == 0) == (i < 3));
+        CHECK((stat(path, &status) == 0) == (i < 3));
     }
     snprintf(path, sizeof path, "inspected/session_5_pid_%d/system_profile.json", (int)getpid());
     CHECK(in_file(path, "nrt_tensor_read") == 1 && in_file(path, "nrt_tensor_copy") == 0);

@@ -1,4 +1,4 @@
-/* Executes a model again and again until its input ends, for those who watch from outside. */
+/* Executes a model repeatedly until standard input ends, as the subject of a monitor. */
 #include "check.h"
 
 #include <poll.h>

@@ -1,5 +1,5 @@
-//! C programs built against the library and its headers, and packages for them.
-#![allow(dead_code, reason = "each test file is a program of its own")]
+//! Builds C programs against the library and its headers, and packages for them.
+#![allow(dead_code, reason = "each test file is a separate crate")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -13,27 +13,27 @@ pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// The library as it was built beside this test.
+/// The library that was built with this test.
 pub fn library() -> PathBuf {
     let test = std::env::current_exe().expect("a path");
     let folder = test.parent().expect("a folder");
     let library = folder.join("libnrt.so");
-    assert!(library.exists(), "{} is not there", library.display());
+    assert!(library.exists(), "{} is missing", library.display());
     library
 }
 
-/// A folder with the library under the names that clients look for, and a folder of core locks.
-pub struct Place(TempDir);
+/// A temporary folder with the library under its names for clients, and a folder of core locks.
+pub struct TestFolder(TempDir);
 
-/// What a program did.
+/// The output of a program.
 #[derive(Debug)]
-pub struct Ran {
+pub struct ProgramOutput {
     pub status: Option<i32>,
     pub out: String,
     pub err: String,
 }
 
-impl From<Output> for Ran {
+impl From<Output> for ProgramOutput {
     fn from(output: Output) -> Self {
         Self {
             status: output.status.code(),
@@ -43,7 +43,7 @@ impl From<Output> for Ran {
     }
 }
 
-impl Place {
+impl TestFolder {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         for name in ["libnrt.so", "libnrt.so.1"] {
@@ -123,7 +123,7 @@ impl Place {
             .arg("-L")
             .arg(self.path())
             .args(flags);
-        let built = Ran::from(command.output().expect("the compiler starts"));
+        let built = ProgramOutput::from(command.output().expect("the compiler starts"));
         assert_eq!(built.status, Some(0), "{compiler} {name}:\n{}", built.err);
         program
     }
@@ -140,7 +140,7 @@ impl Place {
         )
     }
 
-    /// A program of this place, with its own core locks and four cores.
+    /// A command in this folder, with separate core locks and four cores.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command
@@ -158,7 +158,12 @@ impl Place {
     }
 
     /// Runs a program.
-    pub fn run(&self, program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ran {
+    pub fn run(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> ProgramOutput {
         let mut command = self.command(program);
         command.args(arguments).envs(environment.iter().copied());
         command.output().expect("it starts").into()
@@ -172,10 +177,10 @@ pub fn source(name: &str) -> PathBuf {
         .join(name)
 }
 
-impl Ran {
-    /// The run must have succeeded.
+impl ProgramOutput {
+    /// Asserts that the program succeeded.
     #[track_caller]
-    pub fn done(self) -> Self {
+    pub fn assert_success(self) -> Self {
         assert_eq!(self.status, Some(0), "{}\n{}", self.out, self.err);
         self
     }
