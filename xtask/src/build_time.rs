@@ -1,7 +1,7 @@
-//! `cargo xtask build-time`: the processor time of the first build that a user runs, crate by crate.
+//! `cargo xtask build-time`: the processor time of the README's first build, by crate.
 //!
-//! Seconds differ from machine to machine, so what is compared with the committed figure is the
-//! time of our crates as a multiple of the time of the others, whose versions are locked.
+//! Absolute times depend on the machine, so the committed figure is a ratio: the time of Tenon's crates
+//! divided by that of the external crates, whose versions are locked.
 
 use crate::{Result, cargo, root, run, target};
 use std::collections::BTreeMap;
@@ -11,38 +11,38 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// Set for the processes that cargo starts in place of the compiler: the file that they append to.
+/// The log file, set in the environment of the processes that cargo starts in place of the compiler.
 const LOG_VARIABLE: &str = "TENON_BUILD_LOG";
 
 /// The committed figure.
 const FIGURE: &str = "xtask/build-time.txt";
 
-/// The growth that a commit has to explain by a new figure.
+/// The growth above which a commit needs a new figure and a reason.
 const GROWTH: f64 = 1.05;
 
-/// Crates that the table lists.
+/// The number of crates in the table.
 const LISTED: usize = 15;
 
-/// What is built, and what happens to the figure.
+/// Options of `cargo xtask build-time`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Write the figure that the next runs are compared with; the commit says why it grew.
+    /// Write the figure for the comparison of later runs; the commit has the reason of its growth.
     #[arg(long)]
     write: bool,
 }
 
-/// Processor seconds, by crate.
+/// Processor seconds by crate.
 struct Times {
     own: BTreeMap<String, f64>,
-    outside: BTreeMap<String, f64>,
+    external: BTreeMap<String, f64>,
 }
 
 impl Times {
-    /// From lines of `SECONDS NAME`.
+    /// Parses lines of the form `SECONDS NAME`.
     fn parse(log: &str) -> Self {
         let mut times = Self {
             own: BTreeMap::new(),
-            outside: BTreeMap::new(),
+            external: BTreeMap::new(),
         };
         for line in log.lines() {
             let Some((seconds, name)) = line.split_once(' ') else {
@@ -52,39 +52,39 @@ impl Times {
             let side = if is_own {
                 &mut times.own
             } else {
-                &mut times.outside
+                &mut times.external
             };
             *side.entry(name.to_owned()).or_default() += seconds.parse().unwrap_or(0.0);
         }
         times
     }
 
-    /// The time of our crates as a multiple of that of the others.
+    /// The time of Tenon's crates divided by that of the external crates.
     fn ratio(&self) -> f64 {
         let sum = |side: &BTreeMap<String, f64>| side.values().sum::<f64>();
-        sum(&self.own) / sum(&self.outside).max(f64::MIN_POSITIVE)
+        sum(&self.own) / sum(&self.external).max(f64::MIN_POSITIVE)
     }
 
-    /// The slowest crates and the sums.
+    /// The slowest crates, and the sums.
     fn table(&self) -> String {
-        let mut all: Vec<_> = self.own.iter().chain(&self.outside).collect();
+        let mut all: Vec<_> = self.own.iter().chain(&self.external).collect();
         all.sort_by(|one, other| other.1.total_cmp(one.1));
         let mut text = String::new();
         for (name, seconds) in all.iter().take(LISTED) {
             text += &format!("{seconds:8.1} s  {name}\n");
         }
-        let (own, outside) = (self.own.values(), self.outside.values());
+        let (own, external) = (self.own.values(), self.external.values());
         text + &format!(
-            "{:8.1} s  {} crates of Tenon\n{:8.1} s  {} other crates\n",
+            "{:8.1} s  {} crates of Tenon\n{:8.1} s  {} external crates\n",
             own.clone().sum::<f64>(),
             own.len(),
-            outside.clone().sum::<f64>(),
-            outside.len(),
+            external.clone().sum::<f64>(),
+            external.len(),
         )
     }
 }
 
-/// Builds the `tenon` program in release from nothing and compares.
+/// Builds `tenon` in release mode from an empty target folder and compares the ratio with the figure.
 pub fn build_time(options: &Options) -> Result<()> {
     let log = target().join("build-time.log");
     let _ = std::fs::remove_file(&log);
@@ -99,7 +99,7 @@ pub fn build_time(options: &Options) -> Result<()> {
     let times = Times::parse(&text);
     let ratio = times.ratio();
     print!("{}", times.table());
-    println!("ratio of both: {ratio:.2}");
+    println!("ratio: {ratio:.2}");
     let figure = root().join(FIGURE);
     if options.write {
         return std::fs::write(&figure, format!("{ratio:.2}\n"))
@@ -112,14 +112,15 @@ pub fn build_time(options: &Options) -> Result<()> {
         .map_err(|e| format!("{FIGURE}: {e}"))?;
     if ratio > committed * GROWTH {
         return Err(format!(
-            "the build of our crates grew: ratio {ratio:.2}, committed {committed:.2}; find the \
-             cause, or commit `cargo xtask build-time --write` and say why"
+            "the build time of Tenon's crates grew by more than 5 %: ratio {ratio:.2}, committed \
+             {committed:.2}; find the cause, or run `cargo xtask build-time --write` and commit \
+             {FIGURE} with the reason"
         ));
     }
     Ok(())
 }
 
-/// Compiles in place of cargo and notes the time, when this process was started for that.
+/// Runs the compiler and logs its time, if cargo started this process as `RUSTC_WRAPPER`.
 pub fn as_compiler() -> Option<ExitCode> {
     let log = std::env::var_os(LOG_VARIABLE)?;
     let mut arguments = std::env::args_os().skip(1);
@@ -139,12 +140,12 @@ pub fn as_compiler() -> Option<ExitCode> {
     Some(ExitCode::from(code.unwrap_or(1) as u8))
 }
 
-/// Processor seconds of the processes that this one waited for; 0 where the system does not say.
+/// Processor seconds of the terminated child processes; 0 if `/proc` is unavailable.
 fn children_seconds() -> f64 {
-    /// Clock ticks a second in `/proc`, the same on every Linux.
+    /// Clock ticks per second in `/proc`, the same on every Linux.
     const TICKS: f64 = 100.0;
     let text = std::fs::read_to_string(Path::new("/proc/self/stat")).unwrap_or_default();
-    // The second field, the program's name, may have spaces and ends with the last parenthesis.
+    // The second field, the program's name, may contain spaces; it ends with the last parenthesis.
     let fields = text.rsplit(')').next().unwrap_or_default();
     let ticks = fields.split_whitespace().skip(13).take(2);
     ticks

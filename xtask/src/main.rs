@@ -1,6 +1,5 @@
 //! Development tasks: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `fuzz`,
-//! `soak`, `miri`, `sanitize`, `loom`, `words`, `deny`,
-//! `build-time`, `python`.
+//! `soak`, `miri`, `sanitize`, `loom`, `words`, `deny`, `build-time`, `python`.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -86,7 +85,8 @@ enum Task {
         #[arg(default_value = "model")]
         filter: String,
     },
-    /// Build `tenon` from nothing and print the processor time of each crate; fails when ours grew.
+    /// Build `tenon` from an empty target folder, print the processor time of each crate, and fail if
+    /// the time of Tenon's crates grew.
     BuildTime(build_time::Options),
     /// Check licences, duplicate versions, sources and advisories of the dependencies (cargo-deny), and
     /// write the list of those that were checked.
