@@ -66,7 +66,7 @@ impl fmt::Display for LayoutError {
     }
 }
 
-/// A copy of the struct at `start`, as far as its size covers; the rest is zero.
+/// A copy of the struct that `start` points to, as far as its size covers; the rest is zero.
 ///
 /// # Safety
 /// `start` is null or valid for reads of a `usize`, the size, and, if that is at most 64 KiB, of that many

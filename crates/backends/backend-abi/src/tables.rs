@@ -168,7 +168,7 @@ structs! {
     MemoryManager, "tenon_memory_manager" {
         size: usize,
         acquire: Option<unsafe extern "C" fn(*const MemoryManager) -> Outcome>,
-        give_back: Option<unsafe extern "C" fn(*const MemoryManager)>,
+        give_back: Option<unsafe extern "C" fn(*const MemoryManager)>, // words: allow
         release: Release<MemoryManager>,
     }
     Substitution, "tenon_substitution" {

@@ -1,79 +1,82 @@
-//! Memory that a caller lends to a backend, or a backend to others.
+//! Memory allocators that a backend borrows from the caller, or offers to other backends.
 
 use crate::MemorySource;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Where a backend takes its own memory from.
+/// An allocator of a backend's memory.
 pub trait Allocator: Send + Sync {
-    /// `bytes` bytes, more than none, aligned to `alignment`, a power of two.
+    /// Allocates `bytes` bytes, more than none, aligned to `alignment`, a power of two.
     fn allocate(&self, bytes: usize, alignment: usize) -> Result<NonNull<u8>>;
 
-    /// Takes back memory.
+    /// Frees memory.
     ///
     /// # Safety
-    /// `start` is from [`Allocator::allocate`] of this allocator, given back once, used no more.
+    /// [`Allocator::allocate`] of this allocator returned `start`, which is not freed yet and not
+    /// used afterwards.
     unsafe fn free(&self, start: NonNull<u8>);
 
-    /// What kind of memory it is.
+    /// The source of its memory.
     fn source(&self) -> MemorySource;
 }
 
-/// Memory of an allocator, given back when dropped.
+/// An allocation, freed on drop.
 pub struct Allocation {
     allocator: Arc<dyn Allocator>,
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the memory is this value's alone, and allocators may be called from any thread.
+// SAFETY: the memory belongs to this value alone, and allocators may be called from any thread
+// (trait `Send` and `Sync`).
 unsafe impl Send for Allocation {}
 
 impl Allocation {
-    /// Takes memory, more than none, and refuses what is not aligned as asked.
+    /// Allocates memory, more than none bytes; misaligned memory is an error.
     pub fn new(allocator: Arc<dyn Allocator>, bytes: usize, alignment: usize) -> Result<Self> {
         let start = allocator.allocate(bytes, alignment)?;
-        let made = Self {
+        let allocation = Self {
             allocator,
             start,
             len: bytes,
         };
-        if !made.address().is_multiple_of(alignment) {
+        if !allocation.address().is_multiple_of(alignment) {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 "an allocator's memory is not aligned",
             )
             .expected(format_args!("a multiple of {alignment}"))
-            .found(format_args!("address {:#x}", made.address())));
+            .found(format_args!("address {:#x}", allocation.address())));
         }
-        Ok(made)
+        Ok(allocation)
     }
 
-    /// The same of zeros, which only plain memory can be made of.
+    /// As [`new`](Self::new), zeroed; only for memory that the CPU can write.
     pub fn zeroed(allocator: Arc<dyn Allocator>, bytes: usize, alignment: usize) -> Result<Self> {
         if allocator.source() != MemorySource::Malloc {
-            let text = "only plain memory can be written here";
+            let text = "memory of this source cannot be zeroed by the CPU";
             return Err(Error::new(ErrorKind::InvalidArgument, text)
                 .found(format_args!("memory of source {:?}", allocator.source())));
         }
-        let mut made = Self::new(allocator, bytes, alignment)?;
-        // SAFETY: as many bytes, this value's alone.
-        unsafe { made.as_mut_ptr().write_bytes(0, bytes) };
-        Ok(made)
+        let mut allocation = Self::new(allocator, bytes, alignment)?;
+        // SAFETY: the memory is valid for writes of `bytes` bytes (`new`) and belongs to this value
+        // alone.
+        unsafe { allocation.as_mut_ptr().write_bytes(0, bytes) };
+        Ok(allocation)
     }
 
-    /// Where it starts.
+    /// The start address.
     pub fn address(&self) -> usize {
         self.start.as_ptr() as usize
     }
 
-    /// The first byte; valid for as many as were asked for while it lives.
+    /// Pointer to the first byte, valid for the requested size while this value lives.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    /// How many bytes were asked for.
+    /// The requested size in bytes.
     pub fn bytes(&self) -> usize {
         self.len
     }
@@ -81,7 +84,8 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        // SAFETY: taken from this allocator in `new`, given back here alone.
+        // SAFETY: `allocate` of this allocator returned `start` in `new`; it is freed here only,
+        // once.
         unsafe { self.allocator.free(self.start) }
     }
 }

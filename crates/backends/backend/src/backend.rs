@@ -1,4 +1,4 @@
-//! The interface of a backend.
+//! The backend interface.
 
 use crate::{
     Allocator, BackendContext, BackendId, Capability, CpuLevel, CreationOptions, HandleFactory,
@@ -11,15 +11,15 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::Graph;
 use tenon_tensor::{Tensor, TensorType};
 
-/// Who computes. Stateless and cheap to make; what it makes may outlive it.
+/// A backend. Stateless and cheap to create; objects that it creates may outlive it.
 ///
-/// Identity, support, plan and workload are what every backend says; the rest has an answer for
-/// backends that have nothing to say.
+/// Identity, support, plan and workload are required; the other methods have defaults for backends
+/// without the feature.
 pub trait Backend: Send + Sync {
     /// Its name.
     fn id(&self) -> BackendId;
 
-    /// What it is, in a line, for `tenon backends`.
+    /// A description in one line, for `tenon backends`.
     fn description(&self) -> String;
 
     /// The library it was loaded from; `None` when it is built in.
@@ -27,54 +27,55 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// Its named properties.
+    /// Its capabilities.
     fn capabilities(&self) -> Vec<Capability> {
         Vec::new()
     }
 
-    /// The options it knows, with their defaults.
+    /// Its options with their defaults.
     fn options(&self) -> Vec<OptionDef> {
         Vec::new()
     }
 
-    /// The same backend with other values of its model options. Asked with options that
-    /// [`Backend::options`] lists, of their kinds, and never with none.
+    /// The same backend with other values of its model options. `options` is not empty and contains
+    /// only options of [`Backend::options`] with values of their kinds.
     fn configured(&self, options: &[OptionSetting]) -> Result<Arc<dyn Backend>> {
         let _ = options;
         Err(absent(self, "model options"))
     }
 
-    /// Whether it has a workload for the node, and if not, why.
+    /// Whether the node is supported, and if not, the reason.
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal>;
 
-    /// What it makes of a subgraph whose nodes were all placed on it. The answer is checked
-    /// ([`OptimisationViews::check`]) before anything is done with it.
+    /// An optimised form of a subgraph whose nodes were all placed on this backend. The result is
+    /// checked ([`OptimisationViews::check`]) before it is used.
     fn optimise(&self, subgraph: &Graph) -> Result<OptimisationViews> {
         Ok(OptimisationViews::untouched(subgraph))
     }
 
-    /// What the workload will need, and its constants prepared for it. Deterministic.
+    /// The requirements of a workload, and its constants in prepared form. Deterministic.
     fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan>;
 
-    /// Makes the workload, or refuses it as [`Backend::supports`] would. A constant whose prepared
-    /// form is missing, or of a layout unknown here, is prepared again; when its plain form is left
-    /// out that is an error of kind `Unsupported`.
+    /// Creates the workload, or refuses it like [`Backend::supports`]. A constant whose prepared
+    /// form is missing or of an unknown layout is prepared again; if its plain form is absent, too,
+    /// that is an error of kind `Unsupported`.
     fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>>;
 
-    /// The elements of the constant input `input` of `spec`, from the prepared form that
-    /// [`Backend::plan`] made of it for the same operator; `None` for layouts that are unknown here
-    /// or have no exact inverse.
+    /// The elements of the constant input `input` of `spec`, computed from the prepared form of
+    /// [`Backend::plan`] for the same operator; `None` for layouts that are unknown or have no
+    /// exact inverse.
     fn plain(&self, spec: &WorkloadSpec, input: usize) -> Result<Option<Tensor>> {
         let _ = (spec, input);
         Ok(None)
     }
 
-    /// The memory that the workloads of one model share; asked once a model, before its workloads.
+    /// A memory manager for the workloads of one model; called once per model, before its workloads
+    /// are created.
     fn memory_manager(&self) -> Result<Option<Arc<dyn MemoryManager>>> {
         Ok(None)
     }
 
-    /// A workload whose own memory is that of `memory`, which this backend made.
+    /// A workload that allocates its memory from `memory`, which this backend created.
     fn workload_in(
         &self,
         spec: &WorkloadSpec,
@@ -84,8 +85,9 @@ pub trait Backend: Send + Sync {
         self.workload(spec)
     }
 
-    /// What lives as long as a runtime and hears of its models. An error of kind `Unsupported` says
-    /// that what the backend needs is not on this machine: the runtime goes on without the backend.
+    /// A context that lives as long as a runtime and receives callbacks on its models. An error of
+    /// kind `Unsupported` means that the device is unavailable on this machine: the runtime
+    /// continues without the backend.
     fn context(&self, options: &CreationOptions) -> Result<Option<Box<dyn BackendContext>>> {
         let _ = options;
         Ok(None)
@@ -96,34 +98,35 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
 
-    /// The allocator it takes memory from unless told otherwise, when others may use it too.
+    /// Its default allocator, if other backends may use it.
     fn allocator(&self) -> Option<Arc<dyn Allocator>> {
         None
     }
 
-    /// The same backend, taking its memory from `allocator`.
+    /// The same backend with `allocator` as the allocator of its memory.
     fn with_allocator(&self, allocator: Arc<dyn Allocator>) -> Result<Arc<dyn Backend>> {
         let _ = allocator;
         Err(absent(self, "custom allocator"))
     }
 
-    /// The kinds of tensor memory it works with, best first; none for plain memory of the caller.
+    /// The kinds of its tensor memory, by preference; empty for plain memory of the caller.
     fn handle_factories(&self) -> Vec<HandleFactory> {
         Vec::new()
     }
 
-    /// A tensor in memory of one of its [`Backend::handle_factories`].
+    /// Creates a tensor in the memory of one of its [`Backend::handle_factories`].
     fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
         let _ = ty;
-        Err(absent(self, "tensor memory of its own").found(factory))
+        Err(absent(self, "dedicated tensor memory").found(factory))
     }
 
-    /// A tensor of one of its [`Backend::handle_factories`], made of memory of others, of a source
-    /// that the factory imports.
+    /// Creates a tensor of one of its [`Backend::handle_factories`] from imported memory, of a
+    /// source that the factory imports.
     ///
     /// # Safety
-    /// The memory is as large as the tensor, initialised, and there as long as the tensor is. Nobody
-    /// else writes it while a workload reads the tensor, or touches it while one writes.
+    /// The memory must be as large as the tensor, initialised, and valid as long as the tensor. No
+    /// other code may write it while a workload reads the tensor, or access it while a workload
+    /// writes the tensor.
     unsafe fn import_tensor(
         &self,
         factory: &str,
@@ -131,20 +134,20 @@ pub trait Backend: Send + Sync {
         memory: ImportedMemory,
     ) -> Result<Box<dyn TensorHandle>> {
         let _ = (ty, memory);
-        Err(absent(self, "tensors made of memory of others").found(factory))
+        Err(absent(self, "import of memory").found(factory))
     }
 }
 
 impl dyn Backend + '_ {
-    /// The value of a capability, `None` when it is not listed.
+    /// The value of a capability; `None` if it is not listed.
     pub fn capability(&self, name: &str) -> Option<NamedValue> {
         let mut all = self.capabilities().into_iter();
         all.find(|capability| capability.name == name)
             .map(|capability| capability.value)
     }
 
-    /// `spec` with the plain form of every constant, and no prepared one: what other backends
-    /// compute with. Where the layout of a constant has no inverse, its input and layout.
+    /// `spec` with every constant in plain form, for other backends. The error is input and layout
+    /// of a constant whose layout has no inverse.
     pub fn with_plain_constants(
         &self,
         spec: &WorkloadSpec,

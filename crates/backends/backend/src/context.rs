@@ -1,4 +1,4 @@
-//! What of a backend lives longer than a call: contexts, memory of models, counters.
+//! State of a backend beyond a call: contexts, memory of models, counters.
 
 use std::fmt;
 use tenon_base::Result;
@@ -13,51 +13,51 @@ impl fmt::Display for NetworkId {
     }
 }
 
-/// Lives as long as a runtime and hears of its models. An error before or after loading aborts the
-/// load, one after enqueueing the execution; a model is unloaded whatever is answered (facts,
-/// armnn.md 1.2).
+/// A context lives as long as a runtime and receives callbacks on its models. An error before or
+/// after loading aborts the load, one after enqueueing the execution; unloading ignores errors
+/// (facts, armnn.md 1.2).
 pub trait BackendContext: Send + Sync {
-    /// A model is about to be loaded.
+    /// Before a model is loaded.
     fn before_load(&self, network: NetworkId) -> Result<()> {
         let _ = network;
         Ok(())
     }
 
-    /// A model was loaded.
+    /// After a model was loaded.
     fn after_load(&self, network: NetworkId) -> Result<()> {
         let _ = network;
         Ok(())
     }
 
-    /// A model is about to be unloaded.
+    /// Before a model is unloaded.
     fn before_unload(&self, network: NetworkId) -> Result<()> {
         let _ = network;
         Ok(())
     }
 
-    /// A model was unloaded.
+    /// After a model was unloaded.
     fn after_unload(&self, network: NetworkId) -> Result<()> {
         let _ = network;
         Ok(())
     }
 
-    /// All workloads of an execution were handed over.
+    /// After all workloads of an execution were enqueued.
     fn after_enqueue(&self, network: NetworkId) -> Result<()> {
         let _ = network;
         Ok(())
     }
 }
 
-/// Memory that the workloads of one model share. Acquired before the first execution, released when
+/// Memory shared by the workloads of one model. Acquired before the first execution, released when
 /// the model is dropped; sizes are fixed in between.
 pub trait MemoryManager: Send + Sync {
-    /// Makes the memory.
+    /// Allocates the memory.
     fn acquire(&self) -> Result<()>;
 
-    /// Gives it back.
+    /// Frees the memory.
     fn release(&self);
 
-    /// For the backend that made it, which alone knows what it is.
+    /// For downcasting by the backend that created it.
     fn as_any(&self) -> &dyn std::any::Any;
 }
 
@@ -66,20 +66,20 @@ pub trait MemoryManager: Send + Sync {
 pub struct CounterDef {
     /// Its name.
     pub name: String,
-    /// What it counts.
+    /// A description of the counted event.
     pub doc: String,
-    /// In which unit, empty for plain numbers.
+    /// Its unit; empty for a plain count.
     pub unit: String,
 }
 
 /// The counters of a backend.
 pub trait ProfilingContext: Send + Sync {
-    /// What is counted; does not change.
+    /// The counters; constant.
     fn counters(&self) -> &[CounterDef];
 
     /// Starts or stops counting.
     fn enable(&self, on: bool) -> Result<()>;
 
-    /// The counters' values now, in their order.
+    /// The current values of the counters, in their order.
     fn sample(&self, values: &mut [u64]) -> Result<()>;
 }

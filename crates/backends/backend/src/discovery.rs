@@ -1,4 +1,5 @@
-//! Looking for libraries with backends: which folders, which files, in which order (seed: Arm NN
+//! Discovery of libraries with backends: folders, file names and order (seed: Arm NN backend guide,
+//! "Dynamic backend loading paths" and "file naming convention").
 //! backend guide, "Dynamic backend loading paths" and "file naming convention").
 
 use crate::{BackendId, BackendLibrary, LoadError, LoadWarning, Registry};
@@ -10,15 +11,15 @@ use tenon_base::expect_regular_file;
 /// The environment variable with the folders, separated by colons.
 pub const BACKEND_PATH_VARIABLE: &str = "TENON_BACKEND_PATH";
 
-/// The folders that a build looks in where the variable is not set, separated by colons.
+/// The default folders of the build, separated by colons.
 const BUILT_IN_PATHS: Option<&str> = option_env!("TENON_DYNAMIC_BACKEND_PATHS");
 
-/// What was found in folders.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub struct Discovery {
-    /// Canonical paths of libraries, in the order in which they are to be loaded.
+    /// Canonical paths of libraries, in loading order.
     pub libraries: Vec<PathBuf>,
-    /// What was passed over.
+    /// Warnings on ignored folders and files.
     pub warnings: Vec<LoadWarning>,
 }
 
@@ -29,11 +30,11 @@ impl Discovery {
     }
 }
 
-/// The folders to look in: `only` where it is given, whatever it is; else those of the environment
-/// variable, else those of the build. Each is named once, in order; those that are no absolute
-/// paths of folders are passed over. None at all is no problem: nothing is looked for.
+/// The folders to search: `only` if given; else those of the environment variable, else the
+/// defaults of the build. Duplicates are removed; entries that are not absolute paths of folders
+/// are ignored with a warning. Without folders, nothing is searched.
 pub fn backend_folders(only: Option<&Path>) -> (Vec<PathBuf>, Vec<LoadWarning>) {
-    let told = match only {
+    let folders = match only {
         Some(only) => vec![only.to_owned()],
         None => {
             let variable = std::env::var_os(BACKEND_PATH_VARIABLE);
@@ -42,17 +43,17 @@ pub fn backend_folders(only: Option<&Path>) -> (Vec<PathBuf>, Vec<LoadWarning>) 
         }
     };
     let mut warnings = Vec::new();
-    let mut folders = Vec::new();
-    for path in told {
+    let mut valid = Vec::new();
+    for path in folders {
         match folder_problem(&path) {
-            None => folders.push(path),
+            None => valid.push(path),
             Some(problem) => warnings.push(LoadWarning { path, problem }),
         }
     }
-    (folders, warnings)
+    (valid, warnings)
 }
 
-/// The paths of a list separated by colons, each named once.
+/// The distinct paths of a list separated by colons.
 fn folders_in(list: &OsStr) -> Vec<PathBuf> {
     if list.is_empty() {
         return Vec::new();
@@ -77,8 +78,8 @@ fn folder_problem(path: &Path) -> Option<LoadError> {
     }
 }
 
-/// Whether a file's name is one of a backend: `VENDOR_NAME_backend.so`, letters and digits, and
-/// perhaps numbers behind it, each after a dot.
+/// Whether a file name is that of a backend: `VENDOR_NAME_backend.so`, letters and digits, with
+/// optional version suffixes, each after a dot.
 pub fn is_backend_file_name(name: &str) -> bool {
     let word = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric());
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -91,20 +92,20 @@ pub fn is_backend_file_name(name: &str) -> bool {
     };
     let versioned = match version.strip_prefix('.') {
         None => version.is_empty(),
-        Some(numbers) => numbers.split('.').all(number),
+        Some(version) => version.split('.').all(number),
     };
     word(vendor) && word(id) && versioned
 }
 
-/// The name that a backend has by custom, from its library's: `AcmeNpu` of `Acme_Npu_backend.so`.
+/// The conventional id of the backend in a library: `AcmeNpu` for `Acme_Npu_backend.so`.
 fn named_by_file(path: &Path) -> Option<BackendId> {
     let mut parts = path.file_name()?.to_str()?.splitn(3, '_');
     let (vendor, name) = (parts.next()?, parts.next()?);
     Some(BackendId::from(format!("{vendor}{name}")))
 }
 
-/// The libraries in folders, each file once however many names lead to it. The first folder comes
-/// first; in a folder names are sorted.
+/// The libraries in folders, in the order of the folders and sorted by name in each; several names
+/// of one file are listed once.
 pub fn discover(folders: &[PathBuf]) -> Discovery {
     let mut found = Discovery::default();
     let mut seen = BTreeSet::new();
@@ -128,7 +129,7 @@ pub fn discover(folders: &[PathBuf]) -> Discovery {
                         found.libraries.push(file);
                     }
                 }
-                // A folder of such a name is none of ours.
+                // A folder with such a name is not a library.
                 Ok(file) if file.is_dir() => {}
                 Ok(file) => {
                     if let Err(error) = expect_regular_file(&file) {
@@ -143,8 +144,8 @@ pub fn discover(folders: &[PathBuf]) -> Discovery {
 }
 
 impl Registry {
-    /// Loads the backends of all libraries in the folders that [`backend_folders`] names, and
-    /// registers those whose id is new. Answers what was passed over.
+    /// Loads the backends of all libraries in the folders of [`backend_folders`], and registers
+    /// those with a new id. Returns warnings on the others.
     pub fn load_backends(&mut self, only: Option<&Path>) -> Vec<LoadWarning> {
         let (folders, mut warnings) = backend_folders(only);
         let found = discover(&folders);
@@ -160,7 +161,7 @@ impl Registry {
         warnings
     }
 
-    /// Loads the backend of one library and registers it; answers the library.
+    /// Loads the backend of one library, registers it and returns the library.
     pub fn load_backend(&mut self, path: &Path) -> Result<BackendLibrary, LoadError> {
         let library = BackendLibrary::open(path)?;
         let id = library.id();

@@ -1,11 +1,11 @@
-//! One operator on tensors: how constants are folded, and how tests call a backend.
+//! Evaluation of one operator on tensors, for constant folding and tests.
 
 use crate::{Backend, CpuLevel, InputSpec, NodeView, OwnedOperands, Refusal, WorkloadSpec};
 use tenon_base::Result;
 use tenon_graph::{Attributes, OperatorDef};
 use tenon_tensor::{Tensor, TensorType};
 
-/// Whether `backend` takes `op` on `inputs`, as [`evaluate`] would apply it.
+/// Whether `backend` supports `op` on `inputs` as applied by [`evaluate`].
 pub fn supports(
     backend: &dyn Backend,
     op: &'static OperatorDef,
@@ -25,8 +25,8 @@ pub fn supports(
     })
 }
 
-/// Applies `op` to `inputs` on `backend` and answers the outputs, of the given types (`None` where
-/// one is not wanted, in the answer too). All inputs are constants to the backend.
+/// Applies `op` to `inputs` on `backend` and returns the outputs, of the given types (`None` for
+/// those not requested). All inputs are passed as constants.
 pub fn evaluate(
     backend: &dyn Backend,
     op: &'static OperatorDef,

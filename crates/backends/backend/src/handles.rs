@@ -1,9 +1,9 @@
-//! Tensor memory of backends: what it can do, and how a tensor passes from one to another.
+//! Tensor memory of backends: its properties, and the exchange of tensors between backends.
 
 use std::fmt;
 use tenon_base::Result;
 
-/// Where memory comes from (facts, armnn.md 1.2).
+/// Sources of memory (facts, armnn.md 1.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the sources of facts, armnn.md 1.2")]
 pub enum MemorySource {
@@ -44,12 +44,12 @@ impl MemorySource {
 pub struct MemorySources(pub u32);
 
 impl MemorySources {
-    /// Whether `source` is among them.
+    /// Whether the set contains `source`.
     pub fn contains(self, source: MemorySource) -> bool {
         self.0 & source.bit() != 0
     }
 
-    /// Whether there are some that `other` has too.
+    /// Whether the sets intersect.
     pub fn intersects(self, other: MemorySources) -> bool {
         self.0 & other.0 != 0
     }
@@ -74,51 +74,54 @@ impl fmt::Display for MemorySources {
 /// A kind of tensor memory of a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandleFactory {
-    /// Its name; factories of several backends with the same name make the same memory.
+    /// Its name; factories of the same name in several backends create the same kind of memory.
     pub id: String,
-    /// Memory of others that its tensors can be made of.
+    /// Sources of memory that its tensors can be imported from.
     pub import: MemorySources,
-    /// Memory that others can take its tensors for.
+    /// Sources of memory that its tensors can be exported as.
     pub export: MemorySources,
-    /// Whether the CPU can read and write its tensors.
+    /// Whether the CPU can access its tensors.
     pub map: bool,
-    /// Whether its tensors have padding between elements, so that none can be imported or exported.
+    /// Whether its tensors have padding between elements, which excludes import and export.
     pub padding: bool,
 }
 
-/// How a tensor passes from its maker to a user.
+/// How a tensor passes from its producer to a consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeStrategy {
-    /// The user reads it where it lies.
+    /// The consumer reads it in place.
     Direct,
-    /// The user's memory is made of the maker's.
+    /// The consumer's tensor is imported from the producer's memory.
     Export,
-    /// It is copied by the CPU.
+    /// The CPU copies it.
     Copy,
 }
 
 impl HandleFactory {
-    /// Whether tensors can pass from plain memory to its own and back.
+    /// Whether tensors can pass between plain memory and the backend's memory.
     fn is_reachable(&self) -> bool {
         let plain = MemorySource::Malloc;
-        let lent = self.import.contains(plain) && self.export.contains(plain);
-        self.map || (lent && !self.padding)
+        let is_exchanged = self.import.contains(plain) && self.export.contains(plain);
+        self.map || (is_exchanged && !self.padding)
     }
 }
 
-/// The kind of memory that a backend with these preferences has its tensors in: the first that
-/// tensors can pass to and from. `None` when there is none, or when it works on plain memory.
+/// The preferred factory of a backend: the first whose tensors can pass from and to plain memory.
+/// `None` if there is none, or if it works in plain memory.
 pub fn preferred_factory(factories: &[HandleFactory]) -> Option<&HandleFactory> {
     factories.iter().find(|factory| factory.is_reachable())
 }
 
-/// How a tensor of the maker's memory passes to a user with these preferences: the first that holds
-/// of the same memory, export into import, and copying (facts, armnn.md 2). `None` when nothing
-/// does. No preferences stand for plain memory, which takes part in everything.
-pub fn edge_strategy(maker: &[HandleFactory], user: &[HandleFactory]) -> Option<EdgeStrategy> {
+/// The strategy for a tensor that passes from a producer to a consumer with these preferences: the
+/// first possible one of the same memory, export and import, and copy (facts, armnn.md 2). `None`
+/// if impossible. An empty list means plain memory, which supports all strategies.
+pub fn edge_strategy(
+    producer: &[HandleFactory],
+    consumer: &[HandleFactory],
+) -> Option<EdgeStrategy> {
     let first = |factories| preferred_factory(factories).or(factories.first());
-    let Some(made) = first(maker) else {
-        return match first(user) {
+    let Some(source) = first(producer) else {
+        return match first(consumer) {
             None => Some(EdgeStrategy::Direct),
             Some(first) if first.import.contains(MemorySource::Malloc) && !first.padding => {
                 Some(EdgeStrategy::Export)
@@ -126,7 +129,7 @@ pub fn edge_strategy(maker: &[HandleFactory], user: &[HandleFactory]) -> Option<
             Some(first) => first.map.then_some(EdgeStrategy::Copy),
         };
     };
-    if user.iter().any(|factory| factory.id == made.id) {
+    if consumer.iter().any(|factory| factory.id == source.id) {
         return Some(EdgeStrategy::Direct);
     }
     let plain = HandleFactory {
@@ -136,20 +139,20 @@ pub fn edge_strategy(maker: &[HandleFactory], user: &[HandleFactory]) -> Option<
         map: true,
         padding: false,
     };
-    let taken = first(user).unwrap_or(&plain);
-    if made.export.intersects(taken.import) && !made.padding && !taken.padding {
+    let target = first(consumer).unwrap_or(&plain);
+    if source.export.intersects(target.import) && !source.padding && !target.padding {
         return Some(EdgeStrategy::Export);
     }
-    (made.map && taken.map).then_some(EdgeStrategy::Copy)
+    (source.map && target.map).then_some(EdgeStrategy::Copy)
 }
 
-/// The first source that both sets have.
+/// The first source in both sets.
 pub fn common_source(export: MemorySources, import: MemorySources) -> Option<MemorySource> {
     let mut all = MemorySource::ALL.into_iter();
     all.find(|&source| export.contains(source) && import.contains(source))
 }
 
-/// Whether tensors can pass from plain memory to a backend with these preferences and back.
+/// Whether tensors can pass between plain memory and a backend with these preferences.
 pub fn is_reachable(factories: &[HandleFactory]) -> bool {
     factories.is_empty() || preferred_factory(factories).is_some()
 }
@@ -157,30 +160,31 @@ pub fn is_reachable(factories: &[HandleFactory]) -> bool {
 /// A tensor in a backend's memory.
 ///
 /// # Safety
-/// `start` answers the same as long as the tensor is there: null for a tensor of no bytes, else an
-/// address aligned to 64 from which the backend's own workloads can read and write as many
-/// initialised bytes as the tensor has, and nobody else does meanwhile. The CPU reaches them there
-/// only where the backend's workloads run on it, or its factory exports `Malloc`: kernels of others
+/// `start` must return the same address as long as the handle lives: null for a tensor without
+/// bytes, else an address aligned to 64 at which the backend's own workloads can read and write the
+/// tensor's bytes, all initialised, and which no other code accesses meanwhile. The CPU may access
+/// that memory only if the backend's workloads run on the CPU or its factory exports `Malloc`;
+/// kernels of other backends then read it in place.
 /// then read them where they lie.
 pub unsafe trait TensorHandle: Send {
-    /// Writes its elements.
+    /// Copies the elements in.
     fn copy_in(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Reads its elements.
+    /// Copies the elements out.
     fn copy_out(&self, bytes: &mut [u8]) -> Result<()>;
 
-    /// Where it starts, as the backend's workloads see it.
+    /// Its address, as used by the backend's workloads.
     fn start(&self) -> *mut u8;
 }
 
-/// Memory of others that a tensor is made of.
+/// Memory to import as a tensor.
 #[derive(Debug, Clone, Copy)]
 pub struct ImportedMemory {
-    /// Where it starts.
+    /// Its address.
     pub start: *mut u8,
-    /// How many bytes there are.
+    /// Its size.
     pub bytes: usize,
-    /// What kind of memory it is.
+    /// Its source.
     pub source: MemorySource,
 }
 

@@ -1,4 +1,4 @@
-//! What a backend is called and what it says of itself.
+//! Identity and capabilities of a backend.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -60,6 +60,7 @@ impl Capability {
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "the kinds of facts, armnn.md 1.7")]
 pub enum NamedValue {
+    // words: allow
     Bool(bool),
     Int(i64),
     Unsigned(u64),
@@ -68,7 +69,7 @@ pub enum NamedValue {
 }
 
 impl NamedValue {
-    /// The kind in a word, as options are documented.
+    /// The name of the kind, for the documentation of options.
     pub fn kind(&self) -> &'static str {
         match self {
             NamedValue::Bool(_) => "bool",
@@ -79,7 +80,7 @@ impl NamedValue {
         }
     }
 
-    /// Reads a value of the same kind as this one from text, as a command line gives it.
+    /// Parses a value of the same kind as this one.
     pub fn parse_like(&self, text: &str) -> Option<Self> {
         Some(match self {
             NamedValue::Bool(_) => NamedValue::Bool(text.parse().ok()?),

@@ -1,8 +1,8 @@
-//! The backend interface: who computes, what it supports and why not, how constants are prepared
-//! when compiling, and the workloads that run.
+//! The backend interface: support queries with reasons of refusal, preparation of constants at
+//! compile time, and workloads.
 //!
-//! A backend is stateless and short-lived; what it makes may outlive it (seed: Arm NN backend
-//! guide, "The Backend interface").
+//! A backend is stateless and short-lived; objects that it creates may outlive it (seed: Arm NN
+//! backend guide, "The Backend interface").
 
 mod allocator;
 mod backend;
@@ -47,7 +47,7 @@ pub use options::{
 };
 pub use owned::OwnedOperands;
 pub use problem::{LoadError, LoadWarning};
-pub use registry::{NamedContext, PROTECTED_CONTENT, Registry};
+pub use registry::{ContextEntry, PROTECTED_CONTENT, Registry};
 pub use subgraph::Subgraph;
 pub use support::{NodeView, Reason, Refusal};
 pub use tenon_base::CpuLevel;

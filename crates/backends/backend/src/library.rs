@@ -1,4 +1,4 @@
-//! A shared library with a backend: opened, asked for its id and version, and for the backend.
+//! A shared library with a backend: opening, id, version, and creation of the backend.
 
 use crate::loaded::{Core, LoadedBackend};
 use crate::{Backend, LoadError};
@@ -13,39 +13,40 @@ type Id = unsafe extern "C" fn() -> *const c_char;
 type Version = unsafe extern "C" fn(*mut u32, *mut u32);
 type Factory = unsafe extern "C" fn() -> *mut c_void;
 
-/// A library that exports what a backend must, of a version that can be loaded.
+/// A library with the required exports and a compatible version.
 #[derive(Debug)]
 pub struct BackendLibrary {
     path: PathBuf,
     id: String,
     version: (u32, u32),
     factory: Factory,
-    /// Closed when the last thing that the backend made is gone.
+    /// Closed when the last object of the backend is dropped.
     library: Arc<Library>,
 }
 
-/// Whether a backend built with a version of the interface works with another: of the same major,
-/// and not newer.
+/// Whether a backend built with version `backend` of the interface is compatible with `interface`:
+/// the same major, and not newer.
 pub fn is_compatible(backend: (u32, u32), interface: (u32, u32)) -> bool {
     backend.0 == interface.0 && backend.1 <= interface.1
 }
 
 impl BackendLibrary {
-    /// Opens a library and asks for its id and version.
+    /// Opens a library and reads its id and version.
     ///
-    /// Opening runs the library's own initialisers, and its functions are trusted to be what their
-    /// names say: what runs here is the library's choice. A crash in it is a crash of this process.
+    /// Opening executes the library's initialisers, and its functions are trusted to have the
+    /// declared types: a plug-in is trusted code, and its crash is a crash of the process.
     pub fn open(path: impl AsRef<OsStr>) -> Result<Self, LoadError> {
         let path = Path::new(path.as_ref());
         if path.as_os_str().is_empty() {
             return Err(LoadError::EmptyPath);
         }
-        // A name without a folder would be looked for among the system's libraries.
+        // A name without a folder would be searched in the system's library paths.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         expect_regular_file(&path).map_err(LoadError::NotAFile)?;
-        // SAFETY: whoever names a backend's library wants its code to run.
+        // SAFETY: loading executes the library's initialisers; users trust the code of the plug-ins that they name
+        // its code.
         let library = unsafe { Library::new(&path) }.map_err(LoadError::NotALibrary)?;
-        // SAFETY: the header says what these names are.
+        // SAFETY: the types are those that the header declares for these names.
         let (id, version, factory) = unsafe {
             (
                 export::<Id>(&library, "GetBackendId")?,
@@ -53,7 +54,8 @@ impl BackendLibrary {
                 export::<Factory>(&library, "BackendFactory")?,
             )
         };
-        // SAFETY: as the header declares it; the answer is null or ends with a zero.
+        // SAFETY: the function has the declared type; its result is null or a string terminated by
+        // NUL.
         let id = unsafe {
             let id = id();
             if id.is_null() {
@@ -63,7 +65,7 @@ impl BackendLibrary {
         };
         let id = id.to_str().map_err(|_| LoadError::IdIsNoText)?.to_owned();
         let (mut major, mut minor) = (0, 0);
-        // SAFETY: as the header declares it, with two places for a number.
+        // SAFETY: the function has the declared type; both pointers are valid for writes.
         unsafe { version(&raw mut major, &raw mut minor) };
         if !is_compatible((major, minor), (MAJOR, MINOR)) {
             return Err(LoadError::Version { major, minor });
@@ -77,35 +79,37 @@ impl BackendLibrary {
         })
     }
 
-    /// The backend's id, whatever it is.
+    /// The backend's id, which may be invalid.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Major and minor of the interface that it was built with.
+    /// Major and minor version of the interface that the library was built with.
     pub fn version(&self) -> (u32, u32) {
         self.version
     }
 
-    /// The backend. Whatever it makes keeps the library open.
+    /// Creates the backend. Objects of the backend keep the library open.
     pub fn backend(&self) -> Result<Arc<dyn Backend>, LoadError> {
-        // SAFETY: as the header declares it.
-        let made = unsafe { (self.factory)() };
-        if made.is_null() {
+        // SAFETY: the function has the declared type and no arguments.
+        let table = unsafe { (self.factory)() };
+        if table.is_null() {
             return Err(LoadError::NoBackend);
         }
         let (id, path) = (self.id.clone(), Some(self.path.clone()));
-        // SAFETY: a library of this version answers a table, whose functions lie in it.
-        let core = unsafe { Core::new(made.cast(), id, path, vec![self.library.clone()]) };
+        // SAFETY: a library of a compatible version returns a valid table; its functions are in the
+        // library, which the core keeps open.
+        let core = unsafe { Core::new(table.cast(), id, path, vec![self.library.clone()]) };
         let backend = core.and_then(LoadedBackend::new);
         Ok(Arc::new(backend.map_err(LoadError::BadBackend)?))
     }
 }
 
 /// # Safety
-/// `T` is the type of the function of that name.
+/// `T` must be the type of the function exported under that name.
 unsafe fn export<T: Copy>(library: &Library, name: &'static str) -> Result<T, LoadError> {
-    // SAFETY: the caller vouches; a symbol at null is none.
+    // SAFETY: `T` is the type of the symbol (requirement); `Option` represents a symbol with a null
+    // address.
     unsafe {
         let symbol = library.get::<Option<T>>(name.as_bytes());
         let symbol = symbol.map_err(|_| LoadError::MissingExport(name))?;
@@ -125,7 +129,7 @@ mod tests {
         assert!(!is_compatible((2, 5), (2, 4)));
         assert!(!is_compatible((2, 0), (1, 0)));
         assert!(!is_compatible((2, 0), (3, 0)));
-        // Lexicographically less, and yet not compatible (facts, armnn.md 1.6).
+        // Lexicographically less, but not compatible (facts, armnn.md 1.6).
         assert!(!is_compatible((1, 4), (2, 4)));
     }
 }

@@ -1,4 +1,4 @@
-//! Backends as one model sees them: their workloads share the model's memory.
+//! Backends of one model, whose workloads share the model's memory manager.
 
 use crate::{
     Allocator, Backend, BackendId, Capability, CpuLevel, HandleFactory, ImportedMemory,
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tenon_base::Result;
 use tenon_tensor::TensorType;
 
-/// A backend, and the memory of one model: what loading a model asks of a backend.
+/// A backend with the memory of one model, in the calls of loading a model.
 struct Managed {
     backend: Arc<dyn Backend>,
     memory: Arc<dyn MemoryManager>,
@@ -62,7 +62,8 @@ impl Backend for Managed {
         ty: &TensorType,
         memory: ImportedMemory,
     ) -> Result<Box<dyn TensorHandle>> {
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the memory is valid as `import_tensor` requires, which is a requirement of this
+        // function, too.
         unsafe { self.backend.import_tensor(factory, ty, memory) }
     }
 }
@@ -71,10 +72,10 @@ impl Backend for Managed {
 pub type ModelMemory = Vec<Arc<dyn MemoryManager>>;
 
 impl Registry {
-    /// The backends for one model: those that manage memory have made some, which all workloads
-    /// from here share.
+    /// The backends of one model. Backends with memory managers have created one, which all
+    /// workloads of this registry share.
     pub fn for_model(&self) -> Result<(Registry, ModelMemory)> {
-        let mut model = Registry::new().lent_as(self);
+        let mut model = Registry::new().with_allocators_of(self);
         let mut memories = Vec::new();
         for backend in self.iter() {
             let backend = backend.clone();

@@ -1,4 +1,4 @@
-//! The memory a workload reads and writes.
+//! The operands of a workload: inputs, outputs and scratch memory.
 
 use std::marker::PhantomData;
 use tenon_base::{Error, ErrorKind, Result};
@@ -13,18 +13,19 @@ pub struct RawOperand {
 }
 
 impl RawOperand {
-    /// An operand that is left out.
+    /// An absent operand.
     pub const NONE: RawOperand = RawOperand {
         start: std::ptr::null_mut(),
         len: 0,
     };
 
-    /// The bytes at `start`. Nothing is read here; see [`Operands::new`] for what must hold.
+    /// The bytes at `start`. They are not accessed here; see [`Operands::new`] for the
+    /// requirements.
     pub fn new(start: *mut u8, len: usize) -> Self {
         Self { start, len }
     }
 
-    /// Where it starts.
+    /// The start address.
     pub fn start(self) -> *mut u8 {
         self.start
     }
@@ -44,7 +45,7 @@ impl From<RawOperand> for tenon_backend_abi::Operand {
     }
 }
 
-// A loaded workload gets lists of raw operands as they lie.
+// Loaded workloads receive lists of raw operands without conversion: the layouts must be equal.
 const _: () = {
     use tenon_backend_abi::Operand;
     assert!(size_of::<RawOperand>() == size_of::<Operand>());
@@ -54,8 +55,8 @@ const _: () = {
 
 /// Inputs, outputs and scratch memory of one execution of a workload.
 ///
-/// Inputs may share bytes with each other; an output shares bytes with nothing, except with the one
-/// input it takes the place of, where the plan allowed that.
+/// Inputs may share bytes. An output shares bytes with no other operand, except with the one input
+/// that it is computed in place of, if the plan allows that.
 pub struct Operands<'a> {
     inputs: &'a [RawOperand],
     outputs: &'a [RawOperand],
@@ -65,17 +66,18 @@ pub struct Operands<'a> {
 
 /// An input and an output of the same element type that may be the same memory.
 pub enum OperandPair<'a, T> {
-    /// The output takes the input's place.
+    /// The output is computed in place of the input.
     InPlace(&'a mut [T]),
-    /// They share nothing.
+    /// They share no bytes.
     Apart(&'a [T], &'a mut [T]),
 }
 
 impl<'a> Operands<'a> {
     /// # Safety
-    /// For `'a`, each operand that is not [`RawOperand::NONE`] points to `len` initialised bytes
-    /// that nobody outside writes, and those of outputs and scratch nobody outside reads either.
-    /// Outputs and scratch share no bytes with each other, nor with an input, except an output with
+    /// During `'a`, each operand that is not [`RawOperand::NONE`] must point to `len` initialised
+    /// bytes that no other code writes, and, for outputs and scratch memory, that no other code
+    /// reads. Outputs and scratch memory share no bytes with each other or with an input, except an
+    /// output with exactly the input that it is computed in place of.
     /// exactly one input of which it is the place.
     pub unsafe fn new(
         inputs: &'a [RawOperand],
@@ -90,27 +92,27 @@ impl<'a> Operands<'a> {
         }
     }
 
-    /// Inputs, outputs and scratch memory as a loaded backend gets them.
+    /// Inputs, outputs and scratch memory, as a loaded backend receives them.
     pub(crate) fn raw(&mut self) -> (&[RawOperand], &[RawOperand], RawOperand) {
         (self.inputs, self.outputs, self.scratch)
     }
 
-    /// Whether input `index` is there.
+    /// Whether input `index` is present.
     pub fn has_input(&self, index: usize) -> bool {
         self.inputs
             .get(index)
             .is_some_and(|operand| !operand.start.is_null())
     }
 
-    /// Whether output `index` is wanted.
+    /// Whether output `index` is requested.
     pub fn has_output(&self, index: usize) -> bool {
         self.outputs
             .get(index)
             .is_some_and(|operand| !operand.start.is_null())
     }
 
-    /// The elements of an input that no output takes the place of, together with those of an
-    /// output and the scratch memory; see [`Operands::split`] for several.
+    /// The elements of an input that no output is computed in place of. For several operands at
+    /// once see [`Operands::split`].
     pub fn input<T: Element>(&self, index: usize) -> Result<&[T]> {
         let operand = *self
             .inputs
@@ -119,16 +121,16 @@ impl<'a> Operands<'a> {
         if self.outputs.iter().any(|output| output.overlaps(operand)) {
             return Err(Error::new(
                 ErrorKind::Internal,
-                format!("input {index} is read although an output takes its place"),
+                format!("input {index} is read although an output is computed in its place"),
             ));
         }
-        // SAFETY: vouched for in `new`; no output shares its bytes (checked above), so that only
-        // shared references to them exist.
+        // SAFETY: the operand is valid for reads during `'a` (`new`), and no output shares its
+        // bytes (checked above), so only shared references to them exist.
         unsafe { elements(operand, "input", index) }
     }
 
-    /// Everything at once: the inputs' elements are read through `inputs`, which borrows nothing
-    /// of `self`, while outputs and scratch are borrowed mutably.
+    /// All operands: inputs borrow nothing of `self`; outputs and scratch memory are borrowed
+    /// mutably.
     pub fn split(&mut self) -> (Inputs<'_>, Outputs<'_>) {
         (
             Inputs {
@@ -146,7 +148,7 @@ impl<'a> Operands<'a> {
         )
     }
 
-    /// Input and output of an elementwise operator, which may be the same memory.
+    /// Input and output of an elementwise operator, which may share their memory.
     pub fn pair<T: Element>(&mut self, input: usize, output: usize) -> Result<OperandPair<'_, T>> {
         let source = *self
             .inputs
@@ -157,7 +159,8 @@ impl<'a> Operands<'a> {
             .get(output)
             .ok_or_else(|| missing("output", output))?;
         if source.start == target.start && source.len == target.len {
-            // SAFETY: vouched for in `new`; borrowed mutably for as long as `self`.
+            // SAFETY: the operand is valid for reads and writes (`new`); `&mut self` excludes other
+            // references.
             return Ok(OperandPair::InPlace(unsafe {
                 elements_mut(target, "output", output)?
             }));
@@ -168,7 +171,8 @@ impl<'a> Operands<'a> {
                 format!("input {input} and output {output} overlap in part"),
             ));
         }
-        // SAFETY: vouched for in `new`; they share nothing (checked above).
+        // SAFETY: both operands are valid (`new`) and share no bytes (checked above); `&mut self`
+        // excludes other references.
         unsafe {
             Ok(OperandPair::Apart(
                 elements(source, "input", input)?,
@@ -178,7 +182,7 @@ impl<'a> Operands<'a> {
     }
 }
 
-/// Most outputs of a workload.
+/// Maximum number of outputs of a workload.
 pub const MAX_OUTPUTS: usize = 64;
 
 /// The inputs of [`Operands::split`].
@@ -190,7 +194,7 @@ pub struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// The elements of an input; an error when an output takes its place.
+    /// The elements of an input; an error if an output is computed in its place.
     pub fn slice<T: Element>(&self, index: usize) -> Result<&'a [T]> {
         let operand = *self
             .inputs
@@ -199,21 +203,22 @@ impl<'a> Inputs<'a> {
         if self.outputs.iter().any(|output| output.overlaps(operand)) {
             return Err(Error::new(
                 ErrorKind::Internal,
-                format!("input {index} is read although an output takes its place"),
+                format!("input {index} is read although an output is computed in its place"),
             ));
         }
-        // SAFETY: vouched for in `Operands::new`; no output shares its bytes (checked above).
+        // SAFETY: the operand is valid for reads during `'a` (`Operands::new`), and no output
+        // shares its bytes (checked above).
         unsafe { elements(operand, "input", index) }
     }
 
-    /// Whether an output takes the place of this input: its elements are read there.
+    /// Whether an output is computed in place of this input, whose elements are then read there.
     pub fn is_replaced(&self, index: usize) -> bool {
         self.inputs
             .get(index)
             .is_some_and(|input| self.outputs.iter().any(|output| output.overlaps(*input)))
     }
 
-    /// The same, `None` when the input is left out.
+    /// As [`slice`](Self::slice); `None` if the input is absent.
     pub fn optional<T: Element>(&self, index: usize) -> Result<Option<&'a [T]>> {
         match self.inputs.get(index) {
             Some(operand) if !operand.start.is_null() => self.slice(index).map(Some),
@@ -222,7 +227,7 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// The outputs and the scratch memory of [`Operands::split`]; each can be taken once.
+/// The outputs and the scratch memory of [`Operands::split`]; each is borrowed at most once.
 pub struct Outputs<'a> {
     outputs: &'a [RawOperand],
     scratch: RawOperand,
@@ -232,7 +237,7 @@ pub struct Outputs<'a> {
 }
 
 impl<'a> Outputs<'a> {
-    /// Whether an output is wanted.
+    /// Whether an output is requested.
     pub fn is_requested(&self, index: usize) -> bool {
         self.outputs
             .get(index)
@@ -252,14 +257,15 @@ impl<'a> Outputs<'a> {
         if std::mem::replace(taken, true) {
             return Err(Error::new(
                 ErrorKind::Internal,
-                format!("output {index} is taken twice"),
+                format!("output {index} is borrowed twice"),
             ));
         }
-        // SAFETY: vouched for in `Operands::new`; taken once, so that no other reference exists.
+        // SAFETY: the operand is valid for reads and writes during `'a` (`Operands::new`); it is
+        // borrowed once (checked above), so no other reference exists.
         unsafe { elements_mut(operand, "output", index) }
     }
 
-    /// The same, `None` when the output is not wanted.
+    /// As [`slice`](Self::slice); `None` if the output is not requested.
     pub fn optional<T: Element>(&mut self, index: usize) -> Result<Option<&'a mut [T]>> {
         match self.outputs.get(index) {
             Some(operand) if !operand.start.is_null() => self.slice(index).map(Some),
@@ -267,16 +273,18 @@ impl<'a> Outputs<'a> {
         }
     }
 
-    /// The scratch memory, at least as long as planned, its bytes undefined (but initialised).
+    /// The scratch memory, at least as long as planned. Its bytes are initialised, their values
+    /// unspecified.
     pub fn scratch<T: Element>(&mut self) -> Result<&'a mut [T]> {
         if std::mem::replace(&mut self.scratch_taken, true) {
             return Err(Error::new(
                 ErrorKind::Internal,
-                "the scratch memory is taken twice",
+                "the scratch memory is borrowed twice",
             ));
         }
         let whole = self.scratch.len - self.scratch.len % size_of::<T>();
-        // SAFETY: as for outputs.
+        // SAFETY: the scratch memory is valid for reads and writes during `'a` (`Operands::new`)
+        // and borrowed once (checked above).
         unsafe {
             elements_mut(
                 RawOperand {
@@ -291,19 +299,21 @@ impl<'a> Outputs<'a> {
 }
 
 /// # Safety
-/// `operand` points to initialised bytes that nobody writes for `'a`.
+/// `operand` points to `len` initialised bytes that are not written during `'a`.
 unsafe fn elements<'a, T: Element>(
     operand: RawOperand,
     what: &str,
     index: usize,
 ) -> Result<&'a [T]> {
     let count = count::<T>(operand, what, index)?;
-    // SAFETY: non-null, aligned and long enough (checked by `count`); the caller vouches.
+    // SAFETY: `start` is not null and aligned, and `count` elements fit `len` (checked by `count`);
+    // the bytes are initialised and not written during `'a` (requirement), and every bit pattern is
+    // a valid `T` (`Element`).
     Ok(unsafe { std::slice::from_raw_parts(operand.start.cast(), count) })
 }
 
 /// # Safety
-/// `operand` points to initialised bytes that nobody else reads or writes for `'a`.
+/// `operand` points to `len` initialised bytes that no other code reads or writes during `'a`.
 unsafe fn elements_mut<'a, T: Element>(
     operand: RawOperand,
     what: &str,
@@ -313,7 +323,9 @@ unsafe fn elements_mut<'a, T: Element>(
         return Ok(&mut []);
     }
     let count = count::<T>(operand, what, index)?;
-    // SAFETY: non-null, aligned and long enough (checked by `count`); the caller vouches.
+    // SAFETY: `start` is not null and aligned, and `count` elements fit `len` (checked by `count`);
+    // the bytes are initialised and not accessed otherwise during `'a` (requirement), and every bit
+    // pattern is a valid `T` (`Element`).
     Ok(unsafe { std::slice::from_raw_parts_mut(operand.start.cast(), count) })
 }
 
@@ -351,7 +363,7 @@ mod tests {
     fn operands_are_typed_and_taken_once() {
         let (mut a, mut b, mut s) = ([1u64, 2], [0u64, 0], [0u64; 3]);
         let (inputs, outputs) = ([operand(&mut a), RawOperand::NONE], [operand(&mut b)]);
-        // SAFETY: three arrays that live longer and are not used otherwise meanwhile.
+        // SAFETY: three arrays that outlive the operands and are not accessed otherwise.
         let mut operands = unsafe { Operands::new(&inputs, &outputs, operand(&mut s)) };
         assert!(operands.has_input(0) && !operands.has_input(1) && !operands.has_input(2));
         assert!(operands.has_output(0) && !operands.has_output(1));
@@ -371,7 +383,8 @@ mod tests {
     fn a_pair_in_place_is_one_slice_and_not_an_input() {
         let mut a = [1u64, 2];
         let both = [operand(&mut a)];
-        // SAFETY: one array, the output takes the input's place.
+        // SAFETY: one array that outlives the operands; the output is computed in place of the
+        // input.
         let mut operands = unsafe { Operands::new(&both, &both, RawOperand::NONE) };
         assert!(operands.input::<u64>(0).is_err());
         assert!(operands.split().0.slice::<u64>(0).is_err());
@@ -386,7 +399,7 @@ mod tests {
         let mut a = [0u64; 2];
         let start = a.as_mut_ptr().cast::<u8>();
         let inputs = [RawOperand::new(start.wrapping_add(1), 8)];
-        // SAFETY: bytes 1 to 8 of an array that lives longer.
+        // SAFETY: bytes 1 to 8 of an array that outlives the operands.
         let operands = unsafe { Operands::new(&inputs, &[], RawOperand::NONE) };
         assert!(operands.input::<u64>(0).is_err());
         assert_eq!(operands.input::<u8>(0).unwrap().len(), 8);

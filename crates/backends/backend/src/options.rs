@@ -1,4 +1,4 @@
-//! Options of backends: what they know, what they are given, and what is wrong with that.
+//! Options of backends: definitions, assignments and their validation.
 
 use crate::{Backend, BackendId, NamedValue};
 use std::borrow::Cow;
@@ -6,12 +6,12 @@ use std::fmt;
 use std::str::FromStr;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
-/// When an option counts.
+/// The scope of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionScope {
-    /// For a model: [`Backend::configured`].
+    /// Model: applied by [`Backend::configured`].
     Model,
-    /// For a runtime: [`Backend::context`].
+    /// Runtime: applied by [`Backend::context`].
     Creation,
 }
 
@@ -24,20 +24,20 @@ impl fmt::Display for OptionScope {
     }
 }
 
-/// An option that a backend knows.
+/// An option of a backend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OptionDef {
     /// Its name.
     pub name: Cow<'static, str>,
-    /// When it counts.
+    /// Its scope.
     pub scope: OptionScope,
-    /// Its value unless given; also its kind.
+    /// Its default, which also gives its kind.
     pub default: NamedValue,
-    /// What it does, in a sentence.
+    /// Its description, one sentence.
     pub doc: Cow<'static, str>,
 }
 
-/// An option given to a backend.
+/// The value of an option.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OptionSetting {
     /// Its name.
@@ -46,14 +46,15 @@ pub struct OptionSetting {
     pub value: NamedValue,
 }
 
-/// An option as the caller wrote it: `MyAcc.Threads=4`. Its kind is what the backend says.
+/// An assignment of an option as text: `MyAcc.Threads=4`. The kind of the value is that of the
+/// option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionAssignment {
-    /// For which backend.
+    /// Id of the backend.
     pub backend: BackendId,
     /// Its name.
     pub name: String,
-    /// Its value in text.
+    /// The value as text.
     pub text: String,
 }
 
@@ -74,7 +75,7 @@ impl FromStr for OptionAssignment {
         let (backend, name, value) = parts.ok_or_else(|| {
             Error::new(
                 ErrorKind::Usage,
-                "an option of a backend is written otherwise",
+                "malformed assignment of a backend's option",
             )
             .expected("BACKEND.NAME=VALUE")
             .found(text)
@@ -87,17 +88,17 @@ impl FromStr for OptionAssignment {
     }
 }
 
-/// What a runtime is created with, as one backend hears it.
+/// The options of a backend for the creation of a runtime.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CreationOptions {
-    /// The backend's own options of [`OptionScope::Creation`].
+    /// The backend's options of [`OptionScope::Creation`].
     pub settings: Vec<OptionSetting>,
-    /// Models and tensors are to be kept from the reach of the CPU.
+    /// Whether models and tensors must be protected from access by the CPU.
     pub protected_content: bool,
 }
 
-/// The settings of `scope` for `backend` among `given`; unknown names and values of the wrong kind
-/// are reported together.
+/// The values of `scope` for `backend` in `given`; unknown names and values of a wrong kind are
+/// reported together.
 pub fn settings(
     backend: &dyn Backend,
     given: &[OptionAssignment],

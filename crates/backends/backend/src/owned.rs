@@ -1,4 +1,4 @@
-//! Tensors as the operands of a workload that is executed by itself.
+//! Operands of a workload that is executed separately, from tensors.
 
 use crate::{
     Backend, EdgeStrategy, HandleFactory, ImportedMemory, InPlace, MemorySource, Operands,
@@ -7,7 +7,7 @@ use crate::{
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{ALIGNMENT, BufferMut, Tensor, TensorType};
 
-/// Tensors as the operands of a workload: inputs are shared, outputs and scratch memory are owned.
+/// Operands from tensors: inputs are shared, outputs and scratch memory are owned.
 pub struct OwnedOperands {
     inputs: Vec<Option<Input>>,
     outputs: Vec<Option<Output>>,
@@ -15,10 +15,10 @@ pub struct OwnedOperands {
 }
 
 struct Input {
-    /// Before the tensor, of whose memory it may be made.
+    /// Declared before the tensor, whose memory it may use: dropped first.
     handle: Option<Handle>,
     tensor: Tensor,
-    /// The output whose memory it stands in.
+    /// The output whose memory the input shares, if in place.
     place: Option<usize>,
 }
 
@@ -28,16 +28,16 @@ struct Output {
     bytes: BufferMut,
 }
 
-/// A tensor where the backend has it.
+/// A tensor in the memory of a backend.
 struct Handle {
     tensor: Box<dyn TensorHandle>,
-    /// It is memory of its own, to and from which elements are copied.
+    /// Whether the memory is the backend's own, to and from which elements are copied.
     copied: bool,
 }
 
 impl OwnedOperands {
-    /// Operands that read `inputs` and write new memory for outputs of the given types, for the
-    /// workload of a backend that works in plain memory.
+    /// Operands that read `inputs` and allocate outputs of the given types, for a workload in plain
+    /// memory.
     pub fn new(
         inputs: &[Option<&Tensor>],
         outputs: &[Option<TensorType>],
@@ -46,7 +46,7 @@ impl OwnedOperands {
         Self::with_memory(inputs, outputs, scratch_bytes, BufferMut::zeroed)
     }
 
-    /// The same with memory of the caller's, whatever it holds.
+    /// As [`new`](Self::new), with output memory of the caller, whose contents are ignored.
     pub fn with_memory(
         inputs: &[Option<&Tensor>],
         outputs: &[Option<TensorType>],
@@ -56,7 +56,8 @@ impl OwnedOperands {
         Self::made(inputs, outputs, scratch_bytes, |_, _| Ok(None), memory)
     }
 
-    /// The same for a workload of `backend`: where it has tensor memory of its own, they are there.
+    /// As [`new`](Self::new), for a workload of `backend`: in the tensor memory of the backend, if
+    /// it has its own.
     pub fn of(
         backend: &dyn Backend,
         inputs: &[Option<&Tensor>],
@@ -66,7 +67,7 @@ impl OwnedOperands {
         Self::of_memory(backend, inputs, outputs, scratch_bytes, BufferMut::zeroed)
     }
 
-    /// The same with memory of the caller's, whatever it holds.
+    /// As [`of`](Self::of), with output memory of the caller, whose contents are ignored.
     pub fn of_memory(
         backend: &dyn Backend,
         inputs: &[Option<&Tensor>],
@@ -79,7 +80,7 @@ impl OwnedOperands {
         Self::made(inputs, outputs, scratch_bytes, handle, memory)
     }
 
-    /// Has an input stand in the memory of an output of as many bytes, for one execution.
+    /// Places an input in the memory of an output of the same size, for one execution in place.
     pub fn place(&mut self, InPlace { input, output }: InPlace) -> Result<()> {
         let pair = (self.inputs.get_mut(input), self.outputs.get_mut(output));
         let unfit = || {
@@ -103,14 +104,14 @@ impl OwnedOperands {
         Ok(())
     }
 
-    /// Leaves an input out, which the workload does not read.
+    /// Omits an input that the workload does not read.
     pub fn omit_input(&mut self, input: usize) {
         if let Some(input) = self.inputs.get_mut(input) {
             *input = None;
         }
     }
 
-    /// `handle` makes the tensor of a backend for memory that outlives it.
+    /// `handle` creates the backend's tensor for memory that outlives it.
     fn made(
         inputs: &[Option<&Tensor>],
         outputs: &[Option<TensorType>],
@@ -152,7 +153,7 @@ impl OwnedOperands {
         })
     }
 
-    /// Executes `workload` on them; may be called again.
+    /// Executes `workload` on the operands; may be called repeatedly.
     pub fn execute(&mut self, workload: &dyn Workload) -> Result<()> {
         let write = |output: &mut Output| {
             let plain = output.bytes.as_mut_ptr();
@@ -176,10 +177,10 @@ impl OwnedOperands {
             .map(|input| input.as_ref().map_or(RawOperand::NONE, read))
             .collect();
         let scratch = RawOperand::new(self.scratch.as_mut_ptr(), self.scratch.len());
-        // SAFETY: inputs are shared tensors, which nobody writes; outputs and scratch are memory
-        // of this value alone, borrowed mutably for the call, and all of them apart, but for inputs
-        // that stand in an output. Where they are tensors of the backend, it vouches for them
-        // (`TensorHandle`).
+        // SAFETY: inputs are shared tensors, which are never written; outputs and scratch memory
+        // belong to this value and are borrowed mutably during the call. No two operands overlap,
+        // except an input that is placed in an output. For tensors of the backend, the contract of
+        // `TensorHandle` guarantees validity.
         let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
         workload.execute(&mut operands)?;
         for output in self.outputs.iter_mut().flatten() {
@@ -190,7 +191,7 @@ impl OwnedOperands {
         Ok(())
     }
 
-    /// The outputs, `None` where one was not wanted.
+    /// The outputs; `None` for those not requested.
     pub fn into_outputs(self) -> Result<Vec<Option<Tensor>>> {
         let tensor = |output: Output| {
             drop(output.handle);
@@ -209,8 +210,8 @@ fn start(handle: &Option<Handle>, plain: *mut u8) -> *mut u8 {
         .map_or(plain, |handle| handle.tensor.start())
 }
 
-/// The tensor of a backend for plain memory at `start`, which outlives it; `None` for a backend that
-/// works there.
+/// The backend's tensor for plain memory at `start`, which outlives it; `None` if the backend works
+/// in plain memory.
 fn handle(
     backend: &dyn Backend,
     factories: &[HandleFactory],
@@ -227,7 +228,8 @@ fn handle(
         source: MemorySource::Malloc,
     };
     let (tensor, copied) = match edge_strategy(&[], factories) {
-        // SAFETY: the memory is that of the tensor or of the output that keeps the handle.
+        // SAFETY: the memory belongs to the tensor or the output that owns the handle, so it
+        // outlives the handle.
         Some(EdgeStrategy::Export) => unsafe {
             (backend.import_tensor(&factory.id, ty, memory)?, false)
         },
@@ -244,7 +246,7 @@ fn handle(
     Ok(Some(Handle { tensor, copied }))
 }
 
-/// The tensor, copied if its bytes are not aligned as a workload may expect them.
+/// The tensor, copied if its bytes are not aligned as workloads require.
 fn aligned(tensor: &Tensor) -> Result<Tensor> {
     if (tensor.bytes().as_ptr() as usize).is_multiple_of(ALIGNMENT) {
         return Ok(tensor.clone());

@@ -1,20 +1,20 @@
-//! Why a library, or a folder of them, is passed over: data, told as a warning.
+//! Errors of loading backends, reported as warnings.
 
 use std::fmt;
 use std::path::PathBuf;
 use tenon_backend_abi::{MAJOR, MINOR};
 use tenon_base::Error;
 
-/// Something that was passed over while backends were looked for; the others go on.
+/// A warning on an ignored folder or library; the search continues.
 #[derive(Debug)]
 pub struct LoadWarning {
     /// The folder or file.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub problem: LoadError,
 }
 
-/// Why a folder or library is passed over (facts, armnn.md 1.6).
+/// The reason why a folder or library is ignored (facts, armnn.md 1.6).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -22,43 +22,43 @@ pub enum LoadError {
     EmptyPath,
     /// The path of a folder is not absolute.
     RelativePath,
-    /// There is no such folder.
+    /// The folder does not exist.
     MissingPath,
-    /// The path is not one of a folder.
+    /// The path is not that of a folder.
     NotAFolder,
     /// The folder cannot be read.
     UnreadableFolder(std::io::Error),
-    /// A link leads to nothing.
+    /// A dangling symbolic link.
     BrokenLink,
-    /// It is a folder, a pipe or a device.
+    /// The path is a folder, a pipe or a device.
     NotAFile(std::io::Error),
-    /// The system does not open it as a library.
+    /// The dynamic loader refuses the file.
     NotALibrary(libloading::Error),
     /// A function is not exported.
     MissingExport(&'static str),
-    /// `GetBackendId` answers null.
+    /// `GetBackendId` returns null.
     NullId,
-    /// `GetBackendId` does not answer text.
+    /// `GetBackendId` does not return UTF-8.
     IdIsNoText,
     /// The id is empty or `Unknown`.
     ReservedId(String),
-    /// It was built with another version of the interface.
+    /// It was built with an incompatible version of the interface.
     Version {
-        /// The major it gives.
+        /// Its major version.
         major: u32,
-        /// The minor it gives.
+        /// Its minor version.
         minor: u32,
     },
-    /// A backend of this id is there.
+    /// A backend of this id is registered.
     DuplicateId(String),
-    /// `BackendFactory` answers null.
+    /// `BackendFactory` returns null.
     NoBackend,
-    /// What `BackendFactory` answers is no backend, or refuses.
+    /// `BackendFactory` returns an invalid table, or attaching fails.
     BadBackend(Error),
 }
 
 impl LoadError {
-    /// The problem in a word, for reports that programs read.
+    /// The machine-readable code of the error.
     pub fn code(&self) -> &'static str {
         match self {
             LoadError::EmptyPath => "empty-path",
@@ -89,7 +89,7 @@ impl fmt::Display for LoadError {
             LoadError::MissingPath => f.write_str("the folder does not exist"),
             LoadError::NotAFolder => f.write_str("the path is not a folder"),
             LoadError::UnreadableFolder(error) => write!(f, "cannot read the folder: {error}"),
-            LoadError::BrokenLink => f.write_str("the link leads to nothing"),
+            LoadError::BrokenLink => f.write_str("dangling symbolic link"),
             LoadError::NotAFile(error) => write!(f, "cannot be opened as a library: {error}"),
             LoadError::NotALibrary(error) => {
                 let why = std::error::Error::source(error).map(ToString::to_string);
@@ -97,16 +97,16 @@ impl fmt::Display for LoadError {
                 write!(f, "cannot be opened as a library: {why}")
             }
             LoadError::MissingExport(name) => write!(f, "does not export {name}"),
-            LoadError::NullId => f.write_str("GetBackendId answers null"),
-            LoadError::IdIsNoText => f.write_str("GetBackendId does not answer UTF-8"),
-            LoadError::ReservedId(id) => write!(f, "the id '{id}' stands for no backend"),
+            LoadError::NullId => f.write_str("GetBackendId returns null"),
+            LoadError::IdIsNoText => f.write_str("GetBackendId does not return UTF-8"),
+            LoadError::ReservedId(id) => write!(f, "the id '{id}' is reserved"),
             LoadError::Version { major, minor } => write!(
                 f,
                 "built with version {major}.{minor} of the interface, which {MAJOR}.{MINOR} \
                  cannot load"
             ),
             LoadError::DuplicateId(id) => write!(f, "backend {id} is there already"),
-            LoadError::NoBackend => f.write_str("BackendFactory answers null"),
+            LoadError::NoBackend => f.write_str("BackendFactory returns null"),
             LoadError::BadBackend(error) => error.fmt(f),
         }
     }

@@ -1,4 +1,4 @@
-//! The backends a runtime has, by name, in order of registration.
+//! The registry of backends of a runtime, by name, in order of registration.
 
 use crate::{
     Allocator, Backend, BackendContext, BackendId, CreationOptions, MemorySource, NamedValue,
@@ -7,7 +7,7 @@ use crate::{
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// The capability of backends that can keep content from the reach of the CPU.
+/// The capability of backends that can protect content from access by the CPU.
 pub const PROTECTED_CONTENT: &str = "ProtectedContentAllocation";
 
 /// The backends of one runtime; not a global.
@@ -16,30 +16,31 @@ pub struct Registry {
     backends: Vec<Arc<dyn Backend>>,
     registered: u64,
     deregistered: u64,
-    /// Whose memory comes from an allocator of the caller, and which.
-    lent: Vec<(BackendId, Arc<dyn Allocator>)>,
+    /// Allocators that the caller set, by backend.
+    allocators: Vec<(BackendId, Arc<dyn Allocator>)>,
     unavailable: Vec<UnavailableBackend>,
 }
 
-/// A backend that is known, but cannot compute here.
+/// A known backend that is unavailable.
 #[derive(Clone)]
 struct UnavailableBackend {
     id: BackendId,
     reason: String,
-    /// For turning back what it prepared; `None` when its library did not load.
+    /// For converting its prepared constants back; `None` if its library did not load.
     backend: Option<Arc<dyn Backend>>,
 }
 
 /// The context of a backend in a runtime.
-pub type NamedContext = (BackendId, Box<dyn BackendContext>);
+pub type ContextEntry = (BackendId, Box<dyn BackendContext>);
 
 impl Registry {
-    /// No backends.
+    /// An empty registry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds one; its name must be new, not empty and not `Unknown` (facts, armnn.md 1.6).
+    /// Registers a backend, whose name must be new, not empty and not `Unknown` (facts, armnn.md
+    /// 1.6).
     pub fn register(&mut self, backend: Arc<dyn Backend>) -> Result<()> {
         let id = backend.id();
         if id.as_str().is_empty() || id.as_str() == "Unknown" {
@@ -59,11 +60,11 @@ impl Registry {
         Ok(())
     }
 
-    /// Takes one out; what it made stays alive.
+    /// Removes a backend; objects that it created stay alive.
     pub fn deregister(&mut self, id: &BackendId) -> Result<Arc<dyn Backend>> {
         let found = self.backends.iter().position(|backend| backend.id() == *id);
         let index = found.ok_or_else(|| self.unknown(id))?;
-        self.lent.retain(|(known, _)| known != id);
+        self.allocators.retain(|(known, _)| known != id);
         self.deregistered += 1;
         Ok(self.backends.remove(index))
     }
@@ -73,8 +74,8 @@ impl Registry {
         self.backends.iter().find(|backend| backend.id() == *id)
     }
 
-    /// Why the backend of that name cannot compute here; `None` for one that can, and for names that
-    /// nothing is known of.
+    /// The reason why the backend of that name is unavailable; `None` for an available one and for
+    /// unknown names.
     pub fn unavailable(&self, id: &BackendId) -> Option<&str> {
         let mut known = self.unavailable.iter().filter(|known| known.id == *id);
         match self.find(id) {
@@ -83,15 +84,15 @@ impl Registry {
         }
     }
 
-    /// The backend of that name, also when it cannot compute here: it may still convert constants
-    /// that it prepared to plain form ([`Backend::plain`]).
+    /// The backend of that name, even if unavailable: it may still convert its prepared constants
+    /// to plain form ([`Backend::plain`]).
     pub fn find_even_unavailable(&self, id: &BackendId) -> Option<&Arc<dyn Backend>> {
         let mut known = self.unavailable.iter().filter(|known| known.id == *id);
         self.find(id)
             .or_else(|| known.find_map(|known| known.backend.as_ref()))
     }
 
-    /// Records that a backend is known, but cannot compute here.
+    /// Records an unavailable backend.
     pub(crate) fn set_unavailable(&mut self, id: BackendId, reason: String) {
         let backend = None;
         self.unavailable.push(UnavailableBackend {
@@ -115,24 +116,21 @@ impl Registry {
             .join(", ")
     }
 
-    /// How often a backend was registered, and how often taken out.
+    /// Counts of registrations and of deregistrations.
     pub fn changes(&self) -> (u64, u64) {
         (self.registered, self.deregistered)
     }
 
-    /// Gives backends the model options among `given`. Options for backends that are not there,
-    /// unknown names and values of the wrong kind are reported together; then nothing is changed.
+    /// Applies the model options in `given`. Options of unknown backends, unknown names and values
+    /// of a wrong kind are reported together; then nothing is changed.
     pub fn configure(&mut self, given: &[OptionAssignment]) -> Result<()> {
         let mut problems: Vec<Error> = given
             .iter()
             .filter(|option| self.find(&option.backend).is_none())
             .map(|option| {
-                Error::new(
-                    ErrorKind::NotFound,
-                    "an option for a backend that is not there",
-                )
-                .expected(self.names())
-                .found(&option.backend)
+                Error::new(ErrorKind::NotFound, "an option for an unknown backend")
+                    .expected(self.names())
+                    .found(&option.backend)
             })
             .collect();
         let mut changed = Vec::new();
@@ -159,42 +157,49 @@ impl Registry {
         Ok(())
     }
 
-    /// Has a backend take its memory, and that of what it makes from here on, from `allocator`.
+    /// Sets the allocator for the memory of a backend and of the objects that it creates from now
+    /// on.
     pub fn set_allocator(&mut self, id: &BackendId, allocator: Arc<dyn Allocator>) -> Result<()> {
         let found = self.backends.iter_mut().find(|one| one.id() == *id);
         let Some(backend) = found else {
             return Err(self.unknown(id));
         };
         *backend = backend.with_allocator(allocator.clone())?;
-        self.lent.retain(|(known, _)| known != id);
-        self.lent.push((id.clone(), allocator));
+        self.allocators.retain(|(known, _)| known != id);
+        self.allocators.push((id.clone(), allocator));
         Ok(())
     }
 
-    /// What the values between the nodes of a model that runs on these backends are allocated
-    /// with: the allocator of the first that was lent one, or has one of its own, of plain memory.
+    /// The allocator for the values between the nodes of a model on these backends: that of the
+    /// first backend with a set or own allocator of plain memory.
     pub fn allocator<'a>(
         &self,
         used: impl IntoIterator<Item = &'a str>,
     ) -> Option<Arc<dyn Allocator>> {
         let of = |id: &str| {
-            let lent = self.lent.iter().find(|(known, _)| known.as_str() == id);
+            let set = self
+                .allocators
+                .iter()
+                .find(|(known, _)| known.as_str() == id);
             let backend = self.backends.iter().find(|one| one.id().as_str() == id)?;
-            lent.map_or_else(|| backend.allocator(), |(_, lent)| Some(lent.clone()))
+            set.map_or_else(
+                || backend.allocator(),
+                |(_, allocator)| Some(allocator.clone()),
+            )
         };
         let mut all = used.into_iter().filter_map(of);
         all.find(|allocator| allocator.source() == MemorySource::Malloc)
     }
 
-    /// Takes over which allocators backends of the same names were lent in `other`.
-    pub(crate) fn lent_as(mut self, other: &Registry) -> Self {
-        self.lent.clone_from(&other.lent);
+    /// Takes the allocators of backends of the same names from `other`.
+    pub(crate) fn with_allocators_of(mut self, other: &Registry) -> Self {
+        self.allocators.clone_from(&other.allocators);
         self.unavailable.clone_from(&other.unavailable);
         self
     }
 
-    /// Takes out the backends that cannot keep content from the reach of the CPU: because they say
-    /// so, or because of the memory that they were lent. Answers each with the reason.
+    /// Removes the backends that cannot protect content from access by the CPU, for lack of the
+    /// capability or because of their allocator. Returns them with the reasons.
     pub fn remove_unprotected(&mut self) -> Vec<(BackendId, Error)> {
         let all = self.backends.clone();
         let refused = all.iter().filter_map(|backend| {
@@ -214,8 +219,8 @@ impl Registry {
             let capability = format_args!("capability {PROTECTED_CONTENT} = true");
             return Some(refused.expected(capability));
         }
-        let lent = self.lent.iter().find(|(known, _)| *known == id);
-        let source = lent.map(|(_, lent)| lent.source())?;
+        let set = self.allocators.iter().find(|(known, _)| *known == id);
+        let source = set.map(|(_, allocator)| allocator.source())?;
         if source == MemorySource::DmaBufProtected {
             return None;
         }
@@ -240,7 +245,7 @@ impl Registry {
         self.deregistered += refused.len() as u64;
     }
 
-    /// The error about a name that no backend has, with the nearest one that there is.
+    /// The error about an unknown name, with the nearest known one.
     pub fn unknown(&self, id: &BackendId) -> Error {
         let error = Error::new(ErrorKind::NotFound, "no backend has this name")
             .expected(self.names())
@@ -257,14 +262,14 @@ impl Registry {
         }
     }
 
-    /// The contexts of the backends in a new runtime. A backend whose hardware is not there, or that
-    /// cannot keep protected content where that is asked for, is taken out and told about; so is one
-    /// whose options are wrong.
+    /// Creates the contexts of the backends in a new runtime. A backend whose device is
+    /// unavailable, that cannot protect content if required, or whose options are invalid, is
+    /// removed and reported.
     pub fn start(
         &mut self,
         given: &[OptionAssignment],
         protected_content: bool,
-    ) -> (Vec<NamedContext>, Vec<(BackendId, Error)>) {
+    ) -> (Vec<ContextEntry>, Vec<(BackendId, Error)>) {
         let mut refused = if protected_content {
             self.remove_unprotected()
         } else {

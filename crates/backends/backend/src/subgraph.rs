@@ -1,35 +1,33 @@
-//! Nodes of a graph taken out as a graph of their own, for the backend that has all of them, and
-//! what it answers put back.
+//! Extraction of nodes as a subgraph for the backend they are placed on, and replacement by the
+//! optimised result.
 
 use crate::OptimisationViews;
 use std::collections::{BTreeMap, BTreeSet};
 use tenon_base::Result;
 use tenon_graph::{Graph, Names, Node, NodeId, ValueId};
 
-/// A subgraph: a graph by itself, and where its parts stand in the whole.
+/// A subgraph: a separate graph, and the ids of its nodes and values in the whole graph.
 ///
-/// Its inputs are the values that others make, its outputs those that others use; constants are its
-/// own.
+/// Its inputs are the values defined outside, its outputs those used outside; it contains its
+/// constants.
 #[derive(Debug, Clone)]
 pub struct Subgraph {
-    /// The nodes alone.
+    /// The subgraph.
     pub graph: Graph,
-    /// For each of its nodes the node of the whole.
+    /// For each node, its id in the whole graph.
     pub nodes: Vec<NodeId>,
-    /// For each of its values the value of the whole.
+    /// For each value, its id in the whole graph.
     pub values: Vec<ValueId>,
 }
 
 impl Subgraph {
-    /// Takes `nodes` of `whole`, in that order, which must be one in which values are made before
-    /// they are used.
+    /// Extracts `nodes` of `whole`, given in topological order.
     pub fn of(whole: &Graph, nodes: &[NodeId]) -> Self {
         let leaving = leaving(whole, std::slice::from_ref(&nodes));
         Self::taken(whole, nodes, &leaving)
     }
 
-    /// Takes several groups of nodes, none in two of them. Takes as long as the graph is large,
-    /// however many there are.
+    /// Extracts several disjoint groups of nodes, in time linear in the graph.
     pub fn all(whole: &Graph, groups: &[Vec<NodeId>]) -> Vec<Self> {
         let leaving = leaving(whole, groups);
         groups
@@ -67,12 +65,12 @@ impl Subgraph {
         part
     }
 
-    /// Does what `views` say to the whole graph that this was taken from: replaces, and deletes by
-    /// handing on the first input. Answers the names of the nodes that came, which belong to the
-    /// backend that answered; the nodes of failed parts stay as they are, to be placed again.
+    /// Applies `views` to the whole graph: replaces substituted nodes, and deletes nodes by
+    /// forwarding their first input. Returns the names of the new nodes, which are placed on the
+    /// same backend; nodes of failed parts remain and are placed again.
     ///
     /// # Errors
-    /// What [`OptimisationViews::check`] finds; then nothing is changed. Ids of nodes change.
+    /// The problems of [`OptimisationViews::check`]; then nothing is changed. Ids of nodes change.
     pub fn apply(&self, views: &OptimisationViews, whole: &mut Graph) -> Result<Vec<String>> {
         views.check(&self.graph)?;
         let mut names = Names::of(whole);
@@ -145,7 +143,7 @@ impl Subgraph {
     }
 }
 
-/// For each value whether another group than the one that makes it, or the caller, uses it.
+/// For each value, whether it is used outside of the group that defines it.
 fn leaving(whole: &Graph, groups: &[impl AsRef<[NodeId]>]) -> Vec<bool> {
     let mut group_of: Vec<Option<usize>> = vec![None; whole.nodes.len()];
     for (index, group) in groups.iter().enumerate() {
@@ -167,7 +165,7 @@ fn leaving(whole: &Graph, groups: &[impl AsRef<[NodeId]>]) -> Vec<bool> {
     leaving
 }
 
-/// Adds a node of a replacement, and the values that it is the first to name.
+/// Adds a node of a replacement, and the values that occur in it first.
 fn splice(
     whole: &mut Graph,
     part: &Graph,

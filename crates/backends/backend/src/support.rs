@@ -1,32 +1,32 @@
-//! Whether a backend takes a node, and why not.
+//! Support queries: the node, and the reasons of refusal.
 
 use std::fmt;
 use tenon_graph::{Attributes, OperatorDef};
 use tenon_tensor::{DataType, Tensor, TensorType};
 
-/// A node as a backend sees it when asked whether it supports it.
+/// A node as passed to a support query.
 #[derive(Debug, Clone)]
 pub struct NodeView<'a> {
-    /// What it does.
+    /// Its operator.
     pub op: &'static OperatorDef,
-    /// With which parameters.
+    /// Its attributes.
     pub attributes: &'a Attributes,
-    /// The types of its inputs; `None` where one is left out.
+    /// Types of its inputs; `None` for an absent one.
     pub inputs: &'a [Option<&'a TensorType>],
-    /// The elements of those inputs that are constants.
+    /// Elements of the constant inputs.
     pub constants: &'a [Option<&'a Tensor>],
-    /// The types of its outputs; `None` where one is not wanted.
+    /// Types of its outputs; `None` for one not requested.
     pub outputs: &'a [Option<&'a TensorType>],
 }
 
-/// Why a backend does not take a node, as data; `Display` makes the sentence.
+/// The refusal of a node, as data; `Display` gives the sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The code and its arguments.
     pub reason: Reason,
 }
 
-/// The codes of refusals.
+/// The reasons of refusals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -34,31 +34,31 @@ pub enum Reason {
     UnknownOperator,
     /// No kernel for this type of an input.
     InputType {
-        /// Which input.
+        /// Index of the input.
         input: usize,
         /// Its type.
         found: DataType,
     },
     /// No kernel for this number of dimensions of an input.
     InputRank {
-        /// Which input.
+        /// Index of the input.
         input: usize,
         /// Its rank.
         found: usize,
     },
     /// No kernel for this value of an attribute.
     AttributeValue {
-        /// Which attribute.
+        /// Name of the attribute.
         attribute: &'static str,
-        /// Its value in text.
+        /// Its value as text.
         found: String,
     },
     /// An input must be a constant.
     NotConstant {
-        /// Which input.
+        /// Index of the input.
         input: usize,
     },
-    /// Anything else, in a sentence without the final stop.
+    /// Any other reason, as a sentence without the final period.
     Other {
         /// The sentence.
         text: String,
@@ -66,7 +66,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The code in a word, for reports that programs read.
+    /// The machine-readable code of the reason.
     pub fn code(&self) -> &'static str {
         match self {
             Reason::UnknownOperator => "unknown-operator",

@@ -1,34 +1,34 @@
-//! What a backend makes of a subgraph: four lists that must add up to it.
+//! The result of optimising a subgraph: four lists that partition its nodes.
 
 use crate::{Reason, Refusal};
 use std::collections::{BTreeMap, BTreeSet};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::{Graph, Node, NodeId, ValueId, verify};
 
-/// The answer to [`crate::Backend::optimise`]: every node of the subgraph stands in exactly one
-/// list (facts, armnn.md 1.3). Ids are those of the subgraph.
+/// The result of [`crate::Backend::optimise`]: every node of the subgraph is in exactly one list
+/// (facts, armnn.md 1.3). Ids are those of the subgraph.
 #[derive(Debug, Clone, Default)]
 pub struct OptimisationViews {
-    /// Parts with what takes their place.
+    /// Replaced parts with their replacements.
     pub substitutions: Vec<Substitution>,
-    /// Parts that the backend does not take after all; they alone are placed again.
+    /// Parts that the backend refuses after all; only these are placed again.
     pub failed: Vec<FailedPart>,
-    /// Nodes that stay as they are.
+    /// Unchanged nodes.
     pub untouched: Vec<NodeId>,
-    /// Nodes that go: who uses their output uses their first input instead.
+    /// Deleted nodes: uses of their output are replaced by their first input.
     pub deleted: Vec<NodeId>,
 }
 
-/// A part of a subgraph and what takes its place.
+/// A replaced part of a subgraph, and its replacement.
 #[derive(Debug, Clone)]
 pub struct Substitution {
-    /// The nodes that go.
+    /// The replaced nodes.
     pub nodes: Vec<NodeId>,
-    /// The values that the replacement's inputs are, in their order.
+    /// The values of the replacement's inputs, in order.
     pub inputs: Vec<ValueId>,
-    /// The values that the replacement's outputs are, in their order.
+    /// The values of the replacement's outputs, in order.
     pub outputs: Vec<ValueId>,
-    /// What comes.
+    /// The replacement.
     pub replacement: Graph,
 }
 
@@ -37,12 +37,12 @@ pub struct Substitution {
 pub struct FailedPart {
     /// Its nodes.
     pub nodes: Vec<NodeId>,
-    /// Why.
+    /// The reason.
     pub refusal: Refusal,
 }
 
 impl FailedPart {
-    /// A part rejected in a sentence.
+    /// A part refused with a sentence.
     pub fn new(nodes: Vec<NodeId>, text: impl Into<String>) -> Self {
         let refusal = Reason::Other { text: text.into() }.into();
         Self { nodes, refusal }
@@ -50,7 +50,7 @@ impl FailedPart {
 }
 
 impl OptimisationViews {
-    /// Everything stays as it is.
+    /// All nodes unchanged.
     pub fn untouched(subgraph: &Graph) -> Self {
         Self {
             untouched: subgraph.ids().collect(),
@@ -58,9 +58,10 @@ impl OptimisationViews {
         }
     }
 
-    /// Checks that the lists add up to `subgraph`: every node once; substitutions whose inputs and
-    /// outputs fit in number, type and place, whose replacement is a graph that verifies, and which
-    /// make no cycle; deleted nodes whose output is of their input's type. All problems together.
+    /// Checks the lists against `subgraph`: every node occurs once; the inputs and outputs of
+    /// substitutions match their replacements in number and type; replacements verify and introduce
+    /// no cycle; the output of a deleted node has the type of its input. All problems are reported
+    /// together.
     pub fn check(&self, subgraph: &Graph) -> Result<()> {
         let mut checker = Checker {
             subgraph,
@@ -80,7 +81,7 @@ impl OptimisationViews {
             for &id in &self.deleted {
                 checker.deleted(id);
             }
-            // What changes nothing keeps the order that there is.
+            // Without substitutions, the existing order remains valid.
             if checker.problems.is_empty() && !self.substitutions.is_empty() {
                 checker.acyclic(self);
             }
@@ -92,7 +93,7 @@ impl OptimisationViews {
 struct Checker<'a> {
     subgraph: &'a Graph,
     producers: Vec<Option<NodeId>>,
-    /// How often nodes use each value, and the subgraph's outputs name it.
+    /// Number of uses of each value by nodes and as output of the subgraph.
     uses: Vec<u32>,
     problems: Vec<Error>,
 }
@@ -113,7 +114,7 @@ impl Checker<'_> {
         self.problems.push(invalid(message));
     }
 
-    /// Whether the lists name every node of the subgraph once, and nothing else.
+    /// Every node of the subgraph must occur in the lists exactly once.
     fn every_node_once(&mut self, views: &OptimisationViews) -> bool {
         let mut seen = vec![0u32; self.subgraph.nodes.len()];
         let parts = views.substitutions.iter().map(|part| &part.nodes);
@@ -127,9 +128,9 @@ impl Checker<'_> {
         }
         for id in self.subgraph.ids() {
             let what = match seen[id.index()] {
-                0 => "the node stands in none of the lists",
+                0 => "the node is in none of the lists",
                 1 => continue,
-                _ => "the node stands in the lists more than once",
+                _ => "the node is in the lists more than once",
             };
             let label = self.subgraph.node(id).label(id);
             self.problems.push(invalid(what).at(Location::node(label)));
@@ -140,7 +141,7 @@ impl Checker<'_> {
     fn substitution(&mut self, part: &Substitution) {
         let nodes: BTreeSet<NodeId> = part.nodes.iter().copied().collect();
         if nodes.is_empty() {
-            self.report("it takes the place of no node");
+            self.report("it replaces no node");
         }
         let mut replacement = part.replacement.clone();
         let ends = [
@@ -155,7 +156,9 @@ impl Checker<'_> {
             }
             for (index, &id) in ours.iter().enumerate() {
                 if id.index() >= self.subgraph.values.len() {
-                    self.report(format!("{what} {index} is {id}, no value of the subgraph"));
+                    self.report(format!(
+                        "{what} {index} is {id}, which is not a value of the subgraph"
+                    ));
                     continue;
                 }
                 let made_here = self.producers[id.index()].is_some_and(|by| nodes.contains(&by));
@@ -200,7 +203,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Every value that its nodes make and others use must be an output.
+    /// Every value that is defined inside and used outside must be an output.
     fn outputs_left_out(&mut self, part: &Substitution, nodes: &BTreeSet<NodeId>) {
         let mut used_inside: BTreeMap<ValueId, u32> = BTreeMap::new();
         for &id in nodes {
@@ -221,7 +224,9 @@ impl Checker<'_> {
             .collect();
         for id in missing {
             let name = &self.subgraph.value(id).name;
-            self.report(format!("others use value '{name}', which is not an output"));
+            self.report(format!(
+                "value '{name}' is used outside, but is not an output"
+            ));
         }
     }
 
@@ -231,15 +236,16 @@ impl Checker<'_> {
             let first = ids.first().copied().flatten()?;
             self.subgraph.value(first).ty.clone()
         };
-        let wanted = node.outputs.iter().flatten().count();
+        let outputs = node.outputs.iter().flatten().count();
         let same = ty(&node.inputs).is_some_and(|input| Some(input) == ty(&node.outputs));
-        if wanted != 1 || !same {
-            let error = invalid("a deleted node must hand its first input on unchanged in type");
+        if outputs != 1 || !same {
+            let error =
+                invalid("the output of a deleted node must have the type of its first input");
             self.problems.push(error.at(Location::node(node.label(id))));
         }
     }
 
-    /// Whether the subgraph with each substituted part drawn together still has an order.
+    /// Whether the subgraph with each substituted part contracted to one node is acyclic.
     fn acyclic(&mut self, views: &OptimisationViews) {
         let mut group: Vec<usize> = (0..self.subgraph.nodes.len()).collect();
         for part in &views.substitutions {
@@ -268,7 +274,7 @@ impl Checker<'_> {
     }
 }
 
-/// One node with the inputs and outputs of all of them, but those between them.
+/// One node with the external inputs and outputs of a part.
 fn drawn_together(nodes: &[&Node]) -> Node {
     let outputs = nodes.iter().flat_map(|node| node.outputs.iter().flatten());
     let inner: BTreeSet<ValueId> = outputs.copied().collect();

@@ -1,78 +1,79 @@
-//! What a backend computes: workloads, how they are specified, and what they need.
+//! Workloads: specification, plan and execution.
 
 use crate::Operands;
 use tenon_base::Result;
 use tenon_graph::{Attributes, OperatorDef};
 use tenon_tensor::{Buffer, Tensor, TensorType};
 
-/// One input of a workload to be planned or made.
+/// The specification of an input of a workload.
 #[derive(Debug, Clone)]
 pub struct InputSpec {
     /// Its type.
     pub ty: TensorType,
-    /// Its elements, when it is a constant whose plain form is there.
+    /// Its elements, if it is a constant whose plain form is present.
     pub constant: Option<Tensor>,
-    /// Its prepared form, as [`WorkloadPlan::prepared`] made it: the layout's tag and the bytes.
-    /// Only constants have one; it may be all that a package keeps of them
-    /// ([`Prepared::invertible`]).
+    /// The prepared form of a constant, from [`WorkloadPlan::prepared`]: the layout's tag and the
+    /// bytes. A package may store the prepared form only ([`Prepared::invertible`]).
     pub prepared: Option<(String, Buffer)>,
 }
 
-/// A workload to be planned (when compiling) or made (when loading).
+/// The specification of a workload, for planning (compile time) and creation (load time).
 #[derive(Debug, Clone)]
 pub struct WorkloadSpec {
-    /// What it does.
+    /// The operator.
     pub op: &'static OperatorDef,
-    /// With which parameters.
+    /// The attributes.
     pub attributes: Attributes,
-    /// Its inputs; `None` where one is left out.
+    /// The inputs; `None` for an absent one.
     pub inputs: Vec<Option<InputSpec>>,
-    /// The types of its outputs; `None` where one is not wanted.
+    /// The types of the outputs; `None` for one not requested.
     pub outputs: Vec<Option<TensorType>>,
 }
 
-/// An output that may take the place of an input that ends there.
+/// A pair of an input and an output of the same size that may share their memory: the output is
+/// computed in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InPlace {
-    /// The input.
+    /// Index of the input.
     pub input: usize,
-    /// The output of the same size in bytes.
+    /// Index of the output.
     pub output: usize,
 }
 
-/// A constant input in the form the backend's kernels read.
+/// The prepared form of a constant input, for the backend's kernels.
 #[derive(Debug, Clone)]
 pub struct Prepared {
-    /// Which input.
+    /// Index of the input.
     pub input: usize,
-    /// The layout and the CPU features it relies on, such as `panels16:f32`.
+    /// The layout with the CPU features that it requires, such as `panels16:f32`.
     pub layout: String,
     /// The bytes.
     pub data: Buffer,
-    /// Whether [`Backend::plain`](crate::Backend::plain) computes the constant from it, to the bit:
-    /// a package need not keep the plain form then.
+    /// Whether [`Backend::plain`](crate::Backend::plain) computes the constant from it bit-exactly;
+    /// a package then need not store the plain form.
     pub invertible: bool,
 }
 
-/// What a workload needs, decided when compiling.
+/// The plan of a workload, made at compile time.
 #[derive(Debug, Clone, Default)]
 pub struct WorkloadPlan {
-    /// Bytes of scratch memory while it executes, aligned to 64. Must not depend on the machine.
+    /// Size of the scratch memory in bytes, aligned to 64. Must not depend on the machine.
     pub scratch_bytes: usize,
-    /// Outputs that may be written in place.
+    /// Outputs that may be computed in place.
     pub in_place: Vec<InPlace>,
-    /// Constants in prepared form, whose plain form the workload does not read then.
+    /// Constants in prepared form, whose plain form the workload does not read.
     pub prepared: Vec<Prepared>,
 }
 
-/// One operator, ready to execute; shared by concurrent executions. Executing allocates nothing.
+/// An operator that is ready to execute; shared by concurrent executions. Executing allocates no
+/// memory.
 pub trait Workload: Send + Sync {
-    /// Reads the inputs and writes every byte of the outputs. Constant inputs that the workload
-    /// took when it was made are still among the operands, unless their plain form is left out.
+    /// Reads the inputs and writes every byte of the outputs. Constant inputs from the workload's
+    /// creation are among the operands, unless their plain form is absent.
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()>;
 
-    /// Whether executing reads the operand of input `input`: not when it is a constant that the
-    /// workload took in prepared form, whose plain form may be left out of a package.
+    /// Whether executing reads the operand of input `input`. False for a constant in prepared form,
+    /// whose plain form may be absent from a package.
     fn reads(&self, input: usize) -> bool {
         let _ = input;
         true

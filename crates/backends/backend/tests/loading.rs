@@ -1,6 +1,6 @@
-//! The dynamic-backend cases of facts, armnn.md 5, and libraries with something wrong.
+//! The dynamic-backend cases of facts, armnn.md 5, and libraries with one defect each.
 //!
-//! Arm NN's names stand above the tests that cover them.
+//! The names of Arm NN's tests are above the tests that cover them.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// The code of the problem with a library.
+/// The error code of a library.
 fn problem(path: &Path) -> &'static str {
     let opened = BackendLibrary::open(path).and_then(|library| library.backend());
     opened.map_or_else(|problem| problem.code(), |_| "none")
@@ -40,7 +40,7 @@ fn spec(op: &str, dtype: DataType) -> WorkloadSpec {
     }
 }
 
-/// What the backend says to a node of one input and output.
+/// The support query for a node with one input and output.
 fn support(backend: &dyn Backend, op: &str, dtype: DataType) -> Result<(), Refusal> {
     let spec = spec(op, dtype);
     let ty = spec.outputs[0].as_ref();
@@ -91,9 +91,10 @@ fn a_valid_library_is_opened_used_and_closed() {
 }
 
 /// CloseInvalidHandle and CreateDynamicBackendObjectInvalidHandle have no counterpart: a library
-/// that was not opened can be neither closed nor asked. OpenEmptyFileName, OpenNotExistingFile, OpenNotSharedObjectFile.
+/// that was not opened has no handle. OpenEmptyFileName, OpenNotExistingFile,
+/// OpenNotSharedObjectFile.
 #[test]
-fn what_is_not_a_library_is_not_opened() {
+fn files_that_are_not_libraries_are_refused() {
     let folder = folder();
     let text = folder.path().join("Test_Text_backend.so");
     std::fs::write(&text, "not a shared object").unwrap();
@@ -110,7 +111,7 @@ fn what_is_not_a_library_is_not_opened() {
 /// GetNameMangledEntryPoint, GetNoExternEntryPoint, GetNotExistingEntryPoint,
 /// CreateDynamicBackendObjectInvalidInterface1 to 7, BackendVersioning.
 #[test]
-fn interfaces_with_something_wrong_are_refused_with_the_reason() {
+fn libraries_with_an_invalid_interface_are_refused() {
     let folder = folder();
     for (index, (definition, expected)) in [
         ("MANGLED", "missing-export"),
@@ -141,35 +142,35 @@ fn interfaces_with_something_wrong_are_refused_with_the_reason() {
 }
 
 #[test]
-fn refusals_are_sentences() {
+fn load_errors_are_sentences() {
     let folder = folder();
-    let told = |name: &str, definitions: &[&str]| {
+    let error_text = |name: &str, definitions: &[&str]| {
         let path = variant(folder.path(), name, definitions);
         let opened = BackendLibrary::open(path).and_then(|library| library.backend());
         opened.err().unwrap().to_string()
     };
     assert_eq!(
-        told("a.so", &["MAJOR=2", "MINOR=3"]),
+        error_text("a.so", &["MAJOR=2", "MINOR=3"]),
         "built with version 2.3 of the interface, which 1.1 cannot load"
     );
     assert_eq!(
-        told("b.so", &["NO_FACTORY"]),
+        error_text("b.so", &["NO_FACTORY"]),
         "does not export BackendFactory"
     );
     let size = size_of::<tenon_backend::abi::Backend>();
     assert_eq!(
-        told("c.so", &["SIZE=16"]),
+        error_text("c.so", &["SIZE=16"]),
         format!("the backend's table has size 16: expected at least {size} bytes")
     );
     assert_eq!(
-        told("d.so", &["REFUSES_HOST"]),
+        error_text("d.so", &["REFUSES_HOST"]),
         "backend Valid: the device is asleep"
     );
 }
 
-/// A library of version 1.0 ends its operands before the control.
+/// In version 1.0, operands end before the control.
 #[test]
-fn a_library_of_an_older_minor_computes_under_a_control() {
+fn a_library_of_an_older_minor_executes_with_a_control() {
     let folder = folder();
     let path = variant(folder.path(), "Test_Older_backend.so", &["MINOR=0"]);
     let backend = BackendLibrary::open(path).unwrap().backend().unwrap();
@@ -178,7 +179,7 @@ fn a_library_of_an_older_minor_computes_under_a_control() {
 }
 
 #[test]
-fn a_workload_learns_that_its_execution_is_stopped() {
+fn a_workload_observes_cancellation() {
     let folder = folder();
     let path = variant(folder.path(), "Test_Endless_backend.so", &["ENDLESS"]);
     let backend = BackendLibrary::open(path).unwrap().backend().unwrap();
@@ -199,14 +200,14 @@ fn a_workload_learns_that_its_execution_is_stopped() {
         control.run(run).unwrap_err()
     });
     assert_eq!(stopped.kind(), ErrorKind::Cancelled);
-    // Nothing stops it here, so that there is no control.
+    // Not stopped: without a control.
     let failed = run().unwrap_err().to_string();
     assert!(failed.contains("no control"), "{failed}");
 }
 
-/// A tail that this Tenon does not know is ignored.
+/// Unknown members at the end of a struct are ignored.
 #[test]
-fn a_larger_table_is_read_as_far_as_it_is_known() {
+fn unknown_members_of_a_larger_table_are_ignored() {
     let folder = folder();
     let size = "SIZE=sizeof(tenon_backend)+64";
     let path = variant(folder.path(), "Test_Newer_backend.so", &[size]);
@@ -214,8 +215,8 @@ fn a_larger_table_is_read_as_far_as_it_is_known() {
     assert_eq!(negated(&*backend), [-1.0, 2.0, -0.5]);
 }
 
-/// GetSharedObjects with real files, GetBackendPaths and GetBackendPathsOverride stand with the
-/// discovery's own tests. CreateDynamicBackends, CreateDynamicBackendsMixedTypes,
+/// GetSharedObjects with real files, GetBackendPaths and GetBackendPathsOverride are in the tests
+/// of the discovery. CreateDynamicBackends, CreateDynamicBackendsMixedTypes,
 /// RegisterSingleDynamicBackend, RegisterMultipleDynamicBackends, RegisterMixedDynamicBackends,
 /// RuntimeDynamicBackends.
 #[test]
@@ -238,16 +239,16 @@ fn valid_libraries_are_registered_and_the_others_are_warnings() {
     let mut registry = Registry::new();
     let warnings = registry.load_backends(Some(folder.path()));
     assert_eq!(registry.names(), "Valid2, Valid3, Valid5, Valid");
-    let told: Vec<(String, &str)> = warnings
+    let names: Vec<(String, &str)> = warnings
         .iter()
         .map(|warning| {
             let name = warning.path.file_name().unwrap().to_string_lossy();
             (name.into_owned(), warning.problem.code())
         })
         .collect();
-    let told: Vec<(&str, &str)> = told.iter().map(|(name, code)| (&**name, *code)).collect();
+    let codes: Vec<(&str, &str)> = names.iter().map(|(name, code)| (&**name, *code)).collect();
     assert_eq!(
-        told,
+        codes,
         [
             ("Test_Invalid8_backend.so", "null-id"),
             ("Test_Invalid9_backend.so", "version"),
@@ -260,7 +261,7 @@ fn valid_libraries_are_registered_and_the_others_are_warnings() {
 
 /// CreateDynamicBackendsNoPaths, RuntimeEmpty, RuntimeInvalidOverridePath.
 #[test]
-fn no_folder_and_a_wrong_one_give_no_backends() {
+fn missing_and_invalid_folders_give_no_backends() {
     let empty = folder();
     let mut registry = Registry::new();
     assert!(registry.load_backends(Some(empty.path())).is_empty());
@@ -275,7 +276,7 @@ fn no_folder_and_a_wrong_one_give_no_backends() {
 /// CreateDynamicBackendsAllInvalid, RegisterMultipleInvalidDynamicBackends,
 /// RuntimeInvalidDynamicBackends.
 #[test]
-fn a_folder_of_invalid_libraries_gives_warnings_alone() {
+fn a_folder_of_invalid_libraries_gives_warnings_only() {
     let folder = folder();
     for (name, definition) in [("A", "NO_ID"), ("B", "NULL_FACTORY"), ("C", "MAJOR=7")] {
         variant(
@@ -309,7 +310,7 @@ fn duplicates_are_loaded_once() {
 }
 
 #[test]
-fn what_a_backend_made_outlives_it_its_registry_and_its_file() {
+fn objects_of_a_backend_outlive_it_its_registry_and_its_file() {
     let folder = folder();
     let path = variant(folder.path(), "Test_Valid_backend.so", &[]);
     let mut registry = Registry::new();
@@ -332,7 +333,7 @@ fn what_a_backend_made_outlives_it_its_registry_and_its_file() {
 }
 
 #[test]
-fn answers_that_lie_are_refused() {
+fn invalid_return_values_are_refused() {
     let folder = folder();
     let load = |name: &str, definitions: &[&str]| {
         let path = variant(folder.path(), name, definitions);
@@ -352,7 +353,7 @@ fn answers_that_lie_are_refused() {
         );
     }
     for (name, definition, expected) in [
-        ("d", "LYING_FAILURE", "a failure has size 3"),
+        ("d", "SHORT_FAILURE", "a failure has size 3"),
         ("e", "ENDLESS_TEXT", "the text of a failure is too long"),
         ("f", "NOT_UTF8", "the text of a failure is not UTF-8"),
     ] {
@@ -365,7 +366,7 @@ fn answers_that_lie_are_refused() {
 }
 
 #[test]
-fn plans_that_do_not_add_up_are_refused() {
+fn invalid_plans_are_refused() {
     let folder = folder();
     let neg = spec("Neg", DataType::F32);
     for (index, expected) in [
@@ -395,19 +396,19 @@ fn plans_that_do_not_add_up_are_refused() {
 }
 
 #[test]
-fn subgraphs_that_do_not_add_up_are_refused() {
+fn invalid_optimised_subgraphs_are_refused() {
     let folder = folder();
     let mut graph: Graph = "graph \"g\" (%x: f32[2]) -> (%y) {\n%a = Neg(%x)\n%y = Neg(%a)\n}"
         .parse()
         .unwrap();
     graph.infer_types().unwrap();
     for (index, expected) in [
-        "the node stands in none of the lists",
+        "the node is in none of the lists",
         "node2 is not a node of the subgraph",
         "the untouched nodes: count 2, but the pointer is null or not aligned",
         "the inputs of a graph name an undefined value",
         "operator 'Unheard' is not known",
-        "which is not an output",
+        "but is not an output",
         "a replacement is null",
         "the substitutions: a null pointer in the list",
         "an optimised subgraph has size 12",
@@ -425,10 +426,10 @@ fn subgraphs_that_do_not_add_up_are_refused() {
     }
 }
 
-/// CreateSampleDynamicBackend, SampleDynamicBackendEndToEnd: the example in C takes three nodes as
-/// one, has an option, and takes another's memory.
+/// CreateSampleDynamicBackend, SampleDynamicBackendEndToEnd: the example in C fuses three nodes,
+/// has an option, and uses an allocator of the host.
 #[test]
-fn the_example_in_c_takes_three_nodes_as_one() {
+fn the_example_in_c_fuses_three_nodes() {
     let folder = folder();
     let path = example_in_c(folder.path(), "Example_Elementwise_backend.so");
     let backend = BackendLibrary::open(path).unwrap().backend().unwrap();

@@ -238,12 +238,16 @@ fn the_list_has_the_reason_of_each_library_that_is_not_loaded() {
             "ID=\"CpuRef\"",
             "backend CpuRef is there already",
         ),
-        ("Test_D_backend.so", "ID=\"\"", "the id ''"),
-        ("Test_E_backend.so", "ID=\"Unknown\"", "the id 'Unknown'"),
+        ("Test_D_backend.so", "ID=\"\"", "the id '' is reserved"),
+        (
+            "Test_E_backend.so",
+            "ID=\"Unknown\"",
+            "the id 'Unknown' is reserved",
+        ),
         (
             "Test_F_backend.so",
             "NULL_FACTORY ID=\"F\"",
-            "BackendFactory answers null",
+            "BackendFactory returns null",
         ),
         ("Test_G_backend.so", "SIZE=16 ID=\"G\"", "has size 16"),
         (

@@ -6,7 +6,7 @@ use crate::backend_counters::ModelCounters;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tenon_backend::{BackendContext, ModelMemory, NamedContext, NetworkId, Registry};
+use tenon_backend::{BackendContext, ContextEntry, ModelMemory, NetworkId, Registry};
 use tenon_base::{Error, Location, Result};
 
 /// The counters of a runtime (facts, armnn.md 4).
@@ -64,7 +64,7 @@ impl Counts {
 /// The lifecycle of one model. The last field of a model to be dropped.
 pub(crate) struct ModelLifecycle {
     network: NetworkId,
-    contexts: Arc<[NamedContext]>,
+    contexts: Arc<[ContextEntry]>,
     memories: ModelMemory,
     counters: ModelCounters,
     counts: Arc<Counts>,

@@ -4,7 +4,7 @@ use crate::RuntimeCounters;
 use crate::backend_counters::BackendCounters;
 use crate::lifecycle::Counts;
 use std::sync::Arc;
-use tenon_backend::{BackendId, NamedContext, OptionAssignment};
+use tenon_backend::{BackendId, ContextEntry, OptionAssignment};
 use tenon_base::Error;
 
 /// The backends and kernels with which models are loaded; not a global.
@@ -14,7 +14,7 @@ use tenon_base::Error;
 pub struct Runtime {
     pub(crate) backends: Arc<tenon_backend::Registry>,
     pub(crate) kernels: Arc<tenon_executor::Registry>,
-    pub(crate) contexts: Arc<[NamedContext]>,
+    pub(crate) contexts: Arc<[ContextEntry]>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) counters: Arc<BackendCounters>,
 }

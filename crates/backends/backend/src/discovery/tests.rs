@@ -1,9 +1,9 @@
 use super::*;
 use std::os::unix::fs::symlink;
 
-/// The rows of the seed's table of file names that a name alone decides.
+/// The file names of the seed's table that are decided by the name alone.
 #[test]
-fn the_table_of_file_names() {
+fn file_names_are_recognised_as_in_the_table() {
     for (name, valid) in [
         ("Arm_GpuAcc_backend.so", true),
         ("Arm_GpuAcc_backend.so.1", true),
@@ -26,7 +26,7 @@ fn the_table_of_file_names() {
         ("Arm_GpuAcc_backend", false),
         ("Arm_GpuAcc_backend_v1.2.so", false),
         ("Arm_CpuAcc_backend.so", true),
-        // The dot is a dot (facts, armnn.md 1.4), and nothing stands around the name.
+        // The dot is literal (facts, armnn.md 1.4), and the pattern must match the whole name.
         ("Arm_GpuAcc_backendZso", false),
         ("Arm_GpuAcc_backend.so.1a", false),
         ("xArm_Gpu_Acc_backend.so", false),
@@ -37,9 +37,9 @@ fn the_table_of_file_names() {
     }
 }
 
-/// The rows of the table that links and folders decide.
+/// The rows of the table about links and folders.
 #[test]
-fn links_and_folders_of_the_table() {
+fn links_and_folders_are_handled_as_in_the_table() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path().canonicalize().unwrap();
     let (a, b) = (root.join("pathA"), root.join("pathB"));
@@ -76,20 +76,20 @@ fn links_and_folders_of_the_table() {
         [
             a.join("Arm_CpuAcc_backend.so"),
             a.join("Arm_GpuAcc_backend.so.1.2.3"),
-            // The name is the link's own, the file what it leads to.
+            // The name is that of the link, the file its target.
             a.join("Arm_CpuAcc.so"),
             b.join("Arm_GpuAcc_backend.so"),
         ]
     );
     let warnings: Vec<String> = found.warnings.iter().map(ToString::to_string).collect();
     let broken = a.join("Arm_no_backend.so").display().to_string();
-    // The first folder was looked through twice.
-    let expected = format!("{broken}: the link leads to nothing");
+    // The first folder is searched twice.
+    let expected = format!("{broken}: dangling symbolic link");
     assert_eq!(warnings, [expected.clone(), expected]);
 }
 
 #[test]
-fn folders_are_absolute_there_and_named_once() {
+fn folders_must_be_absolute_and_existing_and_are_distinct() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -117,7 +117,7 @@ fn folders_are_absolute_there_and_named_once() {
 }
 
 #[test]
-fn an_override_is_the_only_folder_even_when_it_is_wrong() {
+fn an_override_is_the_only_folder_even_if_invalid() {
     let root = tempfile::tempdir().unwrap();
     let (folders, warnings) = backend_folders(Some(root.path()));
     assert_eq!((folders.len(), warnings.len()), (1, 0));

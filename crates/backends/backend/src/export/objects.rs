@@ -199,7 +199,7 @@ impl ExportedMemoryManager {
         let table = abi::MemoryManager {
             size: size_of::<abi::MemoryManager>(),
             acquire: Some(acquire),
-            give_back: Some(give_back),
+            give_back: Some(release_memory), // words: allow
             release: Some(release::<abi::MemoryManager, ExportedMemoryManager>),
         };
         ExportedObject::table(table, ExportedMemoryManager(memory))
@@ -218,7 +218,7 @@ unsafe extern "C" fn acquire(this: *const abi::MemoryManager) -> Outcome {
     run(|| unsafe { memory_of(this) }.acquire())
 }
 
-unsafe extern "C" fn give_back(this: *const abi::MemoryManager) {
+unsafe extern "C" fn release_memory(this: *const abi::MemoryManager) {
     drop_outcome(abi::guarded(|| {
         // SAFETY: `ExportedMemoryManager::table` created `this`, and the host has not released it.
         unsafe { memory_of(this) }.release();

@@ -86,9 +86,10 @@ impl MemoryManager for LoadedMemory {
     }
 
     fn release(&self) {
-        if let Some(give_back) = self.0.table.give_back {
+        if let Some(function) = self.0.table.give_back {
+            // words: allow
             // SAFETY: the function of the object is called with the object itself, not released.
-            unsafe { give_back(self.0.this) }
+            unsafe { function(self.0.this) }
         }
     }
 

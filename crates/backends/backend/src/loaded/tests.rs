@@ -1,5 +1,4 @@
-//! A Rust backend that has everything, exported and loaded again in one process: what comes back
-//! is what went in.
+//! Round trip of a Rust backend: exported and loaded in one process, every value arrives unchanged.
 
 mod everything;
 
@@ -13,20 +12,20 @@ use tenon_base::{Control, ErrorKind, Result, pool};
 use tenon_graph::{Attribute, Attributes, Graph, NodeId, ValueId, operator::operator};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
 
-fn loaded() -> (LoadedBackend, Arc<Seen>) {
-    let seen = Arc::new(Seen::default());
+fn loaded() -> (LoadedBackend, Arc<CallLog>) {
+    let seen = Arc::new(CallLog::default());
     let backend = Everything {
         seen: seen.clone(),
         factor: 1.0,
         allocator: None,
     };
     let table = export(Arc::new(backend));
-    // SAFETY: a table of `export`, whose functions lie in this program.
+    // SAFETY: `export` returned the table, whose functions are in this program.
     let core = unsafe { Core::new(table, "Everything".into(), None, Vec::new()) };
     (LoadedBackend::new(core.unwrap()).unwrap(), seen)
 }
 
-/// A backend whose workload ends only when it is stopped.
+/// A backend whose workload runs until it is stopped.
 struct Endless;
 
 impl Backend for Endless {
@@ -61,7 +60,7 @@ impl Workload for Endless {
 #[test]
 fn loops_of_an_exported_backend_are_stopped_with_the_execution() {
     let table = export(Arc::new(Endless));
-    // SAFETY: a table of `export`, whose functions lie in this program.
+    // SAFETY: `export` returned the table, whose functions are in this program.
     let core = unsafe { Core::new(table, "Endless".into(), None, Vec::new()) };
     let backend = LoadedBackend::new(core.unwrap()).unwrap();
     let x = Tensor::from_slice([1], &[1.0f32]).unwrap();
@@ -77,7 +76,7 @@ fn f32s(shape: &[usize]) -> TensorType {
     TensorType::new(DataType::F32, shape).unwrap()
 }
 
-fn ask(backend: &dyn Backend, op: &str, attributes: &Attributes) -> Result<(), Refusal> {
+fn supports(backend: &dyn Backend, op: &str, attributes: &Attributes) -> Result<(), Refusal> {
     let ty = f32s(&[2, 3]);
     backend.supports(&NodeView {
         op: operator(op).unwrap(),
@@ -113,14 +112,14 @@ fn nodes_arrive_whole_and_refusals_come_back_as_data() {
             "t",
             Attribute::Tensor(Tensor::from_slice([2], &[7i8, -7]).unwrap()),
         );
-    assert_eq!(ask(&backend, "Add", &attributes), Ok(()));
+    assert_eq!(supports(&backend, "Add", &attributes), Ok(()));
     let ty = f32s(&[2, 3]);
     let (inputs, outputs) = ([Some(&ty), None], [Some(&ty)]);
     let expected = format!("Add {attributes:?} {inputs:?} {outputs:?}");
     assert_eq!(seen.taken(), [expected]);
 
     let none = Attributes::new();
-    let reason = |op| ask(&backend, op, &none).unwrap_err().reason;
+    let reason = |op| supports(&backend, op, &none).unwrap_err().reason;
     assert_eq!(reason("Sub"), Reason::UnknownOperator);
     let found = DataType::Bool;
     assert_eq!(reason("Neg"), Reason::InputType { input: 1, found });
@@ -188,8 +187,8 @@ fn plans_and_workloads_keep_constants_and_panics_become_errors() {
         operands.into_outputs()
     };
     let outputs = run([1.0, 0.5, 3.0]).unwrap();
-    let numbers = outputs[0].as_ref().unwrap().as_slice::<f32>().unwrap();
-    assert_eq!(numbers, [20.0, 10.0, 60.0]);
+    let elements = outputs[0].as_ref().unwrap().as_slice::<f32>().unwrap();
+    assert_eq!(elements, [20.0, 10.0, 60.0]);
     let error = run([1.0, -1.0, 0.0]).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -255,12 +254,12 @@ fn allocators_pass_in_both_directions() {
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     seen.taken();
 
-    let mine = Arc::new(Seen::default());
+    let mine = Arc::new(CallLog::default());
     let other = backend
-        .with_allocator(Arc::new(Kept(mine.clone())))
+        .with_allocator(Arc::new(LoggedObject(mine.clone())))
         .unwrap();
     drop(backend);
-    // The allocator that it lends is the one it was exported, over the border and back.
+    // The allocator that it returns is the one that was passed, exported and loaded back.
     let exported = other.allocator().unwrap();
     drop(Allocation::new(exported.clone(), 10, 8).unwrap());
     assert_eq!(mine.taken(), ["10 bytes by 8", "free"]);
@@ -293,7 +292,7 @@ fn tensors_of_its_memory_hold_their_elements() {
             ..memory(8)
         },
     );
-    // SAFETY: an array that lives longer.
+    // SAFETY: the array outlives the tensor handle.
     let import = |memory| unsafe { backend.import_tensor("Heap", &f32s(&[2]), memory) };
     let mut back = [0; 8];
     import(whole).unwrap().copy_out(&mut back).unwrap();

@@ -4,7 +4,7 @@ use crate::{
     WorkloadPlan, WorkloadSpec,
 };
 
-/// Takes nothing; has an option, and hardware or not.
+/// A backend that supports no node; with an option, and with or without its device.
 struct Idle {
     id: &'static str,
     threads: u64,
@@ -42,7 +42,7 @@ impl Backend for Idle {
 
     fn configured(&self, options: &[OptionSetting]) -> Result<Arc<dyn Backend>> {
         let NamedValue::Unsigned(threads) = options[0].value else {
-            return Err(Error::new(ErrorKind::Internal, "asked with another kind"));
+            return Err(Error::new(ErrorKind::Internal, "called with another kind"));
         };
         Ok(Arc::new(Idle { threads, ..*self }))
     }
@@ -91,7 +91,7 @@ fn given(list: &[&str]) -> Vec<OptionAssignment> {
 }
 
 #[test]
-fn names_are_new_and_say_something() {
+fn names_must_be_new_and_not_reserved() {
     let mut all = registry(&[("A", true)]);
     for id in ["", "Unknown", "A"] {
         let again = Idle {
@@ -105,7 +105,7 @@ fn names_are_new_and_say_something() {
 }
 
 #[test]
-fn taking_out_is_counted_and_unknown_names_are_told() {
+fn deregistrations_are_counted_and_unknown_names_are_errors() {
     let mut all = registry(&[("A", true), ("B", true)]);
     all.deregister(&BackendId::new("A")).unwrap();
     assert_eq!(all.names(), "B");
@@ -120,7 +120,7 @@ fn taking_out_is_counted_and_unknown_names_are_told() {
 }
 
 #[test]
-fn options_are_typed_and_all_problems_are_told() {
+fn options_are_typed_and_all_problems_are_reported() {
     let mut all = registry(&[("A", true), ("B", true)]);
     all.configure(&given(&["B.Threads=4", "A.Fast=true"]))
         .unwrap();
@@ -138,7 +138,7 @@ fn options_are_typed_and_all_problems_are_told() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "an option for a backend that is not there: expected A, B, found C\n\
+        "an option for an unknown backend: expected A, B, found C\n\
          option A.Threads: the value is of another kind: expected unsigned, found many\n\
          option A.Speed: the backend has no such option: expected Threads, Fast"
     );
@@ -147,7 +147,7 @@ fn options_are_typed_and_all_problems_are_told() {
 }
 
 #[test]
-fn absent_hardware_and_protected_content_take_a_backend_out() {
+fn backends_without_device_or_protection_are_removed() {
     let mut all = registry(&[("A", true), ("B", false)]);
     let (contexts, refused) = all.start(&[], false);
     assert!(contexts.is_empty());
@@ -165,7 +165,7 @@ fn absent_hardware_and_protected_content_take_a_backend_out() {
     );
 }
 
-/// An allocator of memory of this source, of which there is none.
+/// An allocator of a memory source, which never allocates.
 struct Empty(MemorySource);
 
 impl Allocator for Empty {
@@ -181,7 +181,7 @@ impl Allocator for Empty {
 }
 
 #[test]
-fn protected_content_needs_protected_memory() {
+fn protected_content_requires_protected_memory() {
     for (source, refusal) in [
         (MemorySource::DmaBufProtected, None),
         (
@@ -196,12 +196,12 @@ fn protected_content_needs_protected_memory() {
         all.configure(&given(&["B.Threads=2"])).unwrap();
         let id = BackendId::new("B");
         all.set_allocator(&id, Arc::new(Empty(source))).unwrap();
-        let told: Vec<String> = all
+        let refusals: Vec<String> = all
             .remove_unprotected()
             .iter()
             .map(|(_, e)| e.to_string())
             .collect();
-        assert_eq!(told.first().map(String::as_str), refusal);
+        assert_eq!(refusals.first().map(String::as_str), refusal);
         assert_eq!(all.find(&id).is_some(), refusal.is_none());
         assert!(
             all.set_allocator(&BackendId::new("C"), Arc::new(Empty(source)))

@@ -28,7 +28,7 @@ fn two_negations() -> Graph {
 }
 
 #[test]
-fn nodes_taken_out_are_a_graph_of_their_own() {
+fn extracted_nodes_are_a_separate_graph() {
     let whole = chain();
     let part = Subgraph::of(&whole, &[NodeId(1), NodeId(2)]);
     let name = |id: &ValueId| part.graph.value(*id).name.clone();
@@ -44,7 +44,7 @@ fn nodes_taken_out_are_a_graph_of_their_own() {
 }
 
 #[test]
-fn a_substitution_takes_the_place_of_its_nodes() {
+fn a_substitution_replaces_its_nodes() {
     let mut whole = chain();
     let part = Subgraph::of(&whole, &[NodeId(1), NodeId(2), NodeId(3)]);
     let (a, r) = (part.graph.inputs[0], part.graph.nodes[1].outputs[0]);
@@ -70,7 +70,7 @@ fn a_substitution_takes_the_place_of_its_nodes() {
 }
 
 #[test]
-fn a_deleted_node_hands_its_input_on() {
+fn a_deleted_node_forwards_its_input() {
     let mut whole = chain();
     let part = Subgraph::of(&whole, &[NodeId(2), NodeId(3)]);
     let views = OptimisationViews {

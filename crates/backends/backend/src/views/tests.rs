@@ -29,20 +29,20 @@ fn ids(list: &[u32]) -> Vec<NodeId> {
     list.iter().copied().map(NodeId).collect()
 }
 
-/// The problems of an answer, a line each.
+/// The problems of views, one per line.
 fn problems(views: &OptimisationViews) -> String {
     views.check(&subgraph()).unwrap_err().to_string()
 }
 
 #[test]
-fn everything_untouched_adds_up() {
+fn all_nodes_untouched_is_valid() {
     OptimisationViews::untouched(&subgraph())
         .check(&subgraph())
         .unwrap();
 }
 
 #[test]
-fn nodes_left_out_named_twice_or_made_up_are_told_together() {
+fn missing_duplicate_and_unknown_nodes_are_reported_together() {
     let views = OptimisationViews {
         untouched: ids(&[0, 1, 1, 9]),
         failed: vec![FailedPart::new(ids(&[2]), "no")],
@@ -51,13 +51,13 @@ fn nodes_left_out_named_twice_or_made_up_are_told_together() {
     assert_eq!(
         problems(&views),
         "node9 is not a node of the subgraph\n\
-         node 'neg': the node stands in the lists more than once\n\
-         node 'cast': the node stands in none of the lists"
+         node 'neg': the node is in the lists more than once\n\
+         node 'cast': the node is in none of the lists"
     );
 }
 
 #[test]
-fn ends_of_a_substitution_must_fit() {
+fn inputs_and_outputs_of_a_substitution_must_match() {
     let graph = subgraph();
     let views = OptimisationViews {
         substitutions: vec![Substitution {
@@ -74,8 +74,8 @@ fn ends_of_a_substitution_must_fit() {
         "it and its replacement differ in inputs: expected 2, found 1",
         "input 0 changes its type: expected f32[2], found f32[3]",
         "input 1 is made by its nodes",
-        "output 0 is %77, no value of the subgraph",
-        "others use value 'y', which is not an output",
+        "output 0 is %77, which is not a value of the subgraph",
+        "value 'y' is used outside, but is not an output",
     ] {
         assert!(
             text.contains(&format!("substitution 0: {expected}")),
@@ -85,7 +85,7 @@ fn ends_of_a_substitution_must_fit() {
 }
 
 #[test]
-fn a_part_that_needs_its_own_result_is_a_cycle() {
+fn a_part_that_depends_on_its_own_result_is_a_cycle() {
     let graph = subgraph();
     let views = OptimisationViews {
         substitutions: vec![Substitution {
@@ -111,6 +111,6 @@ fn a_deleted_node_must_not_change_the_type() {
     };
     assert_eq!(
         problems(&views),
-        "node 'cast': a deleted node must hand its first input on unchanged in type"
+        "node 'cast': the output of a deleted node must have the type of its first input"
     );
 }

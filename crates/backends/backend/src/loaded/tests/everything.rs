@@ -1,4 +1,4 @@
-//! A backend that has everything, and notes what it is asked.
+//! A backend with every optional feature, which logs its calls.
 
 use crate::*;
 use std::alloc::{Layout, alloc, dealloc};
@@ -10,14 +10,14 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::{Graph, NodeId};
 use tenon_tensor::{Buffer, BufferMut, DataType, TensorType};
 
-/// What happened on the other side.
+/// The calls of the backend.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct CallLog {
     notes: Mutex<Vec<String>>,
     pub count: AtomicU64,
 }
 
-impl Seen {
+impl CallLog {
     fn note(&self, what: impl Into<String>) {
         self.notes.lock().unwrap().push(what.into());
     }
@@ -29,7 +29,7 @@ impl Seen {
 
 #[derive(Clone, Default)]
 pub(super) struct Everything {
-    pub seen: Arc<Seen>,
+    pub seen: Arc<CallLog>,
     pub factor: f32,
     pub allocator: Option<Arc<dyn Allocator>>,
 }
@@ -176,7 +176,7 @@ impl Backend for Everything {
     }
 
     fn memory_manager(&self) -> Result<Option<Arc<dyn MemoryManager>>> {
-        Ok(Some(Arc::new(Kept(self.seen.clone()))))
+        Ok(Some(Arc::new(LoggedObject(self.seen.clone()))))
     }
 
     fn workload_in(
@@ -184,7 +184,7 @@ impl Backend for Everything {
         spec: &WorkloadSpec,
         memory: &Arc<dyn MemoryManager>,
     ) -> Result<Box<dyn Workload>> {
-        let own = memory.as_any().downcast_ref::<Kept>();
+        let own = memory.as_any().downcast_ref::<LoggedObject>();
         own.ok_or_else(|| refused("memory of another"))?;
         self.seen.note("its own memory");
         self.workload(spec)
@@ -195,7 +195,7 @@ impl Backend for Everything {
         if options.protected_content {
             Err(refused("no vault here"))
         } else {
-            Ok(Some(Box::new(Kept(self.seen.clone()))))
+            Ok(Some(Box::new(LoggedObject(self.seen.clone()))))
         }
     }
 
@@ -215,7 +215,7 @@ impl Backend for Everything {
         Some(
             self.allocator
                 .clone()
-                .unwrap_or_else(|| Arc::new(Kept(self.seen.clone()))),
+                .unwrap_or_else(|| Arc::new(LoggedObject(self.seen.clone()))),
         )
     }
 
@@ -249,7 +249,8 @@ impl Backend for Everything {
     ) -> Result<Box<dyn TensorHandle>> {
         self.seen
             .note(format!("{factory} {ty} {:?}", memory.source));
-        // SAFETY: as large as the caller says; only read here.
+        // SAFETY: the memory is valid for reads of `bytes` bytes (requirement); it is only read
+        // here.
         let bytes = unsafe { std::slice::from_raw_parts(memory.start, memory.bytes) };
         Ok(Box::new(Elements(BufferMut::copy_of(bytes)?)))
     }
@@ -259,7 +260,7 @@ pub(super) fn reversed(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().rev().copied().collect()
 }
 
-/// The input times the constant that was kept without a copy, times the factor.
+/// A workload: the input times the retained constant, times the factor.
 struct Product {
     weights: Buffer,
     factor: f32,
@@ -288,10 +289,10 @@ impl Workload for Product {
     }
 }
 
-/// Memory, a context and an allocator that take notes.
-pub(super) struct Kept(pub Arc<Seen>);
+/// A memory manager, context and allocator that log their calls.
+pub(super) struct LoggedObject(pub Arc<CallLog>);
 
-impl MemoryManager for Kept {
+impl MemoryManager for LoggedObject {
     fn acquire(&self) -> Result<()> {
         self.0.note("acquire");
         Ok(())
@@ -306,7 +307,7 @@ impl MemoryManager for Kept {
     }
 }
 
-impl BackendContext for Kept {
+impl BackendContext for LoggedObject {
     fn before_load(&self, network: NetworkId) -> Result<()> {
         self.0.note(format!("before {network}"));
         Ok(())
@@ -317,20 +318,20 @@ impl BackendContext for Kept {
     }
 }
 
-impl Allocator for Kept {
+impl Allocator for LoggedObject {
     fn allocate(&self, bytes: usize, alignment: usize) -> Result<NonNull<u8>> {
         self.0.note(format!("{bytes} bytes by {alignment}"));
         let layout = Layout::from_size_align(256, 64).unwrap();
         if bytes > 256 || alignment > 64 {
             return Err(refused("too much"));
         }
-        // SAFETY: the layout's size is not zero.
+        // SAFETY: the size of the layout is not zero (checked above).
         Ok(NonNull::new(unsafe { alloc(layout) }).unwrap())
     }
 
     unsafe fn free(&self, start: NonNull<u8>) {
         self.0.note("free");
-        // SAFETY: from `allocate`.
+        // SAFETY: `allocate` returned `start` for this layout.
         unsafe { dealloc(start.as_ptr(), Layout::from_size_align(256, 64).unwrap()) }
     }
 
@@ -340,7 +341,7 @@ impl Allocator for Kept {
 }
 
 struct Counting {
-    seen: Arc<Seen>,
+    seen: Arc<CallLog>,
     counters: Vec<CounterDef>,
 }
 
@@ -362,7 +363,7 @@ impl ProfilingContext for Counting {
 
 struct Elements(BufferMut);
 
-// SAFETY: a buffer stays where it is; it is aligned.
+// SAFETY: the memory of a buffer has a stable address and is aligned.
 unsafe impl TensorHandle for Elements {
     fn copy_in(&mut self, bytes: &[u8]) -> Result<()> {
         self.0.copy_from_slice(bytes);
