@@ -15,7 +15,7 @@ use counters::Counts;
 use std::ffi::c_char;
 use std::sync::Arc;
 use tenon_backend_abi::{
-    Backend, BackendOption, MAJOR, MINOR, NamedValue, Outcome, Text, failure, guarded, scope,
+    Backend, BackendOption, MAJOR, MINOR, Outcome, PropertyValue, Text, failure, guarded, scope,
     status, value,
 };
 use tensor::{Factories, LENT, OWN};
@@ -82,8 +82,8 @@ struct Constant<T>(T);
 // SAFETY: nobody writes it or what it points to.
 unsafe impl<T> Sync for Constant<T> {}
 
-static IMPORT_DEFAULT: Constant<NamedValue> = Constant(NamedValue {
-    size: size_of::<NamedValue>(),
+static IMPORT_DEFAULT: Constant<PropertyValue> = Constant(PropertyValue {
+    size: size_of::<PropertyValue>(),
     name: Text::of("ImportMemory"),
     kind: value::BOOL,
     number: 0.0,
@@ -103,7 +103,7 @@ static OPTIONS: Constant<[*const BackendOption; 1]> = Constant([&raw const IMPOR
 unsafe extern "C" fn configured(
     this: *const Backend,
     count: usize,
-    options: *const *const NamedValue,
+    options: *const *const PropertyValue,
     other: *mut *const Backend,
 ) -> Outcome {
     guarded(|| {

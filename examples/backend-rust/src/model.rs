@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use tenon_backend_abi::{
-    Backend, Context, MemoryManager, NamedValue, Outcome, failed, failure, guarded, status,
+    Backend, Context, MemoryManager, Outcome, PropertyValue, failed, failure, guarded, status,
 };
 
 // SAFETY of the functions below: Tenon passes what the header says, and the first argument is one
@@ -73,7 +73,7 @@ struct ExampleContext {
 pub(crate) unsafe extern "C" fn context(
     this: *const Backend,
     _: usize,
-    _: *const *const NamedValue,
+    _: *const *const PropertyValue,
     _: i32,
     made: *mut *const Context,
 ) -> Outcome {

@@ -23,7 +23,7 @@ macro_rules! prefixed {
 }
 
 prefixed! {
-    Failure Tensor Attribute Node Graph NamedValue BackendOption Prepared Plan Control Workload
+    Failure Tensor Attribute Node Graph PropertyValue BackendOption Prepared Plan Control Workload
     MemoryManager Substitution FailedPart Views Allocator HandleFactory TensorHandle Context
     Counter Profiling Host Backend
 }

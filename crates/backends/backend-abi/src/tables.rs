@@ -117,7 +117,7 @@ structs! {
         inputs: Ids,
         outputs: Ids,
     }
-    NamedValue, "tenon_named_value" {
+    PropertyValue, "tenon_named_value" {
         size: usize,
         name: Text,
         kind: i32,
@@ -127,7 +127,7 @@ structs! {
     }
     BackendOption, "tenon_option" {
         size: usize,
-        value: *const NamedValue,
+        value: *const PropertyValue,
         scope: i32,
         doc: Text,
     }
@@ -249,7 +249,7 @@ structs! {
         size: usize,
         description: Text,
         capability_count: usize,
-        capabilities: List<NamedValue>,
+        capabilities: List<PropertyValue>,
         option_count: usize,
         options: List<BackendOption>,
         handle_factory_count: usize,
@@ -274,7 +274,7 @@ structs! {
             unsafe extern "C" fn(
                 *const Backend,
                 usize,
-                List<NamedValue>,
+                List<PropertyValue>,
                 *mut *const Backend,
             ) -> Outcome,
         >,
@@ -285,7 +285,7 @@ structs! {
             unsafe extern "C" fn(
                 *const Backend,
                 usize,
-                List<NamedValue>,
+                List<PropertyValue>,
                 i32,
                 *mut *const Context,
             ) -> Outcome,

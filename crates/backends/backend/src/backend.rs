@@ -2,8 +2,8 @@
 
 use crate::{
     Allocator, BackendContext, BackendId, Capability, CpuLevel, CreationOptions, HandleFactory,
-    ImportedMemory, MemoryManager, NamedValue, NodeView, OptimisationViews, OptionDef,
-    OptionSetting, ProfilingContext, Refusal, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
+    ImportedMemory, MemoryManager, NodeView, OptimisationViews, OptionDef, OptionSetting,
+    ProfilingContext, PropertyValue, Refusal, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -140,7 +140,7 @@ pub trait Backend: Send + Sync {
 
 impl dyn Backend + '_ {
     /// The value of a capability; `None` if it is not listed.
-    pub fn capability(&self, name: &str) -> Option<NamedValue> {
+    pub fn capability(&self, name: &str) -> Option<PropertyValue> {
         let mut all = self.capabilities().into_iter();
         all.find(|capability| capability.name == name)
             .map(|capability| capability.value)
@@ -167,7 +167,7 @@ impl dyn Backend + '_ {
     }
 
     /// Whether a capability is listed with exactly this value.
-    pub fn has(&self, name: &str, value: &NamedValue) -> bool {
+    pub fn has(&self, name: &str, value: &PropertyValue) -> bool {
         self.capability(name).as_ref() == Some(value)
     }
 }

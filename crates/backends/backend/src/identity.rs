@@ -43,12 +43,12 @@ pub struct Capability {
     /// Its name, such as `PreferredLayout`.
     pub name: Cow<'static, str>,
     /// Its value.
-    pub value: NamedValue,
+    pub value: PropertyValue,
 }
 
 impl Capability {
     /// A capability of a built-in backend.
-    pub fn new(name: &'static str, value: NamedValue) -> Self {
+    pub fn new(name: &'static str, value: PropertyValue) -> Self {
         Self {
             name: Cow::Borrowed(name),
             value,
@@ -59,8 +59,7 @@ impl Capability {
 /// The value of a capability or an option.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "the kinds of facts, armnn.md 1.7")]
-pub enum NamedValue {
-    // words: allow
+pub enum PropertyValue {
     Bool(bool),
     Int(i64),
     Unsigned(u64),
@@ -68,38 +67,38 @@ pub enum NamedValue {
     String(Cow<'static, str>),
 }
 
-impl NamedValue {
+impl PropertyValue {
     /// The name of the kind, for the documentation of options.
     pub fn kind(&self) -> &'static str {
         match self {
-            NamedValue::Bool(_) => "bool",
-            NamedValue::Int(_) => "int",
-            NamedValue::Unsigned(_) => "unsigned",
-            NamedValue::Float(_) => "float",
-            NamedValue::String(_) => "string",
+            PropertyValue::Bool(_) => "bool",
+            PropertyValue::Int(_) => "int",
+            PropertyValue::Unsigned(_) => "unsigned",
+            PropertyValue::Float(_) => "float",
+            PropertyValue::String(_) => "string",
         }
     }
 
     /// Parses a value of the same kind as this one.
     pub fn parse_like(&self, text: &str) -> Option<Self> {
         Some(match self {
-            NamedValue::Bool(_) => NamedValue::Bool(text.parse().ok()?),
-            NamedValue::Int(_) => NamedValue::Int(text.parse().ok()?),
-            NamedValue::Unsigned(_) => NamedValue::Unsigned(text.parse().ok()?),
-            NamedValue::Float(_) => NamedValue::Float(text.parse().ok()?),
-            NamedValue::String(_) => NamedValue::String(text.to_owned().into()),
+            PropertyValue::Bool(_) => PropertyValue::Bool(text.parse().ok()?),
+            PropertyValue::Int(_) => PropertyValue::Int(text.parse().ok()?),
+            PropertyValue::Unsigned(_) => PropertyValue::Unsigned(text.parse().ok()?),
+            PropertyValue::Float(_) => PropertyValue::Float(text.parse().ok()?),
+            PropertyValue::String(_) => PropertyValue::String(text.to_owned().into()),
         })
     }
 }
 
-impl fmt::Display for NamedValue {
+impl fmt::Display for PropertyValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NamedValue::Bool(value) => value.fmt(f),
-            NamedValue::Int(value) => value.fmt(f),
-            NamedValue::Unsigned(value) => value.fmt(f),
-            NamedValue::Float(value) => value.fmt(f),
-            NamedValue::String(value) => f.write_str(value),
+            PropertyValue::Bool(value) => value.fmt(f),
+            PropertyValue::Int(value) => value.fmt(f),
+            PropertyValue::Unsigned(value) => value.fmt(f),
+            PropertyValue::Float(value) => value.fmt(f),
+            PropertyValue::String(value) => f.write_str(value),
         }
     }
 }

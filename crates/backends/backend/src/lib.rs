@@ -38,7 +38,7 @@ pub use handles::{
     EdgeStrategy, HandleFactory, ImportedMemory, MemorySource, MemorySources, TensorHandle,
     common_source, edge_strategy, is_reachable, preferred_factory,
 };
-pub use identity::{BackendId, Capability, NamedValue};
+pub use identity::{BackendId, Capability, PropertyValue};
 pub use library::{BackendLibrary, is_compatible};
 pub use managed::ModelMemory;
 pub use memory::{Inputs, MAX_OUTPUTS, OperandPair, Operands, Outputs, RawOperand};

@@ -1,6 +1,6 @@
 //! Options of backends: definitions, assignments and their validation.
 
-use crate::{Backend, BackendId, NamedValue};
+use crate::{Backend, BackendId, PropertyValue};
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -32,7 +32,7 @@ pub struct OptionDef {
     /// Its scope.
     pub scope: OptionScope,
     /// Its default, which also gives its kind.
-    pub default: NamedValue,
+    pub default: PropertyValue,
     /// Its description, one sentence.
     pub doc: Cow<'static, str>,
 }
@@ -43,7 +43,7 @@ pub struct OptionSetting {
     /// Its name.
     pub name: String,
     /// Its value.
-    pub value: NamedValue,
+    pub value: PropertyValue,
 }
 
 /// An assignment of an option as text: `MyAcc.Threads=4`. The kind of the value is that of the

@@ -1,8 +1,8 @@
 //! The registry of backends of a runtime, by name, in order of registration.
 
 use crate::{
-    Allocator, Backend, BackendContext, BackendId, CreationOptions, MemorySource, NamedValue,
-    OptionAssignment, OptionScope, settings,
+    Allocator, Backend, BackendContext, BackendId, CreationOptions, MemorySource, OptionAssignment,
+    OptionScope, PropertyValue, settings,
 };
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
@@ -215,7 +215,7 @@ impl Registry {
         let id = backend.id();
         let text = format!("backend {id} cannot keep protected content");
         let refused = Error::new(ErrorKind::Unsupported, text);
-        if !backend.has(PROTECTED_CONTENT, &NamedValue::Bool(true)) {
+        if !backend.has(PROTECTED_CONTENT, &PropertyValue::Bool(true)) {
             let capability = format_args!("capability {PROTECTED_CONTENT} = true");
             return Some(refused.expected(capability));
         }

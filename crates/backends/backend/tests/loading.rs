@@ -450,7 +450,7 @@ fn the_example_in_c_fuses_three_nodes() {
 
     let options = [tenon_backend::OptionSetting {
         name: "Scale".into(),
-        value: tenon_backend::NamedValue::Float(2.0),
+        value: tenon_backend::PropertyValue::Float(2.0),
     }];
     let doubled = backend.configured(&options).unwrap();
     let tensor = |values: [f32; 2]| Tensor::from_slice([2], &values).unwrap();

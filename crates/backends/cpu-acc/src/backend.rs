@@ -5,7 +5,7 @@ use crate::signature::Signature;
 use crate::simd::Level;
 use std::borrow::Cow;
 use tenon_backend::{
-    Backend, BackendId, Capability, CpuLevel, NamedValue, NodeView, Refusal, Workload,
+    Backend, BackendId, Capability, CpuLevel, NodeView, PropertyValue, Refusal, Workload,
     WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::{Error, ErrorKind, Result};
@@ -66,7 +66,7 @@ impl Backend for CpuAcc {
     fn capabilities(&self) -> Vec<Capability> {
         vec![Capability::new(
             "PreferredLayout",
-            NamedValue::String(Cow::Borrowed("NHWC")),
+            PropertyValue::String(Cow::Borrowed("NHWC")),
         )]
     }
 

@@ -11,7 +11,7 @@ mod travel;
 use crate::clean::perm_of;
 use crate::rewrite::{Outcome, Rewriter, Rule, perm_attributes};
 use std::sync::Arc;
-use tenon_backend::{Backend, NamedValue};
+use tenon_backend::{Backend, PropertyValue};
 use tenon_base::Result;
 use tenon_graph::{Attributes, Node, ValueId};
 
@@ -37,7 +37,7 @@ pub(crate) const RULES: &[Rule] = &[
 /// Whether a backend computes best on images with channels last.
 pub(crate) fn prefers_channels_last(backend: &Arc<dyn Backend>) -> bool {
     match backend.capability("PreferredLayout") {
-        Some(NamedValue::String(layout)) => layout.eq_ignore_ascii_case("nhwc"),
+        Some(PropertyValue::String(layout)) => layout.eq_ignore_ascii_case("nhwc"),
         _ => false,
     }
 }

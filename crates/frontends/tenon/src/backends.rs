@@ -22,8 +22,8 @@ use std::path::PathBuf;
 use tenon_base::{Error, Result};
 
 pub use tenon_backend::{
-    Backend, BackendId, Capability, CpuLevel, LoadWarning, NamedValue, OptionAssignment, OptionDef,
-    Registry,
+    Backend, BackendId, Capability, CpuLevel, LoadWarning, OptionAssignment, OptionDef,
+    PropertyValue, Registry,
 };
 pub use tenon_runtime::{Runtime, Substitution};
 

@@ -124,7 +124,10 @@ fn specification(node: ImportedNode) -> WorkloadSpec {
 
 /// # Safety
 /// `list` is null or points to `count` pointers to valid structs.
-unsafe fn settings(count: usize, list: abi::List<abi::NamedValue>) -> Result<Vec<OptionSetting>> {
+unsafe fn settings(
+    count: usize,
+    list: abi::List<abi::PropertyValue>,
+) -> Result<Vec<OptionSetting>> {
     // SAFETY: `list` is null or points to `count` pointers to valid structs (requirement).
     let options = unsafe { records(list, count, "the options")? };
     options
@@ -262,7 +265,7 @@ unsafe extern "C" fn release_views(views: *const abi::Views) {
 unsafe extern "C" fn configured(
     this: *const abi::Backend,
     count: usize,
-    options: abi::List<abi::NamedValue>,
+    options: abi::List<abi::PropertyValue>,
     out: *mut *const abi::Backend,
 ) -> Outcome {
     run(|| {
@@ -294,7 +297,7 @@ unsafe extern "C" fn memory_manager(
 unsafe extern "C" fn context(
     this: *const abi::Backend,
     count: usize,
-    options: abi::List<abi::NamedValue>,
+    options: abi::List<abi::PropertyValue>,
     protected_content: i32,
     out: *mut *const abi::Context,
 ) -> Outcome {

@@ -69,7 +69,11 @@ impl LoadedBackend {
         }
     }
 
-    fn settings(&self, settings: &[OptionSetting], call: impl FnOnce(abi::List<abi::NamedValue>)) {
+    fn settings(
+        &self,
+        settings: &[OptionSetting],
+        call: impl FnOnce(abi::List<abi::PropertyValue>),
+    ) {
         let named = settings.iter().map(|one| (&*one.name, &one.value));
         // The values live until `call` returns.
         let (_values, pointers) = named_values(named);

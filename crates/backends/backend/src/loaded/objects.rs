@@ -86,8 +86,8 @@ impl MemoryManager for LoadedMemory {
     }
 
     fn release(&self) {
-        if let Some(function) = self.0.table.give_back {
-            // words: allow
+        let function = self.0.table.give_back; // words: allow
+        if let Some(function) = function {
             // SAFETY: the function of the object is called with the object itself, not released.
             unsafe { function(self.0.this) }
         }

@@ -173,7 +173,7 @@ fn plans_and_workloads_keep_constants_and_panics_become_errors() {
     spec.inputs[1].as_mut().unwrap().prepared = Some((form.layout, form.data));
     let setting = OptionSetting {
         name: "Factor".into(),
-        value: NamedValue::Float(10.0),
+        value: PropertyValue::Float(10.0),
     };
     let tenfold = backend.configured(&[setting]).unwrap();
     assert_eq!(tenfold.description(), "factor 10");
@@ -215,7 +215,7 @@ fn memory_contexts_and_counters_are_reached() {
     let mut options = CreationOptions {
         settings: vec![OptionSetting {
             name: "Device".into(),
-            value: NamedValue::String("npu:1".into()),
+            value: PropertyValue::String("npu:1".into()),
         }],
         protected_content: false,
     };

@@ -5,7 +5,7 @@
 //! number of initialised values, which are readable and not written during the call, and each struct
 //! it points to is valid itself. Null pointers, alignment, sizes, lengths and UTF-8 are checked here.
 
-use crate::{NamedValue, OptionDef, OptionScope, Reason, Refusal};
+use crate::{OptionDef, OptionScope, PropertyValue, Reason, Refusal};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use tenon_backend_abi as abi;
@@ -302,17 +302,17 @@ fn text_or_default(text: String) -> String {
 
 /// # Safety
 /// `raw` is valid (see the module).
-pub(crate) unsafe fn named_value(raw: &abi::NamedValue) -> Result<(String, NamedValue)> {
+pub(crate) unsafe fn named_value(raw: &abi::PropertyValue) -> Result<(String, PropertyValue)> {
     // SAFETY: `raw` is valid (requirement), so `name` points to `length` bytes or is null.
     let name = unsafe { text(raw.name, "the name of a value")? };
     let value = match raw.kind {
-        abi::value::BOOL => NamedValue::Bool(raw.integer != 0),
-        abi::value::INT => NamedValue::Int(raw.integer),
-        abi::value::UNSIGNED => NamedValue::Unsigned(raw.integer as u64),
-        abi::value::FLOAT => NamedValue::Float(raw.number),
+        abi::value::BOOL => PropertyValue::Bool(raw.integer != 0),
+        abi::value::INT => PropertyValue::Int(raw.integer),
+        abi::value::UNSIGNED => PropertyValue::Unsigned(raw.integer as u64),
+        abi::value::FLOAT => PropertyValue::Float(raw.number),
         abi::value::STRING => {
             // SAFETY: `raw` is valid (requirement), so `text` points to `length` bytes or is null.
-            NamedValue::String(unsafe { text(raw.text, "the text of a value")? }.into())
+            PropertyValue::String(unsafe { text(raw.text, "the text of a value")? }.into())
         }
         other => {
             let error = invalid(format!("the value '{name}' is of an unknown kind"));

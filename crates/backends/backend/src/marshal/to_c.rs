@@ -1,7 +1,7 @@
 //! Conversion of Rust values to C structs that borrow from them, in an arena that lives for a call.
 
 use super::dtype_code;
-use crate::{NamedValue, NodeView, Reason, Refusal, WorkloadSpec};
+use crate::{NodeView, PropertyValue, Reason, Refusal, WorkloadSpec};
 use std::ptr;
 use tenon_backend_abi as abi;
 use tenon_backend_abi::Outcome;
@@ -241,19 +241,19 @@ fn retainable(buffer: &Buffer) -> abi::Bytes {
 
 /// Named values, and the list of pointers to them, which is valid while the values live.
 pub(crate) fn named_values<'a>(
-    all: impl Iterator<Item = (&'a str, &'a NamedValue)>,
-) -> (Box<[abi::NamedValue]>, Box<[*const abi::NamedValue]>) {
-    let values: Box<[abi::NamedValue]> = all
+    all: impl Iterator<Item = (&'a str, &'a PropertyValue)>,
+) -> (Box<[abi::PropertyValue]>, Box<[*const abi::PropertyValue]>) {
+    let values: Box<[abi::PropertyValue]> = all
         .map(|(name, value)| {
             let (kind, integer, number, text) = match value {
-                NamedValue::Bool(value) => (abi::value::BOOL, i64::from(*value), 0.0, ""),
-                NamedValue::Int(value) => (abi::value::INT, *value, 0.0, ""),
-                NamedValue::Unsigned(value) => (abi::value::UNSIGNED, *value as i64, 0.0, ""),
-                NamedValue::Float(value) => (abi::value::FLOAT, 0, *value, ""),
-                NamedValue::String(value) => (abi::value::STRING, 0, 0.0, &**value),
+                PropertyValue::Bool(value) => (abi::value::BOOL, i64::from(*value), 0.0, ""),
+                PropertyValue::Int(value) => (abi::value::INT, *value, 0.0, ""),
+                PropertyValue::Unsigned(value) => (abi::value::UNSIGNED, *value as i64, 0.0, ""),
+                PropertyValue::Float(value) => (abi::value::FLOAT, 0, *value, ""),
+                PropertyValue::String(value) => (abi::value::STRING, 0, 0.0, &**value),
             };
-            abi::NamedValue {
-                size: size_of::<abi::NamedValue>(),
+            abi::PropertyValue {
+                size: size_of::<abi::PropertyValue>(),
                 name: abi::Text::of(name),
                 kind,
                 number,

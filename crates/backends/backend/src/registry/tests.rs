@@ -23,7 +23,7 @@ impl Backend for Idle {
     fn capabilities(&self) -> Vec<Capability> {
         vec![Capability::new(
             PROTECTED_CONTENT,
-            NamedValue::Bool(self.threads > 1),
+            PropertyValue::Bool(self.threads > 1),
         )]
     }
 
@@ -35,13 +35,13 @@ impl Backend for Idle {
             doc: "".into(),
         };
         vec![
-            option("Threads", OptionScope::Model, NamedValue::Unsigned(1)),
-            option("Fast", OptionScope::Creation, NamedValue::Bool(false)),
+            option("Threads", OptionScope::Model, PropertyValue::Unsigned(1)),
+            option("Fast", OptionScope::Creation, PropertyValue::Bool(false)),
         ]
     }
 
     fn configured(&self, options: &[OptionSetting]) -> Result<Arc<dyn Backend>> {
-        let NamedValue::Unsigned(threads) = options[0].value else {
+        let PropertyValue::Unsigned(threads) = options[0].value else {
             return Err(Error::new(ErrorKind::Internal, "called with another kind"));
         };
         Ok(Arc::new(Idle { threads, ..*self }))

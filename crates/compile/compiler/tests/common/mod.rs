@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use tenon_backend::{
-    Backend, BackendId, Capability, CpuLevel, NamedValue, NodeView, OptimisationViews, Reason,
+    Backend, BackendId, Capability, CpuLevel, NodeView, OptimisationViews, PropertyValue, Reason,
     Refusal, Registry, Workload, WorkloadPlan, WorkloadSpec, evaluate,
 };
 use tenon_base::{Control, Result};
@@ -30,7 +30,7 @@ impl Backend for ChannelsLast {
     fn capabilities(&self) -> Vec<Capability> {
         vec![Capability::new(
             "PreferredLayout",
-            NamedValue::String("nhwc".into()),
+            PropertyValue::String("nhwc".into()),
         )]
     }
 

@@ -5,7 +5,7 @@ use crate::output::{self, say};
 use crate::table::Table;
 use serde_json::json;
 use tenon::Result;
-use tenon::backends::{NamedValue, OptionDef};
+use tenon::backends::{OptionDef, PropertyValue};
 
 pub fn run(flags: &Backends) -> Result<()> {
     let registry = super::load::backends(&flags.loading)?;
@@ -68,12 +68,12 @@ fn option(option: &OptionDef) -> serde_json::Value {
            "kind": option.default.kind(), "default": value(&option.default)})
 }
 
-fn value(value: &NamedValue) -> serde_json::Value {
+fn value(value: &PropertyValue) -> serde_json::Value {
     match value {
-        NamedValue::Bool(flag) => json!(flag),
-        NamedValue::Int(number) => json!(number),
-        NamedValue::Unsigned(number) => json!(number),
-        NamedValue::Float(number) => json!(number),
-        NamedValue::String(text) => json!(text),
+        PropertyValue::Bool(flag) => json!(flag),
+        PropertyValue::Int(number) => json!(number),
+        PropertyValue::Unsigned(number) => json!(number),
+        PropertyValue::Float(number) => json!(number),
+        PropertyValue::String(text) => json!(text),
     }
 }

@@ -49,11 +49,11 @@ impl Backend for Everything {
 
     fn capabilities(&self) -> Vec<Capability> {
         vec![
-            Capability::new("A", NamedValue::Bool(true)),
-            Capability::new("B", NamedValue::Int(-3)),
-            Capability::new("C", NamedValue::Unsigned(u64::MAX)),
-            Capability::new("D", NamedValue::Float(0.5)),
-            Capability::new("E", NamedValue::String("NHWC".into())),
+            Capability::new("A", PropertyValue::Bool(true)),
+            Capability::new("B", PropertyValue::Int(-3)),
+            Capability::new("C", PropertyValue::Unsigned(u64::MAX)),
+            Capability::new("D", PropertyValue::Float(0.5)),
+            Capability::new("E", PropertyValue::String("NHWC".into())),
         ]
     }
 
@@ -65,11 +65,11 @@ impl Backend for Everything {
             doc: "a doc".into(),
         };
         vec![
-            option("Factor", OptionScope::Model, NamedValue::Float(1.0)),
+            option("Factor", OptionScope::Model, PropertyValue::Float(1.0)),
             option(
                 "Device",
                 OptionScope::Creation,
-                NamedValue::String("0".into()),
+                PropertyValue::String("0".into()),
             ),
         ]
     }
@@ -79,7 +79,7 @@ impl Backend for Everything {
             [
                 OptionSetting {
                     name,
-                    value: NamedValue::Float(factor),
+                    value: PropertyValue::Float(factor),
                 },
             ] if name == "Factor" => Ok(Arc::new(Self {
                 factor: *factor,
