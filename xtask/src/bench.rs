@@ -154,7 +154,7 @@ fn executor() -> Result<String> {
 /// Measures the placement of graphs, and the C interface of loaded backends.
 fn placement() -> Result<String> {
     let graphs = tables("tenon-compiler", "placement")?;
-    let interface = tables("tenon-backend-kit", "border")?;
+    let interface = tables("tenon-backend-kit", "c_interface")?;
     let (date, cpu) = (date()?, cpu());
     Ok(format!(
         "Made by `cargo xtask bench --placement --write`. Date {date}, CPU {cpu}. Every node is offered to \

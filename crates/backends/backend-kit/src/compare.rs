@@ -1,15 +1,15 @@
-//! Comparing results with those of `CpuRef`.
+//! Comparison of results with those of `CpuRef`.
 
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::Attributes;
 use tenon_graph::operator::operator;
 use tenon_tensor::{DataType, Tensor, TensorType};
 
-/// The tolerance of facts, armnn.md 5: one per cent, or this where either side is zero.
+/// The tolerance of facts, armnn.md 5: relative, and absolute if either side is zero.
 const NEAR_ZERO: f64 = 1e-6;
 const RELATIVE: f64 = 0.01;
 
-/// The first element that differs by more than the tolerance, in words.
+/// Description of the first element outside of the tolerance.
 pub(crate) fn difference(expected: &Tensor, found: &Tensor) -> Result<Option<String>> {
     if expected.ty() != found.ty() {
         return Ok(Some(format!(
@@ -18,7 +18,7 @@ pub(crate) fn difference(expected: &Tensor, found: &Tensor) -> Result<Option<Str
             found.ty()
         )));
     }
-    let (left, right) = (numbers(expected)?, numbers(found)?);
+    let (left, right) = (as_f64(expected)?, as_f64(found)?);
     let pairs = left.into_iter().zip(right).enumerate();
     let mut wrong = pairs.filter(|(_, (expected, found))| !close(*expected, *found));
     Ok(wrong.next().map(|(index, (expected, found))| {
@@ -37,8 +37,8 @@ fn close(expected: f64, found: f64) -> bool {
     }
 }
 
-/// The elements as f64, converted by the reference.
-fn numbers(tensor: &Tensor) -> Result<Vec<f64>> {
+/// The elements as f64, converted by `CpuRef`.
+fn as_f64(tensor: &Tensor) -> Result<Vec<f64>> {
     if let Some(integers) = tensor.to_i64s() {
         return Ok(integers.into_iter().map(|value| value as f64).collect());
     }
@@ -49,8 +49,8 @@ fn numbers(tensor: &Tensor) -> Result<Vec<f64>> {
     let outputs =
         tenon_backend::evaluate(&reference, cast, &attributes, &[Some(tensor)], &[Some(ty)])?;
     let output = outputs.into_iter().flatten().next();
-    let numbers = output.and_then(|output| output.as_slice::<f64>().map(<[f64]>::to_vec));
-    numbers.ok_or_else(|| Error::new(ErrorKind::Internal, "Cast made no numbers"))
+    let elements = output.and_then(|output| output.as_slice::<f64>().map(<[f64]>::to_vec));
+    elements.ok_or_else(|| Error::new(ErrorKind::Internal, "Cast returned no f64 tensor"))
 }
 
 #[cfg(test)]
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_per_cent_is_close_and_nan_is_nan() {
+    fn one_per_cent_is_within_the_tolerance_and_nan_equals_nan() {
         let tensor = |values: &[f32]| Tensor::from_slice([values.len()], values).unwrap();
         let same = |a: &[f32], b: &[f32]| difference(&tensor(a), &tensor(b)).unwrap();
         assert_eq!(same(&[1.0, f32::NAN, 0.0], &[1.009, f32::NAN, 5e-7]), None);

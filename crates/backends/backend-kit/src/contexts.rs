@@ -1,20 +1,20 @@
-//! Contexts: what a backend hears of models, in the order in which a runtime tells it.
+//! Contexts: the callbacks about models, in the order in which a runtime calls them.
 
 use crate::report::Report;
 use std::sync::Arc;
 use tenon_backend::{Backend, BackendContext, CreationOptions, NetworkId};
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Models that come and go at a time, each on a thread of its own.
+/// Number of models that are loaded concurrently, one per thread.
 const THREADS: u64 = 8;
 
-/// Executions of each.
+/// Executions per model.
 const EXECUTIONS: usize = 20;
 
 pub(crate) fn check(
     report: &mut Report,
     backend: &dyn Backend,
-    again: &impl Fn() -> Option<Arc<dyn Backend>>,
+    create: &impl Fn() -> Option<Arc<dyn Backend>>,
 ) {
     const NAME: &str = "context";
     let context = match backend.context(&CreationOptions::default()) {
@@ -22,14 +22,17 @@ pub(crate) fn check(
         Err(error) => return report.failed(NAME, error.to_string()),
         Ok(Some(context)) => context,
     };
-    report.told(NAME, side_by_side(&*context));
-    report.told("context of another runtime", another(&*context, backend));
-    if let Some(other) = again() {
-        report.told("context outlives its backend", outlive(other));
+    report.result(NAME, concurrent(&*context));
+    report.result(
+        "context of another runtime",
+        second_runtime(&*context, backend),
+    );
+    if let Some(other) = create() {
+        report.result("context outlives its backend", outlive(other));
     }
 }
 
-/// The whole life of a model.
+/// The callbacks of a model from loading to unloading.
 fn life(context: &dyn BackendContext, network: NetworkId) -> Result<()> {
     context.before_load(network)?;
     context.after_load(network)?;
@@ -40,9 +43,8 @@ fn life(context: &dyn BackendContext, network: NetworkId) -> Result<()> {
     context.after_unload(network)
 }
 
-/// Two models of which the first leaves first, then many on threads, then one that was there
-/// before.
-fn side_by_side(context: &dyn BackendContext) -> Result<String> {
+/// Two overlapping models, then one model per thread, then the id of an earlier model.
+fn concurrent(context: &dyn BackendContext) -> Result<String> {
     let [first, second] = [NetworkId(1), NetworkId(2)];
     context.before_load(first)?;
     context.after_load(first)?;
@@ -65,13 +67,13 @@ fn side_by_side(context: &dyn BackendContext) -> Result<String> {
         ended.collect::<Result<()>>()
     })?;
     life(context, first)?;
-    Ok(format!("heard of models, {THREADS} at a time"))
+    Ok(format!("called for models, {THREADS} concurrently"))
 }
 
-/// Another runtime counts its models from the same number on.
-fn another(context: &dyn BackendContext, backend: &dyn Backend) -> Result<String> {
+/// Network ids of different runtimes may be equal.
+fn second_runtime(context: &dyn BackendContext, backend: &dyn Backend) -> Result<String> {
     let Some(other) = backend.context(&CreationOptions::default())? else {
-        let text = "it has a context for the first runtime alone";
+        let text = "it has a context for the first runtime only";
         return Err(Error::new(ErrorKind::ExecutionFailed, text));
     };
     let network = NetworkId(1);
@@ -82,14 +84,14 @@ fn another(context: &dyn BackendContext, backend: &dyn Backend) -> Result<String
     context.after_enqueue(network)?;
     context.before_unload(network)?;
     context.after_unload(network)?;
-    Ok("models of equal numbers are apart".into())
+    Ok("models of equal ids are separate".into())
 }
 
 fn outlive(backend: Arc<dyn Backend>) -> Result<String> {
     let context = backend.context(&CreationOptions::default())?;
     drop(backend);
     match context {
-        Some(context) => life(&*context, NetworkId(1)).map(|()| "heard of a model".into()),
+        Some(context) => life(&*context, NetworkId(1)).map(|()| "called for a model".into()),
         None => Ok("it has none".into()),
     }
 }

@@ -1,5 +1,5 @@
-//! An allocator that counts what it gives and gets back: the one module of this crate with unsafe
-//! code.
+//! An allocator that counts allocations and frees: the only module of this crate with unsafe code
+//! besides leaks and tensors.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use tenon_backend::{Allocator, MemorySource};
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Plain memory, every piece of it known.
+/// Plain memory with a record of all allocations.
 #[derive(Default)]
 pub(crate) struct CountingAllocator {
     state: Mutex<State>,
@@ -16,23 +16,23 @@ pub(crate) struct CountingAllocator {
 
 #[derive(Default)]
 struct State {
-    /// By address, what is out.
+    /// Live allocations by address.
     layouts: HashMap<usize, Layout>,
-    taken: usize,
-    /// Memory that came back and is not from here.
-    strangers: usize,
+    allocations: usize,
+    /// Number of frees of unknown addresses.
+    unknown_frees: usize,
 }
 
 impl CountingAllocator {
-    /// How many pieces were ever taken.
-    pub fn taken(&self) -> usize {
-        self.state().taken
+    /// Number of allocations so far.
+    pub fn allocations(&self) -> usize {
+        self.state().allocations
     }
 
-    /// How many pieces are not back, or came back and were none.
+    /// Number of live allocations, plus frees of unknown addresses.
     pub fn outstanding(&self) -> usize {
         let state = self.state();
-        state.layouts.len() + state.strangers
+        state.layouts.len() + state.unknown_frees
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -47,20 +47,20 @@ impl Allocator for CountingAllocator {
             Error::new(ErrorKind::OutOfMemory, text)
         };
         let layout = Layout::from_size_align(bytes.max(1), alignment).map_err(|_| refused())?;
-        // SAFETY: the layout's size is not zero.
+        // SAFETY: the size of the layout is at least 1.
         let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(refused)?;
         let mut state = self.state();
         state.layouts.insert(start.as_ptr() as usize, layout);
-        state.taken += 1;
+        state.allocations += 1;
         Ok(start)
     }
 
     unsafe fn free(&self, start: NonNull<u8>) {
         let mut state = self.state();
         match state.layouts.remove(&(start.as_ptr() as usize)) {
-            // SAFETY: from `allocate` with this layout, and out until now.
+            // SAFETY: `allocate` returned `start` for this layout, and it was live until now.
             Some(layout) => unsafe { dealloc(start.as_ptr(), layout) },
-            None => state.strangers += 1,
+            None => state.unknown_frees += 1,
         }
     }
 
@@ -73,7 +73,7 @@ impl Drop for CountingAllocator {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         for (start, layout) in state.layouts.drain() {
-            // SAFETY: from `allocate` with this layout, and never given back.
+            // SAFETY: `allocate` returned `start` for this layout, and it was never freed.
             unsafe { dealloc(start as *mut u8, layout) }
         }
     }
@@ -86,11 +86,11 @@ mod tests {
     use tenon_backend::Allocation;
 
     #[test]
-    fn what_is_kept_is_counted() {
+    fn live_allocations_are_counted() {
         let counting = Arc::new(CountingAllocator::default());
         let one = Allocation::new(counting.clone(), 10, 64).unwrap();
         drop(Allocation::new(counting.clone(), 20, 8).unwrap());
-        assert_eq!((counting.taken(), counting.outstanding()), (2, 1));
+        assert_eq!((counting.allocations(), counting.outstanding()), (2, 1));
         drop(one);
         assert_eq!(counting.outstanding(), 0);
         assert!(counting.allocate(usize::MAX, 8).is_err());

@@ -1,9 +1,8 @@
-//! Memory that is not given back: what a backend makes is made and released many times, and must
-//! leave nothing behind.
+//! Memory leaks: each kind of object is created and released many times, after which no more heap
+//! may be in use.
 //!
-//! The C library tells how much of its main heap is in use, which is what the main thread takes
-//! from: a library's own allocations are seen there, whatever language it is written in. Elsewhere
-//! the check is skipped.
+//! glibc reports the use of its main heap, from which the main thread allocates: allocations of a
+//! library in any language are included. On other systems and threads the check is skipped.
 
 use crate::report::Report;
 use crate::samples::{Sample, samples};
@@ -15,36 +14,36 @@ use tenon_backend::{
 };
 use tenon_base::Result;
 
-/// How often each is made before memory is looked at, and while it is.
-const BEFORE: usize = 50;
-const WHILE: usize = 500;
+/// Number of creations before and during the measurement.
+const WARM_UP: usize = 50;
+const MEASURED: usize = 500;
 
-/// Bytes that may stay of each: less than the smallest piece that the C library hands out.
-const STAYS: usize = 16;
+/// Maximum number of leaked bytes per creation: less than glibc's smallest chunk.
+const MAX_LEAK: usize = 16;
 
-/// Something that a backend makes, by its name.
-type Made<'a> = (&'static str, Box<dyn Fn() -> Result<()> + 'a>);
+/// A kind of object, by name, with a function that creates and drops one.
+type ObjectKind<'a> = (&'static str, Box<dyn Fn() -> Result<()> + 'a>);
 
 pub(crate) fn check(
     report: &mut Report,
     backend: &Arc<dyn Backend>,
-    again: &impl Fn() -> Option<Arc<dyn Backend>>,
+    create: &impl Fn() -> Option<Arc<dyn Backend>>,
 ) {
     const NAME: &str = "nothing leaks";
     if in_use().is_none() {
         return report.skipped(
             NAME,
-            "the heap in use is told to the main thread of glibc alone",
+            "the use of the heap is known on the main thread with glibc only",
         );
     }
     let (mut clean, mut leaking) = (Vec::new(), Vec::new());
-    for (name, make) in everything(&**backend, again) {
-        // What it cannot make is told by the other checks.
+    for (name, make) in object_kinds(&**backend, create) {
+        // Objects that cannot be created are reported by the other checks.
         if make().is_err() {
             continue;
         }
-        match left_behind(&*make) {
-            0..STAYS => clean.push(name),
+        match leaked_bytes(&*make) {
+            0..MAX_LEAK => clean.push(name),
             bytes => leaking.push(format!("{name}: {bytes} bytes each")),
         }
     }
@@ -55,31 +54,31 @@ pub(crate) fn check(
     }
 }
 
-/// Bytes that stay in use each time.
-fn left_behind(make: &dyn Fn() -> Result<()>) -> usize {
+/// Leaked bytes per creation.
+fn leaked_bytes(make: &dyn Fn() -> Result<()>) -> usize {
     let many = |times| (0..times).try_for_each(|_| make());
-    // The first ones fill caches of allocators.
-    let told = many(BEFORE).and_then(|()| {
+    // The first creations fill caches of allocators.
+    let leaked = many(WARM_UP).and_then(|()| {
         let before = in_use().unwrap_or_default();
-        many(WHILE)?;
+        many(MEASURED)?;
         Ok(in_use().unwrap_or_default().saturating_sub(before))
     });
-    told.unwrap_or_default() / WHILE
+    leaked.unwrap_or_default() / MEASURED
 }
 
-/// All that the backend makes.
-fn everything<'a>(
+/// All kinds of objects that the backend creates.
+fn object_kinds<'a>(
     backend: &'a dyn Backend,
-    again: &'a impl Fn() -> Option<Arc<dyn Backend>>,
-) -> Vec<Made<'a>> {
-    let (taken, refused): (Vec<Sample>, Vec<Sample>) = samples()
+    create: &'a impl Fn() -> Option<Arc<dyn Backend>>,
+) -> Vec<ObjectKind<'a>> {
+    let (supported, refused): (Vec<Sample>, Vec<Sample>) = samples()
         .into_iter()
-        .partition(|sample| sample.is_taken(backend));
-    let mut all: Vec<Made<'a>> = Vec::new();
+        .partition(|sample| sample.is_supported(backend));
+    let mut all: Vec<ObjectKind<'a>> = Vec::new();
     all.push((
         "backends",
         Box::new(|| {
-            drop(again());
+            drop(create());
             Ok(())
         }),
     ));
@@ -87,12 +86,12 @@ fn everything<'a>(
         all.push((
             "refusals",
             Box::new(move || {
-                drop(sample.asked(backend, |backend, view| backend.supports(view)));
+                drop(sample.with_view(backend, |backend, view| backend.supports(view)));
                 Ok(())
             }),
         ));
     }
-    if let Some(sample) = taken.into_iter().next() {
+    if let Some(sample) = supported.into_iter().next() {
         let spec = sample.spec(true);
         let planned = spec.clone();
         all.push((
@@ -104,7 +103,7 @@ fn everything<'a>(
             Box::new(move || {
                 let plan = backend.plan(&spec, CpuLevel::Baseline)?;
                 let workload = backend.workload(&spec)?;
-                let (inputs, outputs) = (sample.operands(), sample.wanted());
+                let (inputs, outputs) = (sample.operands(), sample.output_types());
                 let mut operands =
                     OwnedOperands::of(backend, &inputs, &outputs, plan.scratch_bytes)?;
                 operands.execute(&*workload)
@@ -191,10 +190,10 @@ fn contexts(backend: &dyn Backend) -> Result<()> {
     context.after_unload(network)
 }
 
-/// Bytes of the heap that are in use, on the main thread.
+/// Bytes of the heap in use; `None` off the main thread.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn in_use() -> Option<usize> {
-    // SAFETY: these functions take nothing and only read.
+    // SAFETY: these functions take no arguments and only read state of the process.
     let (main, heap) = unsafe { (libc::gettid() == libc::getpid(), libc::mallinfo2()) };
     main.then_some(heap.uordblks + heap.hblkhd)
 }

@@ -1,11 +1,11 @@
-//! The conformance kit: whether a backend keeps what the interface promises, library or built in.
+//! The conformance kit: checks a backend, loaded or built in, against the interface.
 //!
-//! [`check_library`] opens a library as a runtime does and [`check_backend`] asks a backend
-//! everything that it can be asked: support with reasons, wrong arguments, plans, workloads beside
-//! `CpuRef`, in place and over whatever memory holds, many threads, memory given back, what is made
-//! outliving its maker, subgraphs, options, contexts, counters, allocators, tensor memory. What a
-//! backend does not have is skipped and says so. A library that crashes takes the process with it:
-//! whoever checks strangers does it in a process of its own.
+//! [`check_library`] opens a library as a runtime does, and [`check_backend`] calls every function
+//! of a backend: support queries with reasons, invalid arguments, plans, workloads against
+//! `CpuRef`, in place and with arbitrary memory contents, concurrent executions, memory leaks,
+//! lifetimes, subgraphs, options, contexts, counters, allocators and tensor memory. Absent features
+//! are reported as skipped. A crash of a library ends the process: untrusted libraries are checked
+//! in a separate process.
 
 mod compare;
 mod contexts;
@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tenon_backend::{Backend, BackendLibrary};
 
-/// Checks a library: that it can be loaded, then its backend.
+/// Checks a library: loading, then its backend.
 pub fn check_library(path: &Path) -> Report {
     let mut report = Report::new(path.display().to_string());
     let library = match BackendLibrary::open(path) {
@@ -38,7 +38,7 @@ pub fn check_library(path: &Path) -> Report {
     report.backend = library.id().to_owned();
     report.passed("exports and version", format!("interface {major}.{minor}"));
     match library.id() {
-        "" | "Unknown" => report.failed("id", "it stands for no backend"),
+        "" | "Unknown" => report.failed("id", "the id is reserved"),
         id => report.passed("id", id),
     }
     match library.backend() {
@@ -48,24 +48,24 @@ pub fn check_library(path: &Path) -> Report {
     report
 }
 
-/// Checks a backend; `again` makes another of the same, when it can be made again.
+/// Checks a backend; `create` returns another instance, if it can be created again.
 pub fn check_backend(
     backend: &Arc<dyn Backend>,
-    again: impl Fn() -> Option<Arc<dyn Backend>>,
+    create: impl Fn() -> Option<Arc<dyn Backend>>,
 ) -> Report {
     let mut report = Report::new(backend.id().to_string());
-    check_all(&mut report, backend, again);
+    check_all(&mut report, backend, create);
     report
 }
 
 fn check_all(
     report: &mut Report,
     backend: &Arc<dyn Backend>,
-    again: impl Fn() -> Option<Arc<dyn Backend>>,
+    create: impl Fn() -> Option<Arc<dyn Backend>>,
 ) {
     report.backend = backend.id().to_string();
     report.passed("table", backend.description());
     support::check(report, &**backend);
     workloads::check(report, &**backend);
-    lifetime::check(report, backend, again);
+    lifetime::check(report, backend, create);
 }

@@ -1,4 +1,4 @@
-//! What a backend makes besides workloads, how long it lasts, and what it gives back.
+//! Objects of a backend other than workloads: options, memory, counters, allocators, and lifetimes.
 
 use crate::counting::CountingAllocator;
 use crate::report::Report;
@@ -8,46 +8,46 @@ use tenon_backend::{Allocation, Backend, OptionScope, OptionSetting, OwnedOperan
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::Tensor;
 
-/// Executions while memory is counted.
+/// Executions while allocations are counted.
 const EXECUTIONS: usize = 20;
 
 pub(crate) fn check(
     report: &mut Report,
     backend: &Arc<dyn Backend>,
-    again: impl Fn() -> Option<Arc<dyn Backend>>,
+    create: impl Fn() -> Option<Arc<dyn Backend>>,
 ) {
-    outlives(report, &again);
+    outlives(report, &create);
     options(report, &**backend);
     memory_manager(report, &**backend);
-    crate::contexts::check(report, &**backend, &again);
+    crate::contexts::check(report, &**backend, &create);
     counters(report, &**backend);
     own_allocator(report, &**backend);
-    lent_allocator(report, &**backend);
+    set_allocator(report, &**backend);
     crate::tensors::check(report, &**backend);
-    crate::leaks::check(report, backend, &again);
+    crate::leaks::check(report, backend, &create);
 }
 
 fn wrong(text: impl Into<String>) -> Error {
     Error::new(ErrorKind::ExecutionFailed, text)
 }
 
-/// The first sample that the backend takes.
-fn taken(backend: &dyn Backend) -> Option<Sample> {
+/// The first supported sample.
+fn supported_sample(backend: &dyn Backend) -> Option<Sample> {
     samples()
         .into_iter()
-        .find(|sample| sample.is_taken(backend))
+        .find(|sample| sample.is_supported(backend))
 }
 
-/// A workload must work when the backend that made it is gone.
-fn outlives(report: &mut Report, again: &impl Fn() -> Option<Arc<dyn Backend>>) {
+/// A workload must outlive its backend.
+fn outlives(report: &mut Report, create: &impl Fn() -> Option<Arc<dyn Backend>>) {
     const NAME: &str = "workloads outlive their backend";
-    let Some(other) = again() else {
-        return report.skipped(NAME, "it is made once");
+    let Some(other) = create() else {
+        return report.skipped(NAME, "it cannot be created again");
     };
-    let Some(sample) = taken(&*other) else {
-        return report.skipped(NAME, "it takes no sample");
+    let Some(sample) = supported_sample(&*other) else {
+        return report.skipped(NAME, "it supports no sample");
     };
-    report.told(NAME, outlive(other, &sample));
+    report.result(NAME, outlive(other, &sample));
 }
 
 fn outlive(backend: Arc<dyn Backend>, sample: &Sample) -> Result<String> {
@@ -55,7 +55,7 @@ fn outlive(backend: Arc<dyn Backend>, sample: &Sample) -> Result<String> {
     let spec = sample.spec(true);
     let plan = backend.plan(&spec, tenon_backend::CpuLevel::Baseline)?;
     let workload = backend.workload(&spec)?;
-    let (inputs, outputs) = (sample.operands(), sample.wanted());
+    let (inputs, outputs) = (sample.operands(), sample.output_types());
     let mut operands = OwnedOperands::of(&*backend, &inputs, &outputs, plan.scratch_bytes)?;
     drop(backend);
     drop(spec);
@@ -63,7 +63,7 @@ fn outlive(backend: Arc<dyn Backend>, sample: &Sample) -> Result<String> {
     if operands.into_outputs()? == before {
         Ok(sample.name.clone())
     } else {
-        Err(wrong("the workload answers something else"))
+        Err(wrong("the workload computes another result"))
     }
 }
 
@@ -74,11 +74,11 @@ fn execute(backend: &dyn Backend, sample: &Sample) -> Result<Vec<Option<Tensor>>
         op,
         attributes,
         &sample.operands(),
-        &sample.wanted(),
+        &sample.output_types(),
     )
 }
 
-/// Model options must be taken with their own defaults.
+/// A backend must accept the defaults of its model options.
 fn options(report: &mut Report, backend: &dyn Backend) {
     const NAME: &str = "options";
     let known = backend.options();
@@ -96,29 +96,29 @@ fn options(report: &mut Report, backend: &dyn Backend) {
     if let Some(option) = known.iter().find(|option| option.name.is_empty()) {
         return report.failed(NAME, format!("an option without a name: {}", option.doc));
     }
-    let told = if defaults.is_empty() {
+    let configured = if defaults.is_empty() {
         Ok(())
     } else {
         backend
             .configured(&defaults)
-            .and_then(|other| same_again(backend, &*other))
+            .and_then(|other| behaves_the_same(backend, &*other))
     };
     let names: Vec<&str> = known.iter().map(|option| &*option.name).collect();
-    report.told(NAME, told.map(|()| names.join(", ")));
+    report.result(NAME, configured.map(|()| names.join(", ")));
 }
 
-/// With its defaults a backend is the same.
-fn same_again(backend: &dyn Backend, other: &dyn Backend) -> Result<()> {
+/// Configured with its defaults, a backend must behave the same.
+fn behaves_the_same(backend: &dyn Backend, other: &dyn Backend) -> Result<()> {
     if other.id() != backend.id() {
         return Err(wrong("configured, it has another id").found(other.id()));
     }
-    let Some(sample) = taken(backend) else {
+    let Some(sample) = supported_sample(backend) else {
         return Ok(());
     };
     if execute(backend, &sample)? == execute(other, &sample)? {
         Ok(())
     } else {
-        Err(wrong("with its default options it answers something else"))
+        Err(wrong("with its default options it computes another result"))
     }
 }
 
@@ -131,20 +131,20 @@ fn memory_manager(report: &mut Report, backend: &dyn Backend) {
             let work = || -> Result<String> {
                 for _ in 0..2 {
                     memory.acquire()?;
-                    if let Some(sample) = taken(backend) {
+                    if let Some(sample) = supported_sample(backend) {
                         let spec = sample.spec(true);
                         let plan = backend.plan(&spec, tenon_backend::CpuLevel::Baseline)?;
                         let workload = backend.workload_in(&spec, &memory)?;
                         let scratch = plan.scratch_bytes;
-                        let (inputs, outputs) = (sample.operands(), sample.wanted());
+                        let (inputs, outputs) = (sample.operands(), sample.output_types());
                         let mut operands = OwnedOperands::of(backend, &inputs, &outputs, scratch)?;
                         operands.execute(&*workload)?;
                     }
                     memory.release();
                 }
-                Ok("acquired and given back twice".into())
+                Ok("acquired and released twice".into())
             };
-            report.told(NAME, work());
+            report.result(NAME, work());
         }
     }
 }
@@ -158,56 +158,56 @@ fn counters(report: &mut Report, backend: &dyn Backend) {
             let work = || -> Result<String> {
                 let mut values = vec![0; profiling.counters().len()];
                 profiling.enable(true)?;
-                if let Some(sample) = taken(backend) {
+                if let Some(sample) = supported_sample(backend) {
                     execute(backend, &sample)?;
                 }
                 profiling.sample(&mut values)?;
                 profiling.enable(false)?;
                 let named = profiling.counters().iter().zip(&values);
-                let told: Vec<String> = named
+                let values: Vec<String> = named
                     .map(|(counter, value)| format!("{} {value}", counter.name))
                     .collect();
-                Ok(told.join(", "))
+                Ok(values.join(", "))
             };
-            report.told(NAME, work());
+            report.result(NAME, work());
         }
     }
 }
 
-/// Memory of the allocator that it lends, in several sizes and alignments.
+/// Allocations of its allocator in several sizes and alignments.
 fn own_allocator(report: &mut Report, backend: &dyn Backend) {
     const NAME: &str = "its allocator";
     let Some(allocator) = backend.allocator() else {
-        return report.skipped(NAME, "it lends none");
+        return report.skipped(NAME, "it offers none");
     };
     let work = || -> Result<String> {
-        let mut kept = Vec::new();
+        let mut allocations = Vec::new();
         for (bytes, alignment) in [(1, 1), (64, 64), (1000, 256), (1 << 20, 4096)] {
-            kept.push(Allocation::new(allocator.clone(), bytes, alignment)?);
+            allocations.push(Allocation::new(allocator.clone(), bytes, alignment)?);
         }
-        kept.sort_by_key(Allocation::address);
-        let apart = kept
+        allocations.sort_by_key(Allocation::address);
+        let distinct = allocations
             .windows(2)
             .all(|two| two[0].address() != two[1].address());
-        if apart {
+        if distinct {
             Ok(format!("{:?} memory", allocator.source()))
         } else {
-            Err(wrong("two allocations are the same memory"))
+            Err(wrong("two allocations have the same address"))
         }
     };
-    report.told(NAME, work());
+    report.result(NAME, work());
 }
 
-/// With an allocator that counts: everything that was taken must have come back.
-fn lent_allocator(report: &mut Report, backend: &dyn Backend) {
-    const NAME: &str = "memory given back";
+/// With a counting allocator: every allocation must be freed.
+fn set_allocator(report: &mut Report, backend: &dyn Backend) {
+    const NAME: &str = "memory is freed";
     let counting = Arc::new(CountingAllocator::default());
     let other = match backend.with_allocator(counting.clone()) {
         Ok(other) => other,
         Err(error) => return report.skipped(NAME, error.to_string()),
     };
-    let Some(sample) = taken(&*other) else {
-        return report.skipped(NAME, "it takes no sample");
+    let Some(sample) = supported_sample(&*other) else {
+        return report.skipped(NAME, "it supports no sample");
     };
     let work = || -> Result<()> {
         for _ in 0..EXECUTIONS {
@@ -217,12 +217,14 @@ fn lent_allocator(report: &mut Report, backend: &dyn Backend) {
     };
     let done = work();
     drop(other);
-    let (taken, left) = (counting.taken(), counting.outstanding());
-    report.told(
+    let (count, live) = (counting.allocations(), counting.outstanding());
+    report.result(
         NAME,
-        done.and_then(|()| match left {
-            0 => Ok(format!("{taken} allocations, all given back")),
-            left => Err(wrong(format!("{left} of {taken} allocations are kept"))),
+        done.and_then(|()| match live {
+            0 => Ok(format!("{count} allocations, all freed")),
+            live => Err(wrong(format!(
+                "{live} of {count} allocations are not freed"
+            ))),
         }),
     );
 }

@@ -1,4 +1,4 @@
-//! What the kit found.
+//! The report of the kit.
 
 use std::fmt;
 use tenon_base::Result;
@@ -6,28 +6,28 @@ use tenon_base::Result;
 /// The checks of one backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// What was checked: a library's path, or a backend's id.
+    /// The subject: a library's path, or a backend's id.
     pub subject: String,
-    /// The backend's id, empty when it is not known.
+    /// The backend's id; empty if unknown.
     pub backend: String,
-    /// Each check, in order.
+    /// The checks, in order.
     pub checks: Vec<Check>,
 }
 
 /// One check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What was checked.
+    /// Name of the check.
     pub name: &'static str,
-    /// How it went.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// What was seen, why it failed, or why it was skipped.
+    /// Observations, or the reason of failure or skipping.
     pub text: String,
 }
 
-/// How a check went.
+/// The outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Outcome {
     Passed,
     Failed,
@@ -43,13 +43,13 @@ impl Report {
         }
     }
 
-    /// How many checks went so.
+    /// Number of checks with an outcome.
     pub fn count(&self, outcome: Outcome) -> usize {
         let all = self.checks.iter();
         all.filter(|check| check.outcome == outcome).count()
     }
 
-    /// A check that a crash kept from ending, for whoever checks in another process.
+    /// The report of a crash, for callers that check in a separate process.
     pub fn crashed(subject: String, how: String) -> Self {
         let mut report = Self::new(subject);
         report.failed("the process survives", how);
@@ -68,18 +68,18 @@ impl Report {
         self.add(name, Outcome::Skipped, text);
     }
 
-    /// Adds what a check answered: what was seen, or what is wrong.
-    pub(crate) fn told(&mut self, name: &'static str, answer: Result<String>) {
-        match answer {
+    /// Adds the result of a check: its observations, or the failure.
+    pub(crate) fn result(&mut self, name: &'static str, result: Result<String>) {
+        match result {
             Ok(text) => self.passed(name, text),
             Err(error) => self.failed(name, error.to_string()),
         }
     }
 
-    /// Adds a check of many things: every problem, or that there was none among `count`.
+    /// Adds a check of `count` cases with all its problems.
     pub(crate) fn problems(&mut self, name: &'static str, count: usize, problems: &[String]) {
         match (count, problems) {
-            (0, []) => self.skipped(name, "nothing to check it on"),
+            (0, []) => self.skipped(name, "no case applies"),
             (count, []) => self.passed(name, format!("{count} checked")),
             (_, problems) => self.failed(name, problems.join("; ")),
         }

@@ -1,11 +1,11 @@
-//! Nodes to ask a backend about: one an operator and type, with inputs.
+//! Sample nodes for the checks, one per operator and type, with inputs.
 
 use tenon_backend::{Backend, InputSpec, NodeView, WorkloadSpec};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::{Graph, Node};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
 
-/// Graphs of one node, in text. `T` stands for each type of [`TYPES`] in turn.
+/// Graphs of one node. `T` is replaced by each type of [`TYPES`].
 const NODES: &[&str] = &[
     "(%x: T[2, 3]) -> (%y) { %y = Abs(%x) }",
     "(%x: T[2, 3]) -> (%y) { %y = Neg(%x) }",
@@ -41,12 +41,12 @@ const NODES: &[&str] = &[
     "(%x: T[4, 3], %i: i64[2]) -> (%y) { %y = Gather(%x, %i) {axis = 0} }",
 ];
 
-/// The types asked about: those that most backends know, and some that few do.
+/// The sampled types: those that most backends support, and some that few do.
 const TYPES: [&str; 5] = ["f32", "f64", "f16", "i32", "i8"];
 
-/// A node, with values for its inputs.
+/// A node with values of its inputs.
 pub(crate) struct Sample {
-    /// The node in words, such as `Add of f32`.
+    /// Its name, such as `Add of f32`.
     pub name: String,
     pub node: Node,
     pub inputs: Vec<Tensor>,
@@ -54,16 +54,16 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Whether the backend takes it; every input is only known when executing.
-    pub fn is_taken(&self, backend: &dyn Backend) -> bool {
-        self.asked(backend, backend_takes)
+    /// Whether the backend supports it with constant inputs.
+    pub fn is_supported(&self, backend: &dyn Backend) -> bool {
+        self.with_view(backend, backend_supports)
     }
 
-    /// Calls `ask` with the node as a backend sees it.
-    pub fn asked<R>(
+    /// Calls `query` with the view of the node in support queries.
+    pub fn with_view<R>(
         &self,
         backend: &dyn Backend,
-        ask: impl FnOnce(&dyn Backend, &NodeView<'_>) -> R,
+        query: impl FnOnce(&dyn Backend, &NodeView<'_>) -> R,
     ) -> R {
         let inputs: Vec<_> = self.inputs.iter().map(|input| Some(input.ty())).collect();
         let constants: Vec<_> = self.inputs.iter().map(Some).collect();
@@ -75,15 +75,15 @@ impl Sample {
             constants: &constants,
             outputs: &outputs,
         };
-        ask(backend, &view)
+        query(backend, &view)
     }
 
-    /// The inputs, as operands are given.
+    /// The inputs as operands.
     pub fn operands(&self) -> Vec<Option<&Tensor>> {
         self.inputs.iter().map(Some).collect()
     }
 
-    /// What a workload of it is made of; the inputs are constants or not.
+    /// The specification of a workload; the inputs are constants or variable.
     pub fn spec(&self, constant: bool) -> WorkloadSpec {
         let inputs = self.inputs.iter().map(|input| {
             Some(InputSpec {
@@ -96,21 +96,21 @@ impl Sample {
             op: self.node.op,
             attributes: self.node.attributes.clone(),
             inputs: inputs.collect(),
-            outputs: self.wanted(),
+            outputs: self.output_types(),
         }
     }
 
-    /// The types of the outputs, as operands are given.
-    pub fn wanted(&self) -> Vec<Option<TensorType>> {
+    /// The types of the outputs.
+    pub fn output_types(&self) -> Vec<Option<TensorType>> {
         self.outputs.iter().cloned().map(Some).collect()
     }
 }
 
-fn backend_takes(backend: &dyn Backend, view: &NodeView<'_>) -> bool {
+fn backend_supports(backend: &dyn Backend, view: &NodeView<'_>) -> bool {
     backend.supports(view).is_ok()
 }
 
-/// Every sample whose types the operator table allows.
+/// All samples whose types the operator table allows.
 pub(crate) fn samples() -> Vec<Sample> {
     let texts = NODES
         .iter()
@@ -120,7 +120,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         .collect()
 }
 
-/// The sample of a graph in text; an error where its operator does not take the type.
+/// The sample of a graph; an error if the operator does not support the type.
 fn sample(text: &str, dtype: &str) -> Result<Sample> {
     let mut graph: Graph = format!("graph \"sample\" {text}")
         .replace("{ %", "{\n%")
@@ -145,11 +145,11 @@ fn sample(text: &str, dtype: &str) -> Result<Sample> {
     })
 }
 
-/// Small numbers, halves among them, that no type loses and no sum overflows; of indices 1, 0, 1...
+/// Small values with halves, which no type rounds and no sum overflows; for indices 1, 0, 1...
 pub(crate) fn values(ty: &TensorType, seed: usize) -> Result<Tensor> {
-    let numbers = (0..ty.elements()).map(|index| ((index * 7 + seed * 5 + 3) % 11) as f64 - 5.0);
+    let integers = (0..ty.elements()).map(|index| ((index * 7 + seed * 5 + 3) % 11) as f64 - 5.0);
     let mut bytes = BufferMut::zeroed(ty.bytes())?;
-    for (index, number) in numbers.enumerate() {
+    for (index, number) in integers.enumerate() {
         let half = number / 2.0;
         let element: &[u8] = match ty.dtype() {
             DataType::F32 => &(half as f32).to_le_bytes(),
@@ -165,7 +165,7 @@ pub(crate) fn values(ty: &TensorType, seed: usize) -> Result<Tensor> {
     Tensor::new(ty.clone(), bytes.freeze())
 }
 
-/// The bits of a multiple of 0.5 between -3 and 3 as an f16.
+/// The f16 bits of a multiple of 0.5 between -3 and 3.
 fn half_bits(number: f64) -> u16 {
     let sign = u16::from(number < 0.0) << 15;
     let magnitude = number.abs();
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_text_is_a_sample_of_f32() {
+    fn every_graph_is_a_sample_of_f32() {
         for text in NODES {
             let text = text.replace("T[", "f32[");
             sample(&text, "f32").unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -193,8 +193,8 @@ mod tests {
     }
 
     #[test]
-    fn halves_are_the_bits_of_ieee() {
-        // The table of NumPy: float16(x).view(uint16).
+    fn half_bits_are_those_of_ieee_754() {
+        // Values of NumPy: float16(x).view(uint16).
         for (number, bits) in [
             (0.0, 0),
             (0.5, 0x3800),

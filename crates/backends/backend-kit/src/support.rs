@@ -1,4 +1,4 @@
-//! Asking for support: with sense, without sense, and what a subgraph becomes.
+//! Support queries: valid nodes, invalid operands, and optimised subgraphs.
 
 use crate::report::Report;
 use crate::samples::{Sample, samples, values};
@@ -10,9 +10,9 @@ use tenon_graph::operator::OperatorClass;
 use tenon_graph::{Attributes, Graph, NodeId, OperatorDef};
 use tenon_tensor::{DataType, Tensor, TensorType};
 
-/// An operator that no backend can know.
-static UNHEARD: OperatorDef = OperatorDef {
-    name: "kit.Unheard",
+/// An operator that no backend supports.
+static UNKNOWN: OperatorDef = OperatorDef {
+    name: "kit.Unknown",
     family: "kit",
     doc: "",
     class: OperatorClass::Compute,
@@ -24,20 +24,20 @@ static UNHEARD: OperatorDef = OperatorDef {
 
 pub(crate) fn check(report: &mut Report, backend: &dyn Backend) {
     support(report, backend);
-    unheard(report, backend);
+    unknown_operator(report, backend);
     wrong_operands(report, backend);
     capabilities(report, backend);
     subgraphs(report, backend);
 }
 
-/// How much of the samples it supports, and whether every refusal says why.
+/// The supported samples, and whether every refusal has a reason.
 fn support(report: &mut Report, backend: &dyn Backend) {
     let all = samples();
-    let mut taken = BTreeSet::new();
+    let mut supported = BTreeSet::new();
     let mut silent = Vec::new();
     for sample in &all {
-        match sample.asked(backend, |backend, view| backend.supports(view)) {
-            Ok(()) => drop(taken.insert(sample.node.op.name)),
+        match sample.with_view(backend, |backend, view| backend.supports(view)) {
+            Ok(()) => drop(supported.insert(sample.node.op.name)),
             Err(refusal) => {
                 let text = refusal.to_string();
                 let is_silent = text.is_empty() || text == "no reason given";
@@ -48,7 +48,10 @@ fn support(report: &mut Report, backend: &dyn Backend) {
     if silent.is_empty() {
         report.passed(
             "support, and reasons of refusals",
-            format!("takes {}", taken.into_iter().collect::<Vec<_>>().join(", ")),
+            format!(
+                "supports {}",
+                supported.into_iter().collect::<Vec<_>>().join(", ")
+            ),
         )
     } else {
         report.failed(
@@ -58,9 +61,9 @@ fn support(report: &mut Report, backend: &dyn Backend) {
     }
 }
 
-fn unheard(report: &mut Report, backend: &dyn Backend) {
+fn unknown_operator(report: &mut Report, backend: &dyn Backend) {
     let view = NodeView {
-        op: &UNHEARD,
+        op: &UNKNOWN,
         attributes: &Attributes::new(),
         inputs: &[],
         constants: &[],
@@ -69,49 +72,52 @@ fn unheard(report: &mut Report, backend: &dyn Backend) {
     match backend.supports(&view).map_err(|refusal| refusal.reason) {
         Err(Reason::UnknownOperator) => report.passed("an unknown operator", "refused as unknown"),
         Err(other) => report.passed("an unknown operator", format!("refused: {}", other.code())),
-        Ok(()) => report.failed("an unknown operator", "it was taken"),
+        Ok(()) => report.failed("an unknown operator", "it is supported"),
     }
 }
 
-/// Each sample that is taken, with an input too few and with operands left out: refused when asked
-/// and when made, not crashed on.
+/// Supported samples without their last input and without operands: the query and the creation of
+/// the workload must be refused without a crash.
 fn wrong_operands(report: &mut Report, backend: &dyn Backend) {
     let mut problems = Vec::new();
     let mut count = 0;
-    for sample in samples().iter().filter(|sample| sample.is_taken(backend)) {
+    for sample in samples()
+        .iter()
+        .filter(|sample| sample.is_supported(backend))
+    {
         count += 1;
         let fewer = &sample.inputs[..sample.inputs.len() - 1];
         for (what, keep) in [("without its last input", fewer), ("without inputs", &[])] {
-            if is_taken_with(backend, sample, keep) {
-                problems.push(format!("{} {what} was taken", sample.name));
+            if is_supported_with(backend, sample, keep) {
+                problems.push(format!("{} {what} is supported", sample.name));
             }
         }
     }
     report.problems("wrong operands", count, &problems);
 }
 
-fn is_taken_with(backend: &dyn Backend, sample: &Sample, inputs: &[Tensor]) -> bool {
+fn is_supported_with(backend: &dyn Backend, sample: &Sample, inputs: &[Tensor]) -> bool {
     let types: Vec<_> = inputs.iter().map(|input| Some(input.ty())).collect();
     let constants: Vec<_> = inputs.iter().map(Some).collect();
     let outputs: Vec<_> = sample.outputs.iter().map(Some).collect();
-    let taken = backend.supports(&NodeView {
+    let supported = backend.supports(&NodeView {
         op: sample.node.op,
         attributes: &sample.node.attributes,
         inputs: &types,
         constants: &constants,
         outputs: &outputs,
     });
-    // Bias and such may be left out.
+    // Optional inputs, such as a bias, may be absent.
     let last = sample.node.op.input(inputs.len());
     let optional = last.is_none_or(|row| row.arity != tenon_graph::operator::Arity::Required);
     let spec = WorkloadSpec {
         op: sample.node.op,
         attributes: sample.node.attributes.clone(),
         inputs: Vec::new(),
-        outputs: sample.wanted(),
+        outputs: sample.output_types(),
     };
-    let made = inputs.is_empty() && backend.workload(&spec).is_ok();
-    (taken.is_ok() && !optional) || made
+    let is_created = inputs.is_empty() && backend.workload(&spec).is_ok();
+    (supported.is_ok() && !optional) || is_created
 }
 
 fn capabilities(report: &mut Report, backend: &dyn Backend) {
@@ -131,16 +137,16 @@ fn capabilities(report: &mut Report, backend: &dyn Backend) {
     }
 }
 
-/// What the backend makes of a chain of nodes that it takes must add up, verify, and compute the
+/// The optimised form of a chain of supported nodes must be consistent, verify, and compute the
 /// same.
 fn subgraphs(report: &mut Report, backend: &dyn Backend) {
     for text in CHAINS {
-        let answer = subgraph(backend, text);
-        report.told("an optimised subgraph", answer);
+        let result = subgraph(backend, text);
+        report.result("an optimised subgraph", result);
     }
 }
 
-/// Chains of nodes that backends may take as one.
+/// Chains of nodes that backends may fuse.
 const CHAINS: [&str; 3] = [
     "(%a: f32[2, 3], %b: f32[2, 3], %c: f32[2, 3]) -> (%y) {\n\
      %m = Mul(%a, %b)\n%s = Add(%m, %c)\n%y = Relu(%s)\n}",
@@ -150,19 +156,19 @@ const CHAINS: [&str; 3] = [
      %m = MatMul(%a, %b)\n%s = Add(%m, %c)\n%y = Softmax(%s)\n}",
 ];
 
-/// The first of them.
+/// The first chain.
 pub(crate) fn chain() -> Result<Graph> {
-    whole(CHAINS[0])
+    parse(CHAINS[0])
 }
 
-fn whole(text: &str) -> Result<Graph> {
+fn parse(text: &str) -> Result<Graph> {
     let mut whole: Graph = format!("graph \"chain\" {text}").parse()?;
     whole.infer_types()?;
     Ok(whole)
 }
 
 fn subgraph(backend: &dyn Backend, text: &str) -> Result<String> {
-    let whole = whole(text)?;
+    let whole = parse(text)?;
     let nodes: Vec<NodeId> = whole.ids().collect();
     let part = Subgraph::of(&whole, &nodes);
     let views = backend.optimise(&part.graph)?;
@@ -174,7 +180,7 @@ fn subgraph(backend: &dyn Backend, text: &str) -> Result<String> {
     let found = run(&after, backend)?;
     for (expected, found) in expected.iter().zip(&found) {
         if let Some(difference) = crate::compare::difference(expected, found)? {
-            let error = Error::new(ErrorKind::ExecutionFailed, "it computes something else");
+            let error = Error::new(ErrorKind::ExecutionFailed, "it computes another result");
             return Err(error.found(difference));
         }
     }
@@ -185,7 +191,7 @@ fn subgraph(backend: &dyn Backend, text: &str) -> Result<String> {
     ))
 }
 
-/// The outputs of a graph, node by node: on the backend, or on the reference what it does not take.
+/// The outputs of a graph, node by node: on the backend, or on `CpuRef` for unsupported nodes.
 fn run(graph: &Graph, backend: &dyn Backend) -> Result<Vec<Tensor>> {
     let mut known: Vec<Option<Tensor>> = graph
         .values
@@ -203,24 +209,24 @@ fn run(graph: &Graph, backend: &dyn Backend) -> Result<Vec<Tensor>> {
             .iter()
             .map(|id| id.and_then(|id| known[id.index()].as_ref()))
             .collect();
-        let wanted: Vec<Option<TensorType>> = node
+        let output_types: Vec<Option<TensorType>> = node
             .outputs
             .iter()
             .map(|id| id.and_then(|id| graph.value(id).ty.clone()))
             .collect();
-        let taken = supports(backend, node.op, &node.attributes, &inputs, &wanted);
-        let chosen: &dyn Backend = match taken {
+        let supported = supports(backend, node.op, &node.attributes, &inputs, &output_types);
+        let chosen: &dyn Backend = match supported {
             Ok(()) => backend,
             Err(_) => &CpuRef,
         };
-        let made = evaluate(chosen, node.op, &node.attributes, &inputs, &wanted)?;
-        for (id, tensor) in node.outputs.iter().zip(made) {
+        let outputs = evaluate(chosen, node.op, &node.attributes, &inputs, &output_types)?;
+        for (id, tensor) in node.outputs.iter().zip(outputs) {
             if let Some(id) = id {
                 known[id.index()] = tensor;
             }
         }
     }
-    let missing = || Error::new(ErrorKind::Internal, "an output was not made");
+    let missing = || Error::new(ErrorKind::Internal, "an output was not computed");
     let outputs = graph.outputs.iter();
     outputs
         .map(|id| known[id.index()].clone().ok_or_else(missing))

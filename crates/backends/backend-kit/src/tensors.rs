@@ -1,4 +1,4 @@
-//! Tensors in memory of a backend's own: the way there and back, and of memory that is lent.
+//! Tensor memory of a backend: copies in both directions, import and export.
 
 use crate::report::Report;
 use tenon_backend::{
@@ -14,72 +14,74 @@ pub(crate) fn check(report: &mut Report, backend: &dyn Backend) {
         return report.skipped(NAME, "plain memory of the caller");
     }
     for (what, passed) in [
-        ("to it", edge_strategy(&[], &factories)),
-        ("from it", edge_strategy(&factories, &[])),
+        ("to the backend", edge_strategy(&[], &factories)),
+        ("from the backend", edge_strategy(&factories, &[])),
     ] {
         match passed {
             Some(strategy) => report.passed("tensors pass", format!("{what} by {strategy:?}")),
-            None => report.failed("tensors pass", format!("there is no way {what}")),
+            None => report.failed("tensors pass", format!("no strategy {what}")),
         }
     }
     let work = || -> Result<String> {
         let sample = Tensor::from_slice([5], &[1.0f32, -2.0, 3.5, 0.0, 9.0])?;
-        let mut told = Vec::new();
+        let mut checked = Vec::new();
         for factory in factories.iter().filter(|factory| factory.map) {
             let mut handle = backend.tensor_handle(&factory.id, sample.ty())?;
             handle.copy_in(sample.bytes())?;
             let mut back = vec![0; sample.bytes().len()];
             handle.copy_out(&mut back)?;
             if back != sample.bytes() {
-                return Err(wrong(format!("{} loses elements", factory.id)));
+                return Err(wrong(format!("{} changes elements", factory.id)));
             }
             if handle.copy_in(&back[1..]).is_ok() {
-                return Err(wrong(format!("{} takes too few bytes", factory.id)));
+                return Err(wrong(format!("{} accepts too few bytes", factory.id)));
             }
             exported(&*handle, factory, &sample)?;
             imported(backend, factory, &sample)?;
-            told.push(format!(
+            checked.push(format!(
                 "{} (imports {}, exports {})",
                 factory.id, factory.import, factory.export
             ));
         }
-        Ok(told.join(", "))
+        Ok(checked.join(", "))
     };
-    report.told(NAME, work());
+    report.result(NAME, work());
 }
 
-/// What is exported as plain memory is read where it lies.
+/// Exported plain memory must be readable in place.
 fn exported(handle: &dyn TensorHandle, factory: &HandleFactory, sample: &Tensor) -> Result<()> {
     if !factory.export.contains(MemorySource::Malloc) || factory.padding {
         return Ok(());
     }
-    // SAFETY: a tensor of this size in memory that the CPU may read, which nobody writes.
-    let lying = unsafe { std::slice::from_raw_parts(handle.start(), sample.bytes().len()) };
-    if lying == sample.bytes() {
+    // SAFETY: the tensor exports plain memory, so `start` is valid for reads of its bytes by the
+    // CPU while the handle lives, and no workload writes it (`TensorHandle`).
+    let bytes = unsafe { std::slice::from_raw_parts(handle.start(), sample.bytes().len()) };
+    if bytes == sample.bytes() {
         Ok(())
     } else {
         Err(wrong(format!("{} exports other elements", factory.id)))
     }
 }
 
-/// A tensor made of memory that is lent, where the factory imports plain memory.
+/// Import of plain memory, if the factory supports it.
 fn imported(backend: &dyn Backend, factory: &HandleFactory, sample: &Tensor) -> Result<()> {
     let source = MemorySource::Malloc;
     if !factory.import.contains(source) || factory.padding {
         return Ok(());
     }
-    let mut lent = BufferMut::copy_of(sample.bytes())?;
+    let mut plain = BufferMut::copy_of(sample.bytes())?;
     let memory = ImportedMemory {
-        start: lent.as_mut_ptr(),
-        bytes: lent.len(),
+        start: plain.as_mut_ptr(),
+        bytes: plain.len(),
         source,
     };
-    // SAFETY: a buffer that is dropped behind the tensor and not touched before.
+    // SAFETY: the buffer is as large as the tensor, initialised, dropped after the handle, and not
+    // accessed before.
     let handle = unsafe { backend.import_tensor(&factory.id, sample.ty(), memory)? };
     let mut back = vec![0; sample.bytes().len()];
     handle.copy_out(&mut back)?;
     drop(handle);
-    if back == *lent {
+    if back == *plain {
         Ok(())
     } else {
         Err(wrong(format!("{} imports other elements", factory.id)))

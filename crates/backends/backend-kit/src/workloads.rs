@@ -1,4 +1,4 @@
-//! Workloads: their numbers beside the reference, prepared constants, many threads.
+//! Workloads: results against the reference, prepared constants, concurrency.
 
 use crate::compare::difference;
 use crate::report::Report;
@@ -8,18 +8,18 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_cpu_ref::CpuRef;
 use tenon_tensor::{BufferMut, Tensor, TensorType};
 
-/// Threads that share a workload, and executions of each.
+/// Threads that share a workload, and executions per thread.
 const THREADS: usize = 8;
 const EXECUTIONS: usize = 50;
 
 pub(crate) fn check(report: &mut Report, backend: &dyn Backend) {
-    let taken: Vec<Sample> = samples()
+    let supported: Vec<Sample> = samples()
         .into_iter()
-        .filter(|sample| sample.is_taken(backend))
+        .filter(|sample| sample.is_supported(backend))
         .collect();
     let mut all = |name, check: fn(&dyn Backend, &Sample) -> Result<bool>| {
         let (mut count, mut problems) = (0, Vec::new());
-        for sample in &taken {
+        for sample in &supported {
             match check(backend, sample) {
                 Ok(checked) => count += usize::from(checked),
                 Err(error) => problems.push(format!("{}: {error}", sample.name)),
@@ -27,9 +27,12 @@ pub(crate) fn check(report: &mut Report, backend: &dyn Backend) {
         }
         report.problems(name, count, &problems);
     };
-    all("results beside CpuRef", results);
+    all("results against CpuRef", results);
     all("results with variable inputs", variable);
-    all("results whatever memory holds", over_anything);
+    all(
+        "results with arbitrary memory contents",
+        with_arbitrary_contents,
+    );
     all("results in place", in_place);
     all("plans are deterministic", deterministic);
     all("results with prepared constants", prepared);
@@ -44,7 +47,7 @@ fn expected(sample: &Sample) -> Result<Vec<Option<Tensor>>> {
         op,
         attributes,
         &sample.operands(),
-        &sample.wanted(),
+        &sample.output_types(),
     )
 }
 
@@ -66,7 +69,8 @@ fn execute(
     sample: &Sample,
     scratch: usize,
 ) -> Result<Vec<Option<Tensor>>> {
-    let mut operands = OwnedOperands::of(backend, &sample.operands(), &sample.wanted(), scratch)?;
+    let mut operands =
+        OwnedOperands::of(backend, &sample.operands(), &sample.output_types(), scratch)?;
     operands.execute(workload)?;
     operands.into_outputs()
 }
@@ -78,13 +82,13 @@ fn results(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
         op,
         attributes,
         &sample.operands(),
-        &sample.wanted(),
+        &sample.output_types(),
     )?;
     same(&expected(sample)?, &found).map(|()| true)
 }
 
-/// Whether the backend takes it with inputs that are only known when executing.
-fn is_taken_variable(backend: &dyn Backend, sample: &Sample) -> bool {
+/// Whether the backend supports the sample with variable inputs.
+fn is_supported_variable(backend: &dyn Backend, sample: &Sample) -> bool {
     let types: Vec<_> = sample.inputs.iter().map(|input| Some(input.ty())).collect();
     let outputs: Vec<_> = sample.outputs.iter().map(Some).collect();
     let view = tenon_backend::NodeView {
@@ -99,7 +103,7 @@ fn is_taken_variable(backend: &dyn Backend, sample: &Sample) -> bool {
 
 fn variable(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
     let spec = sample.spec(false);
-    if !is_taken_variable(backend, sample) {
+    if !is_supported_variable(backend, sample) {
         return Ok(false);
     }
     let plan = backend.plan(&spec, CpuLevel::Baseline)?;
@@ -108,8 +112,8 @@ fn variable(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
     same(&expected(sample)?, &found).map(|()| true)
 }
 
-/// With outputs and scratch memory full of bits that are no numbers.
-fn over_anything(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
+/// With outputs and scratch memory filled with NaN bits.
+fn with_arbitrary_contents(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
     let spec = sample.spec(true);
     let plan = backend.plan(&spec, CpuLevel::Baseline)?;
     let workload = backend.workload(&spec)?;
@@ -118,29 +122,29 @@ fn over_anything(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
         memory.fill(0xff);
         Ok(memory)
     };
-    let (inputs, outputs) = (sample.operands(), sample.wanted());
+    let (inputs, outputs) = (sample.operands(), sample.output_types());
     let scratch = plan.scratch_bytes;
     let mut operands = OwnedOperands::of_memory(backend, &inputs, &outputs, scratch, full)?;
     operands.execute(&*workload)?;
     same(&expected(sample)?, &operands.into_outputs()?).map(|()| true)
 }
 
-/// With each input that an output may take the place of in the output's memory.
+/// With each pair of the plan in place.
 fn in_place(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
     let spec = sample.spec(false);
-    if !is_taken_variable(backend, sample) {
+    if !is_supported_variable(backend, sample) {
         return Ok(false);
     }
     let plan = backend.plan(&spec, CpuLevel::Baseline)?;
     let workload = backend.workload(&spec)?;
-    let (inputs, outputs) = (sample.operands(), sample.wanted());
+    let (inputs, outputs) = (sample.operands(), sample.output_types());
     let fits = |pair: &&InPlace| {
-        let made = sample.outputs.get(pair.output).map(TensorType::bytes);
+        let size = sample.outputs.get(pair.output).map(TensorType::bytes);
         sample
             .inputs
             .get(pair.input)
             .map(|input| input.bytes().len())
-            == made
+            == size
     };
     let pairs: Vec<InPlace> = plan.in_place.iter().filter(fits).copied().collect();
     for &pair in &pairs {
@@ -154,15 +158,15 @@ fn in_place(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
 
 fn deterministic(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
     let spec = sample.spec(true);
-    let told = |plan: WorkloadPlan| {
+    let parts = |plan: WorkloadPlan| {
         let prepared = plan.prepared.into_iter();
         let prepared: Vec<_> = prepared
             .map(|one| (one.input, one.layout, one.data.to_vec()))
             .collect();
         (plan.scratch_bytes, plan.in_place, prepared)
     };
-    let first = told(backend.plan(&spec, CpuLevel::Baseline)?);
-    if told(backend.plan(&spec, CpuLevel::Baseline)?) == first {
+    let first = parts(backend.plan(&spec, CpuLevel::Baseline)?);
+    if parts(backend.plan(&spec, CpuLevel::Baseline)?) == first {
         Ok(true)
     } else {
         Err(Error::new(
@@ -172,8 +176,8 @@ fn deterministic(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
     }
 }
 
-/// A workload with the forms that its plan prepared, and what it needs.
-fn with_forms(
+/// A workload with the prepared constants of its plan, and the plan.
+fn with_prepared_constants(
     backend: &dyn Backend,
     sample: &Sample,
 ) -> Result<Option<(Box<dyn Workload>, WorkloadPlan)>> {
@@ -191,19 +195,19 @@ fn with_forms(
 }
 
 fn prepared(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
-    let Some((workload, plan)) = with_forms(backend, sample)? else {
+    let Some((workload, plan)) = with_prepared_constants(backend, sample)? else {
         return Ok(false);
     };
     let found = execute(backend, &*workload, sample, plan.scratch_bytes)?;
     same(&expected(sample)?, &found).map(|()| true)
 }
 
-/// Inputs that a workload says it does not read are left out, as in packages without plain forms.
+/// Inputs that the workload does not read are omitted, as in packages without plain forms.
 fn unread(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
-    let Some((workload, plan)) = with_forms(backend, sample)? else {
+    let Some((workload, plan)) = with_prepared_constants(backend, sample)? else {
         return Ok(false);
     };
-    let (inputs, outputs) = (sample.operands(), sample.wanted());
+    let (inputs, outputs) = (sample.operands(), sample.output_types());
     let unread: Vec<usize> = (0..inputs.len())
         .filter(|&input| !workload.reads(input))
         .collect();

@@ -1,11 +1,11 @@
-//! The kit on the three example libraries, on broken ones, and on the built-in backends.
+//! The kit on the example libraries, on defective ones, and on the built-in backends.
 
 use std::sync::Arc;
 use tenon_backend::{Backend, Registry};
 use tenon_backend_kit::{Outcome, Report, check_backend, check_library};
 use tenon_test_libraries::{compiled, cpu_ref, example_in_c, example_in_rust, repository};
 
-/// The backend with one thing wrong that loading is tested with.
+/// The library with one defect, selected by a macro.
 const VARIANT: &str = "crates/backends/backend/tests/fixtures/variant.c";
 
 fn check(report: &Report, name: &str) -> (Outcome, String) {
@@ -42,7 +42,7 @@ fn the_example_in_rust_conforms() {
     passes(&report);
     let (_, counters) = check(&report, "counters");
     assert!(counters.starts_with("executions ") && counters.contains(", models 0, "));
-    assert_eq!(check(&report, "tensors pass").1, "to it by Copy");
+    assert_eq!(check(&report, "tensors pass").1, "to the backend by Copy");
     let memory = "ExampleHeap (imports none, exports Malloc)";
     assert_eq!(check(&report, "tensor memory").1, memory);
     for name in [
@@ -68,15 +68,11 @@ fn the_example_in_c_conforms() {
     );
     assert_eq!(check(&report, "options").1, "Scale");
     assert_eq!(check(&report, "its allocator").1, "Malloc memory");
-    assert!(
-        check(&report, "memory given back")
-            .1
-            .ends_with("all given back")
-    );
+    assert!(check(&report, "memory is freed").1.ends_with("all freed"));
 }
 
 #[test]
-fn the_three_are_registered_by_the_loader() {
+fn the_loader_registers_the_example_libraries() {
     let folder = tempfile::tempdir().unwrap();
     cpu_ref(folder.path(), "Tenon_CpuRef_backend.so");
     example_in_rust(folder.path(), "Example_Rust_backend.so");
@@ -88,7 +84,7 @@ fn the_three_are_registered_by_the_loader() {
 }
 
 #[test]
-fn built_in_backends_conform_as_libraries_do() {
+fn built_in_backends_conform() {
     let backends: [Arc<dyn Backend>; 2] = [
         Arc::new(tenon_cpu_ref::CpuRef),
         Arc::new(tenon_cpu_acc::CpuAcc::new()),
@@ -99,7 +95,7 @@ fn built_in_backends_conform_as_libraries_do() {
 }
 
 #[test]
-fn what_is_wrong_with_a_library_is_told() {
+fn defects_of_libraries_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.so");
     std::fs::write(&text, "text").unwrap();
@@ -110,9 +106,9 @@ fn what_is_wrong_with_a_library_is_told() {
         ("ID=\"Unknown\"", "id"),
         ("SIZE=9", "table"),
         ("BAD_VIEWS=0", "an optimised subgraph"),
-        ("NULL_WORKLOAD", "results beside CpuRef"),
+        ("NULL_WORKLOAD", "results against CpuRef"),
         ("BAD_PLAN=0", "plans are deterministic"),
-        ("ADDS_UP", "results whatever memory holds"),
+        ("ADDS_UP", "results with arbitrary memory contents"),
         ("WRONG_IN_PLACE", "results in place"),
         ("ONE_MODEL", "context"),
     ] {

@@ -1,4 +1,4 @@
-//! docs/backends.md, followed: its pieces of C put together, built by its own command, checked.
+//! The code blocks of docs/backends.md: joined, built with the documented command, and checked.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,8 +6,8 @@ use tenon_backend_kit::{Outcome, check_library};
 
 const PAGE: &str = include_str!("../../../../docs/backends.md");
 
-/// The pieces of a language, joined.
-fn pieces(language: &str) -> String {
+/// The code blocks of a language, joined.
+fn code_blocks(language: &str) -> String {
     let begin = format!("```{language}\n");
     let parts = PAGE.split(&begin).skip(1);
     parts
@@ -17,12 +17,12 @@ fn pieces(language: &str) -> String {
 }
 
 #[test]
-fn the_page_makes_a_backend_that_conforms() {
+fn the_documented_backend_conforms() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("acme_abs.c"), pieces("c")).unwrap();
+    std::fs::write(folder.path().join("acme_abs.c"), code_blocks("c")).unwrap();
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../include");
     std::os::unix::fs::symlink(include, folder.path().join("include")).unwrap();
-    let commands = pieces("sh");
+    let commands = code_blocks("sh");
     let build = commands
         .lines()
         .find(|line| line.starts_with("cc "))
@@ -47,6 +47,9 @@ fn the_page_makes_a_backend_that_conforms() {
     let report = check_library(&library);
     assert_eq!(report.count(Outcome::Failed), 0, "{report}");
     assert_eq!(report.backend, "AcmeAbs");
-    let support = report.checks.iter().find(|check| check.text == "takes Abs");
+    let support = report
+        .checks
+        .iter()
+        .find(|check| check.text == "supports Abs");
     assert!(support.is_some(), "{report}");
 }

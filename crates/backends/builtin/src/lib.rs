@@ -1,4 +1,4 @@
-//! What every Tenon has: the built-in backends and the kernel libraries of packages.
+//! The built-in backends, and the kernel libraries of packages.
 //!
 //! ```
 //! assert_eq!(tenon_builtin::registry().names(), "CpuAcc, CpuRef");
@@ -21,7 +21,7 @@ pub fn registry() -> tenon_backend::Registry {
     for backend in backends {
         registry
             .register(backend)
-            .expect("each built-in backend has a name of its own");
+            .expect("the names of built-in backends are distinct");
     }
     registry
 }
@@ -32,6 +32,6 @@ pub fn kernels() -> tenon_executor::Registry {
     registry
         .register_all(tenon_kernels::package_library())
         .and_then(|()| registry.register_all(tenon_netlist_kernels::library()))
-        .expect("each kernel of a library has a name of its own");
+        .expect("the names of kernels are distinct");
     registry
 }

@@ -187,7 +187,7 @@ fn a_library_is_checked_and_a_crash_is_a_failed_check() {
     let folder = folder();
     example(folder.path());
     let text = done(folder.path(), &["plugin", "check", "Example_C_backend.so"]);
-    assert!(text.contains("passed  results beside CpuRef: "), "{text}");
+    assert!(text.contains("passed  results against CpuRef: "), "{text}");
     assert!(text.contains(" 0 failed, "), "{text}");
 
     let source = "#include <stdlib.h>\n#include <stdint.h>\n\

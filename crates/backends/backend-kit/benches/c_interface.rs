@@ -1,8 +1,8 @@
-//! What the C interface costs: one execution of a workload, and asking for support of a graph.
+//! The overhead of the C interface: one execution of a workload, and support queries of a graph.
 //!
-//! `CpuRef` built in beside `CpuRef` behind the interface, in the same process: the same kernel, so
-//! that what differs is the border. Prints the second table of docs/benchmarks.md, "Placement"
-//! (`cargo xtask bench --placement`).
+//! Compares `CpuRef` built in with `CpuRef` as a library in the same process: the kernels are the
+//! same. Prints the second table of docs/benchmarks.md, "Placement" (`cargo xtask bench
+//! --placement`).
 
 #![allow(clippy::print_stdout, reason = "a program that prints a table")]
 
@@ -14,39 +14,39 @@ use tenon_cpu_ref::CpuRef;
 use tenon_graph::{Attribute, Attributes, operator::operator};
 use tenon_tensor::{DataType, Tensor, TensorType};
 
-/// Executions of a run: one alone is shorter than the clock's tick.
+/// Executions per run: a single one is shorter than the clock's resolution.
 const EXECUTIONS: u32 = 100_000;
 
-/// Nodes that are asked for.
+/// Number of support queries.
 const NODES: u32 = 10_000;
 
-/// Runs of which the fastest counts.
+/// Number of runs, of which the fastest counts.
 const RUNS: usize = 20;
 
-/// The most that an execution may take longer than built in, in nanoseconds.
-const WANTED_MORE: f64 = 20.0;
+/// Maximum overhead of an execution in nanoseconds.
+const MAX_OVERHEAD: f64 = 20.0;
 
-/// The most that asking for all nodes may take, in milliseconds.
-const WANTED_SUPPORT: f64 = 50.0;
+/// Maximum time of all support queries in milliseconds.
+const MAX_SUPPORT_TIME: f64 = 50.0;
 
 fn main() {
     let backends: [Arc<dyn Backend>; 2] = [Arc::new(CpuRef), library()];
     println!(
-        "| CpuRef | built in | as a library | more | wanted | met |\n|---|---|---|---|---|---|"
+        "| CpuRef | built in | as a library | overhead | target | met |\n|---|---|---|---|---|---|"
     );
-    let [here, there] = backends
+    let [built_in, loaded] = backends
         .each_ref()
         .map(|backend| execution(&**backend) * 1e9 / f64::from(EXECUTIONS));
     println!(
-        "| one execution of a workload | {here:.1} ns | {there:.1} ns | {:.1} ns | ≤ {WANTED_MORE} ns more | {} |",
-        there - here,
-        met(there - here <= WANTED_MORE)
+        "| one execution of a workload | {built_in:.1} ns | {loaded:.1} ns | {:.1} ns | ≤ {MAX_OVERHEAD} ns overhead | {} |",
+        loaded - built_in,
+        met(loaded - built_in <= MAX_OVERHEAD)
     );
-    let [here, there] = backends.each_ref().map(|backend| support(&**backend) * 1e3);
+    let [built_in, loaded] = backends.each_ref().map(|backend| support(&**backend) * 1e3);
     println!(
-        "| support of {NODES} nodes | {here:.2} ms | {there:.2} ms | {:.2} ms | ≤ {WANTED_SUPPORT} ms | {} |",
-        there - here,
-        met(there <= WANTED_SUPPORT)
+        "| support of {NODES} nodes | {built_in:.2} ms | {loaded:.2} ms | {:.2} ms | ≤ {MAX_SUPPORT_TIME} ms | {} |",
+        loaded - built_in,
+        met(loaded <= MAX_SUPPORT_TIME)
     );
 }
 
@@ -61,7 +61,7 @@ fn library() -> Arc<dyn Backend> {
     library.backend().expect("a backend")
 }
 
-/// Seconds of the fastest run.
+/// Time of the fastest run in seconds.
 fn fastest(mut run: impl FnMut()) -> f64 {
     let runs = (0..RUNS).map(|_| {
         let start = Instant::now();
@@ -71,7 +71,7 @@ fn fastest(mut run: impl FnMut()) -> f64 {
     runs.fold(f64::INFINITY, f64::min)
 }
 
-/// Neg of one number: nearly nothing but the call.
+/// Neg of one element: the time is almost that of the call.
 fn execution(backend: &dyn Backend) -> f64 {
     let ty = TensorType::new(DataType::F32, [1]).expect("a type");
     let spec = WorkloadSpec {
@@ -96,7 +96,7 @@ fn execution(backend: &dyn Backend) -> f64 {
     })
 }
 
-/// A chain of nodes with an attribute, asked node by node.
+/// Support queries of a chain of nodes with an attribute.
 fn support(backend: &dyn Backend) -> f64 {
     let ty = TensorType::new(DataType::F32, [1, 64, 56, 56]).expect("a type");
     let attributes = Attributes::new().with("alpha", Attribute::Float(0.1));
@@ -109,7 +109,9 @@ fn support(backend: &dyn Backend) -> f64 {
     };
     fastest(|| {
         for _ in 0..NODES {
-            black_box(backend).supports(&view).expect("it is taken");
+            black_box(backend)
+                .supports(&view)
+                .expect("a supported node");
         }
     })
 }
