@@ -4,10 +4,9 @@
  *     cc -std=c11 -O2 -shared -fPIC -I include examples/backend-c/example_backend.c \
  *        -o Example_Elementwise_backend.so
  *
- * It computes Add and Relu of equal shapes and Mul by a tensor of equal shape, and takes the chain
- * Relu(Add(Mul(a, b), c)) as one. Constants of Add and Mul are prepared when a model is compiled. Its
- * one option scales what the chain makes; its memory comes from an allocator that others may use
- * too, or that they lend it.
+ * It computes Add, Mul and Relu of tensors of equal shapes, and fuses the chain Relu(Add(Mul(a, b), c)).
+ * Constants of Add and Mul are prepared at compile time. Its one option scales the result of the chain.
+ * Its memory comes from its own allocator, which other backends may use, or from one of the host.
  */
 #include <tenon/backend.h>
 
@@ -24,7 +23,7 @@ static void *own_allocate(const tenon_allocator *allocator, size_t length, size_
     (void)allocator;
     if (alignment < sizeof(void *))
         alignment = sizeof(void *);
-    /* aligned_alloc wants a multiple of the alignment. */
+    /* aligned_alloc requires a size that is a multiple of the alignment. */
     return aligned_alloc(alignment, (length + alignment - 1) / alignment * alignment);
 }
 
@@ -43,7 +42,7 @@ static const tenon_allocator own_allocator = {
 
 /* ---------------------------------------------------------------------------------- failures -- */
 
-/* Failures without anything to release can be constants. */
+/* Failures without memory to release can be constants. */
 static const tenon_failure out_of_memory = {
     .size = sizeof(tenon_failure),
     .status = TENON_STATUS_OUT_OF_MEMORY,
@@ -96,7 +95,7 @@ static const tenon_failure *refuse_type(size_t input, int32_t found)
 
 /* ------------------------------------------------------------------------------- the backend -- */
 
-/* What the table is the beginning of. */
+/* The backend, whose first member is the table. */
 typedef struct example_backend {
     tenon_backend table;
     float scale;
@@ -187,12 +186,12 @@ typedef struct example_workload {
     kernel kernel;
     size_t length; /* elements */
     float scale;
-    const float *prepared[2]; /* constants in prepared form, which stay as long as the workload */
+    const float *prepared[2]; /* constants in prepared form, valid as long as the workload */
     const tenon_allocator *allocator;
 } example_workload;
 
-/* The layout of prepared constants: zeros up to a multiple of 16 elements, so that loops may run
- * over whole vectors of them. */
+/* The layout of prepared constants: zero-padded to a multiple of 16 elements, so that loops may use whole
+ * vectors. */
 #define LAYOUT "padded16:f32"
 #define LANES 16
 
@@ -251,7 +250,7 @@ static size_t padded_bytes(const tenon_tensor *tensor)
     return (length_of(tensor) + LANES - 1) / LANES * LANES * sizeof(float);
 }
 
-/* The prepared form of an input that plan made, or NULL. */
+/* The prepared form of an input, as created by plan, or NULL. */
 static const float *prepared_form(const tenon_tensor *input)
 {
     if (!input->prepared.start || !equals(input->layout, LAYOUT) ||
@@ -268,7 +267,7 @@ static void release_workload(const tenon_workload *table)
 
 static const tenon_failure *make_workload(const tenon_backend *backend, const tenon_node *node,
                                           const tenon_memory_manager *memory,
-                                          const tenon_workload **made)
+                                          const tenon_workload **out)
 {
     (void)memory;
     const tenon_failure *refusal = supports(backend, node);
@@ -290,14 +289,14 @@ static const tenon_failure *make_workload(const tenon_backend *backend, const te
     };
     for (size_t i = 0; i < node->input_count && i < 2; i++)
         workload->prepared[i] = prepared_form(node->inputs[i]);
-    *made = &workload->table;
+    *out = &workload->table;
     return NULL;
 }
 
 /* ------------------------------------------------------------------------------------- plans -- */
 
-/* An elementwise result may be written over any operand. */
-static const tenon_in_place over_the_first = {0, 0};
+/* An elementwise result may be computed in place of any operand. */
+static const tenon_in_place in_place_of_the_first = {0, 0};
 
 typedef struct example_plan {
     tenon_plan table;
@@ -314,7 +313,7 @@ static void release_plan(const tenon_plan *table)
 }
 
 static const tenon_failure *plan(const tenon_backend *backend, const tenon_node *node, int32_t cpu,
-                                 const tenon_plan **made)
+                                 const tenon_plan **out)
 {
     (void)backend;
     (void)cpu;
@@ -324,7 +323,7 @@ static const tenon_failure *plan(const tenon_backend *backend, const tenon_node 
     plan->table = (tenon_plan){
         .size = sizeof plan->table,
         .in_place_count = 1,
-        .in_place = &over_the_first,
+        .in_place = &in_place_of_the_first,
         .prepared = plan->list,
         .release = release_plan,
     };
@@ -348,13 +347,13 @@ static const tenon_failure *plan(const tenon_backend *backend, const tenon_node 
         };
         plan->list[plan->table.prepared_count++] = prepared;
     }
-    *made = &plan->table;
+    *out = &plan->table;
     return NULL;
 }
 
-/* ------------------------------------------------------------------------ three nodes as one -- */
+/* ------------------------------------------------------------------------ fusion of three nodes -- */
 
-/* The answer to optimise, with what it points to: one substitution a chain. */
+/* The result of optimise with the memory it points to: one substitution per chain. */
 typedef struct part {
     tenon_substitution substitution;
     tenon_graph replacement;
@@ -370,17 +369,17 @@ typedef struct part {
     const tenon_node *node_list[1];
 } part;
 
-typedef struct answer {
+typedef struct optimised {
     tenon_views views;
     const tenon_substitution **list;
     part **parts;
     size_t count;
     uint32_t *untouched;
-} answer;
+} optimised;
 
 static void release_views(const tenon_views *views)
 {
-    answer *own = (answer *)views;
+    optimised *own = (optimised *)views;
     for (size_t i = 0; i < own->count; i++)
         free(own->parts[i]);
     free(own->parts);
@@ -389,7 +388,7 @@ static void release_views(const tenon_views *views)
     free(own);
 }
 
-/* The only node that uses a value, or -1: none, several, or the value leaves the subgraph. */
+/* The only node that uses a value, or -1 if there are none or several, or if it is an output. */
 static long only_user(const tenon_graph *graph, uint32_t value)
 {
     long user = -1;
@@ -407,17 +406,17 @@ static long only_user(const tenon_graph *graph, uint32_t value)
 }
 
 /* "f32[2, 3]" */
-static void write_type(char *out, size_t room, const tenon_tensor *tensor)
+static void write_type(char *out, size_t capacity, const tenon_tensor *tensor)
 {
-    size_t at = (size_t)snprintf(out, room, "f32[");
-    for (uint32_t i = 0; i < tensor->rank && at < room; i++)
-        at += (size_t)snprintf(out + at, room - at, "%s%llu", i ? ", " : "",
+    size_t at = (size_t)snprintf(out, capacity, "f32[");
+    for (uint32_t i = 0; i < tensor->rank && at < capacity; i++)
+        at += (size_t)snprintf(out + at, capacity - at, "%s%llu", i ? ", " : "",
                                (unsigned long long)tensor->extents[i]);
-    if (at < room)
-        snprintf(out + at, room - at, "]");
+    if (at < capacity)
+        snprintf(out + at, capacity - at, "]");
 }
 
-/* The chain that begins at node `mul`, if there is one. */
+/* Whether a chain starts at node `mul`; sets `part` to it. */
 static int chain_at(const tenon_graph *graph, size_t mul, part *part)
 {
     if (kernel_of(graph->nodes[mul]) != MUL)
@@ -455,7 +454,7 @@ static void text_attribute(part *part, size_t index, const char *name, int32_t k
     part->attribute_list[index] = &part->attributes[index];
 }
 
-/* One node, tenon.Precompiled, on values 0 to 2, making value 3. */
+/* The replacement: one node, tenon.Precompiled, with inputs 0 to 2 and output 3. */
 static void describe(const tenon_graph *graph, part *part)
 {
     static const uint32_t three[] = {0, 1, 2}, fourth[] = {3};
@@ -497,38 +496,38 @@ static void describe(const tenon_graph *graph, part *part)
 }
 
 static const tenon_failure *optimise(const tenon_backend *backend, const tenon_graph *graph,
-                                     const tenon_views **made)
+                                     const tenon_views **out)
 {
     (void)backend;
-    answer *own = calloc(1, sizeof *own);
-    size_t room = graph->node_count + 1;
-    char *taken = calloc(room, 1);
+    optimised *own = calloc(1, sizeof *own);
+    size_t capacity = graph->node_count + 1;
+    char *fused = calloc(capacity, 1);
     if (own) {
-        own->list = calloc(room, sizeof *own->list);
-        own->parts = calloc(room, sizeof *own->parts);
-        own->untouched = calloc(room, sizeof *own->untouched);
+        own->list = calloc(capacity, sizeof *own->list);
+        own->parts = calloc(capacity, sizeof *own->parts);
+        own->untouched = calloc(capacity, sizeof *own->untouched);
     }
-    if (!own || !taken || !own->list || !own->parts || !own->untouched)
+    if (!own || !fused || !own->list || !own->parts || !own->untouched)
         goto exhausted;
     for (size_t n = 0; n < graph->node_count; n++) {
         part found;
         if (!chain_at(graph, n, &found))
             continue;
-        part *kept = malloc(sizeof *kept);
-        if (!kept)
+        part *chain = malloc(sizeof *chain);
+        if (!chain)
             goto exhausted;
-        *kept = found;
-        describe(graph, kept);
-        own->parts[own->count] = kept;
-        own->list[own->count++] = &kept->substitution;
+        *chain = found;
+        describe(graph, chain);
+        own->parts[own->count] = chain;
+        own->list[own->count++] = &chain->substitution;
         for (int i = 0; i < 3; i++)
-            taken[kept->nodes[i]] = 1;
+            fused[chain->nodes[i]] = 1;
     }
     size_t rest = 0;
     for (size_t n = 0; n < graph->node_count; n++)
-        if (!taken[n])
+        if (!fused[n])
             own->untouched[rest++] = (uint32_t)n;
-    free(taken);
+    free(fused);
     own->views = (tenon_views){
         .size = sizeof own->views,
         .substitution_count = own->count,
@@ -536,11 +535,11 @@ static const tenon_failure *optimise(const tenon_backend *backend, const tenon_g
         .untouched = {own->untouched, rest},
         .release = release_views,
     };
-    *made = &own->views;
+    *out = &own->views;
     return NULL;
 
 exhausted:
-    free(taken);
+    free(fused);
     if (own)
         release_views(&own->views);
     return &out_of_memory;
@@ -566,43 +565,43 @@ static const tenon_option scale_option = {
     .size = sizeof(tenon_option),
     .value = &scale_default,
     .scope = TENON_SCOPE_MODEL,
-    .doc = {"factor of what a chain makes", 28},
+    .doc = {"factor of the result of a chain", 31},
 };
 static const tenon_option *const options[] = {&scale_option};
 
 static example_backend *make(float scale, const tenon_allocator *allocator);
 
 static const tenon_failure *configured(const tenon_backend *backend, size_t count,
-                                       const tenon_named_value *const *given,
+                                       const tenon_named_value *const *values,
                                        const tenon_backend **other)
 {
     float scale = self(backend)->scale;
     for (size_t i = 0; i < count; i++) {
-        if (!equals(given[i]->name, "Scale") || given[i]->kind != TENON_VALUE_FLOAT)
+        if (!equals(values[i]->name, "Scale") || values[i]->kind != TENON_VALUE_FLOAT)
             return &unknown_option;
-        scale = given[i]->number;
+        scale = values[i]->number;
     }
-    example_backend *made = make(scale, self(backend)->allocator);
-    if (!made)
+    example_backend *created = make(scale, self(backend)->allocator);
+    if (!created)
         return &out_of_memory;
-    *other = &made->table;
+    *other = &created->table;
     return NULL;
 }
 
-static const tenon_failure *allocator(const tenon_backend *backend, const tenon_allocator **lent)
+static const tenon_failure *allocator(const tenon_backend *backend, const tenon_allocator **out)
 {
-    *lent = self(backend)->allocator;
+    *out = self(backend)->allocator;
     return NULL;
 }
 
 static const tenon_failure *with_allocator(const tenon_backend *backend,
-                                           const tenon_allocator *given,
+                                           const tenon_allocator *allocator,
                                            const tenon_backend **other)
 {
-    example_backend *made = make(self(backend)->scale, given);
-    if (!made)
+    example_backend *created = make(self(backend)->scale, allocator);
+    if (!created)
         return &out_of_memory;
-    *other = &made->table;
+    *other = &created->table;
     return NULL;
 }
 
@@ -611,15 +610,15 @@ static void release_backend(const tenon_backend *backend)
     free((void *)backend);
 }
 
-static example_backend *make(float scale, const tenon_allocator *allocator_of_its_own)
+static example_backend *make(float scale, const tenon_allocator *memory)
 {
-    example_backend *made = calloc(1, sizeof *made);
-    if (!made)
+    example_backend *created = calloc(1, sizeof *created);
+    if (!created)
         return NULL;
-    made->scale = scale;
-    made->allocator = allocator_of_its_own;
-    made->table = (tenon_backend){
-        .size = sizeof made->table,
+    created->scale = scale;
+    created->allocator = memory;
+    created->table = (tenon_backend){
+        .size = sizeof created->table,
         .description = TENON_TEXT("elementwise operators on f32, an example in C"),
         .capability_count = 1,
         .capabilities = capabilities,
@@ -634,7 +633,7 @@ static example_backend *make(float scale, const tenon_allocator *allocator_of_it
         .with_allocator = with_allocator,
         .release = release_backend,
     };
-    return made;
+    return created;
 }
 
 const char *GetBackendId(void)

@@ -1,3 +1,3 @@
-//! `CpuRef` as a loadable backend: any backend in Rust becomes a library by one line.
+//! `CpuRef` as a loadable backend: one line exports a Rust backend as a library.
 
 tenon_backend::export_backend!(c"CpuRef", tenon_cpu_ref::CpuRef);

@@ -1,29 +1,30 @@
-//! What it counts.
+//! Counters, sampled by profiles.
 
 use crate::{Example, release};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenon_backend_abi::{Backend, Counter, Outcome, Profiling, Text, guarded};
 
-/// How many counters there are.
+/// Number of counters.
 const COUNTERS: usize = 5;
 
-/// What the counters show.
+/// The values of the counters.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub executions: AtomicU64,
-    /// Tensors copied to or from this memory.
+    /// Tensors copied to or from the backend's memory.
     pub copies: AtomicU64,
-    /// Tensors made of memory of others.
+    /// Tensors imported from the caller's memory.
     pub imports: AtomicU64,
-    /// Models loaded now, in the runtime that spoke last.
+    /// Models that are loaded in the runtime with the last callback.
     pub models: AtomicU64,
-    /// Executions that contexts heard of.
+    /// Executions reported to contexts.
     pub enqueued: AtomicU64,
 }
 
-// SAFETY of the functions below: Tenon passes what the header says, and the first argument is one
-// that this library made.
+// The functions below are called by Tenon as the header requires: the first argument is an object that
+// this library created and that is not released; structs are valid, and out-parameters are valid for a
+// write. The SAFETY comments call this the calling convention.
 
 #[repr(C)]
 struct ExampleProfiling {
@@ -35,7 +36,7 @@ struct ExampleProfiling {
 
 pub(crate) unsafe extern "C" fn profiling(
     this: *const Backend,
-    made: *mut *const Profiling,
+    out: *mut *const Profiling,
 ) -> Outcome {
     guarded(|| {
         let counter = |name, doc| Counter {
@@ -47,11 +48,11 @@ pub(crate) unsafe extern "C" fn profiling(
         let counters = Box::new([
             counter("executions", "workloads executed"),
             counter("copies", "tensors copied to or from its memory"),
-            counter("imports", "tensors made of memory of others"),
-            counter("models", "models loaded now"),
-            counter("enqueued", "executions of models that were handed over"),
+            counter("imports", "tensors imported from the caller's memory"),
+            counter("models", "models that are loaded"),
+            counter("enqueued", "executions of models that were enqueued"),
         ]);
-        // SAFETY: see above.
+        // SAFETY: by the calling convention `this` is the first member of a live `Example`.
         let counts = unsafe { (*this.cast::<Example>()).counts.clone() };
         let mut profiling = Box::new(ExampleProfiling {
             table: Profiling {
@@ -67,14 +68,15 @@ pub(crate) unsafe extern "C" fn profiling(
             _counters: counters,
         });
         profiling.table.counters = profiling.list.as_ptr();
-        // SAFETY: see above.
-        unsafe { *made = Box::into_raw(profiling).cast() };
+        // SAFETY: by the calling convention `out` is valid for a write.
+        unsafe { *out = Box::into_raw(profiling).cast() };
         Ok(())
     })
 }
 
 unsafe extern "C" fn sample(this: *const Profiling, values: *mut u64) -> Outcome {
-    // SAFETY: see above, and room for all values.
+    // SAFETY: by the calling convention `this` is the first member of a live `ExampleProfiling`, and `values`
+    // is valid for `COUNTERS` writes.
     unsafe {
         let counts = &(*this.cast::<ExampleProfiling>()).counts;
         values.write(counts.executions.load(Ordering::Relaxed));

@@ -1,10 +1,8 @@
-//! A loadable backend in Rust that knows nothing of Tenon but the C interface: absolute values and
-//! negations of f32.
+//! A loadable backend in Rust that uses only the C interface of Tenon: Abs and Neg of f32.
 //!
-//! It counts its executions (a counter that profiles show), hears of models through a context, keeps
-//! a buffer for each model in a memory manager, and has tensor memory of its own, which its one
-//! option has made of plain memory. Every function that may panic goes through [`guarded`], so that
-//! no panic crosses.
+//! It has counters for profiles, a context that receives callbacks about models, a memory manager with a
+//! buffer per model, and dedicated tensor memory, or imported plain memory if its option is set. Every
+//! function that may panic runs in [`guarded`], so that no panic unwinds into C.
 
 mod counters;
 mod model;
@@ -18,7 +16,7 @@ use tenon_backend_abi::{
     Backend, BackendOption, MAJOR, MINOR, Outcome, PropertyValue, Text, failure, guarded, scope,
     status, value,
 };
-use tensor::{Factories, LENT, OWN};
+use tensor::{Factories, IMPORTED, OWN};
 
 /// The backend's id.
 #[unsafe(no_mangle)]
@@ -26,13 +24,13 @@ pub extern "C" fn GetBackendId() -> *const c_char {
     c"ExampleRust".as_ptr()
 }
 
-/// The version of the interface that this was built with.
+/// The version of the interface that this library was built with.
 ///
 /// # Safety
-/// Both places are valid for writes.
+/// Both pointers must be valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GetVersion(major: *mut u32, minor: *mut u32) {
-    // SAFETY: the caller vouches.
+    // SAFETY: both pointers are valid for writes (requirement).
     unsafe {
         *major = MAJOR;
         *minor = MINOR;
@@ -42,10 +40,10 @@ pub unsafe extern "C" fn GetVersion(major: *mut u32, minor: *mut u32) {
 /// The backend.
 #[unsafe(no_mangle)]
 pub extern "C" fn BackendFactory() -> *const Backend {
-    made(&OWN, Arc::new(Counts::default()))
+    new_backend(&OWN, Arc::new(Counts::default()))
 }
 
-fn made(factories: &'static Factories, counts: Arc<Counts>) -> *const Backend {
+fn new_backend(factories: &'static Factories, counts: Arc<Counts>) -> *const Backend {
     let example = Example {
         table: Backend {
             size: size_of::<Backend>(),
@@ -76,10 +74,10 @@ fn made(factories: &'static Factories, counts: Arc<Counts>) -> *const Backend {
     Box::into_raw(Box::new(example)).cast()
 }
 
-/// A constant that points to others.
+/// A constant that contains pointers to other constants.
 struct Constant<T>(T);
 
-// SAFETY: nobody writes it or what it points to.
+// SAFETY: the constant and the constants that it points to are never written.
 unsafe impl<T> Sync for Constant<T> {}
 
 static IMPORT_DEFAULT: Constant<PropertyValue> = Constant(PropertyValue {
@@ -95,7 +93,7 @@ static IMPORT_OPTION: Constant<BackendOption> = Constant(BackendOption {
     size: size_of::<BackendOption>(),
     value: &raw const IMPORT_DEFAULT.0,
     scope: scope::MODEL,
-    doc: Text::of("makes tensors of the caller's memory"),
+    doc: Text::of("imports tensors from the caller's memory"),
 });
 
 static OPTIONS: Constant<[*const BackendOption; 1]> = Constant([&raw const IMPORT_OPTION.0]);
@@ -107,13 +105,14 @@ unsafe extern "C" fn configured(
     other: *mut *const Backend,
 ) -> Outcome {
     guarded(|| {
-        // SAFETY: Tenon passes what the header says; `this` was made here.
-        let (own, given) = unsafe { (&*this.cast::<Example>(), slice(options, count)) };
+        // SAFETY: Tenon passes a live `this` of this library, whose first member is the table, and an array of
+        // `count` pointers (header).
+        let (own, options) = unsafe { (&*this.cast::<Example>(), slice(options, count)) };
         let mut factories = &OWN;
-        for &option in given {
-            // SAFETY: as the header says.
+        for &option in options {
+            // SAFETY: the pointers of the array are to valid structs (header).
             let option = unsafe { &*option };
-            // SAFETY: as above.
+            // SAFETY: a text points to `length` bytes (header).
             let name = unsafe { slice(option.name.start, option.name.length) };
             if name != b"ImportMemory" || option.kind != value::BOOL {
                 let text = "the only option is ImportMemory, true or false";
@@ -121,17 +120,17 @@ unsafe extern "C" fn configured(
             }
             factories = match option.integer {
                 0 => &OWN,
-                _ => &LENT,
+                _ => &IMPORTED,
             };
         }
-        // SAFETY: Tenon passes what the header says; `this` was made here.
-        unsafe { *other = made(factories, own.counts.clone()) };
+        // SAFETY: the out-parameter is valid for a write (header).
+        unsafe { *other = new_backend(factories, own.counts.clone()) };
         Ok(())
     })
 }
 
-/// What the table is the beginning of. Every struct of this library that Tenon gets begins so, with
-/// one of the header: a pointer to that is one to the whole.
+/// The backend. Like every object of this library, it begins with the struct of the header: a pointer to
+/// that struct is a pointer to the object.
 #[repr(C)]
 struct Example {
     table: Backend,
@@ -139,18 +138,18 @@ struct Example {
 }
 
 /// # Safety
-/// `this` is the first member of a box of `B`, released once.
+/// `this` must come from `Box::into_raw` of a `B` whose first member is an `A`, and be released once.
 unsafe extern "C" fn release<A, B>(this: *const A) {
-    // SAFETY: the caller vouches.
+    // SAFETY: `this` came from `Box::into_raw` of a `B` and is released once (requirement).
     drop(unsafe { Box::from_raw(this.cast_mut().cast::<B>()) });
 }
 
 /// # Safety
-/// `count` values at `start`.
+/// `start` is null or points to `count` values that are valid for `'a`.
 unsafe fn slice<'a, T>(start: *const T, count: usize) -> &'a [T] {
-    match start.is_null() || count == 0 {
-        true => &[],
-        // SAFETY: the caller vouches.
-        false => unsafe { std::slice::from_raw_parts(start, count) },
+    if start.is_null() || count == 0 {
+        return &[];
     }
+    // SAFETY: `start` is not null and points to `count` values (requirement).
+    unsafe { std::slice::from_raw_parts(start, count) }
 }

@@ -1,4 +1,4 @@
-//! What it keeps for a model, and what it hears of models.
+//! Memory of a model, and callbacks about models.
 
 use crate::{Counts, Example, release};
 use std::collections::BTreeMap;
@@ -8,10 +8,11 @@ use tenon_backend_abi::{
     Backend, Context, MemoryManager, Outcome, PropertyValue, failed, failure, guarded, status,
 };
 
-// SAFETY of the functions below: Tenon passes what the header says, and the first argument is one
-// that this library made.
+// The functions below are called by Tenon as the header requires: the first argument is an object that
+// this library created and that is not released; structs are valid, and out-parameters are valid for a
+// write. The SAFETY comments call this the calling convention.
 
-/// A buffer that a model's workloads could share: there between acquire and give_back.
+/// A buffer for the workloads of a model, allocated while the manager is acquired.
 #[repr(C)]
 struct ExampleMemory {
     table: MemoryManager,
@@ -20,49 +21,49 @@ struct ExampleMemory {
 
 pub(crate) unsafe extern "C" fn memory_manager(
     _: *const Backend,
-    made: *mut *const MemoryManager,
+    out: *mut *const MemoryManager,
 ) -> Outcome {
     guarded(|| {
         let memory = ExampleMemory {
             table: MemoryManager {
                 size: size_of::<MemoryManager>(),
                 acquire: Some(acquire),
-                give_back: Some(give_back),
+                give_back: Some(release_buffer), // words: allow
                 release: Some(release::<MemoryManager, ExampleMemory>),
             },
             buffer: Mutex::default(),
         };
-        // SAFETY: see above.
-        unsafe { *made = Box::into_raw(Box::new(memory)).cast() };
+        // SAFETY: by the calling convention `out` is valid for a write.
+        unsafe { *out = Box::into_raw(Box::new(memory)).cast() };
         Ok(())
     })
 }
 
 unsafe extern "C" fn acquire(this: *const MemoryManager) -> Outcome {
     guarded(|| {
-        // SAFETY: see above.
+        // SAFETY: by the calling convention `this` is the first member of a live `ExampleMemory`.
         let own = unsafe { &*this.cast::<ExampleMemory>() };
         let mut buffer = own.buffer.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = buffer.try_reserve(4096);
-        taken.map_err(|_| failure(status::OUT_OF_MEMORY, "no memory for a model"))
+        let reserved = buffer.try_reserve(4096);
+        reserved.map_err(|_| failure(status::OUT_OF_MEMORY, "no memory for a model"))
     })
 }
 
-unsafe extern "C" fn give_back(this: *const MemoryManager) {
-    // SAFETY: see above.
+unsafe extern "C" fn release_buffer(this: *const MemoryManager) {
+    // SAFETY: by the calling convention `this` is the first member of a live `ExampleMemory`.
     let own = unsafe { &*this.cast::<ExampleMemory>() };
     *own.buffer.lock().unwrap_or_else(PoisonError::into_inner) = Vec::new();
 }
 
-/// How far a model has come in a runtime.
+/// The state of a model in a runtime.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Loading,
     Loaded,
-    Leaving,
+    Unloading,
 }
 
-/// Hears of the models of one runtime, and refuses what comes out of order.
+/// A context, which refuses callbacks in a wrong order.
 #[repr(C)]
 struct ExampleContext {
     table: Context,
@@ -75,10 +76,11 @@ pub(crate) unsafe extern "C" fn context(
     _: usize,
     _: *const *const PropertyValue,
     _: i32,
-    made: *mut *const Context,
+    out: *mut *const Context,
 ) -> Outcome {
     guarded(|| {
-        // SAFETY: see above.
+        // SAFETY: by the calling convention `this` is the first member of a live `Example`, and `out` is valid
+        // for a write.
         unsafe {
             let context = ExampleContext {
                 table: Context {
@@ -93,53 +95,53 @@ pub(crate) unsafe extern "C" fn context(
                 counts: (*this.cast::<Example>()).counts.clone(),
                 models: Mutex::default(),
             };
-            *made = Box::into_raw(Box::new(context)).cast();
+            *out = Box::into_raw(Box::new(context)).cast();
         }
         Ok(())
     })
 }
 
 unsafe extern "C" fn before_load(this: *const Context, network: u64) -> Outcome {
-    // SAFETY: see above.
+    // SAFETY: by the calling convention `this` is a live context of this library.
     unsafe { step(this, network, None, Some(Stage::Loading)) }
 }
 
 unsafe extern "C" fn after_load(this: *const Context, network: u64) -> Outcome {
-    // SAFETY: see above.
+    // SAFETY: by the calling convention `this` is a live context of this library.
     unsafe { step(this, network, Some(Stage::Loading), Some(Stage::Loaded)) }
 }
 
 unsafe extern "C" fn after_enqueue(this: *const Context, network: u64) -> Outcome {
-    // SAFETY: see above.
+    // SAFETY: by the calling convention `this` is a live context of this library.
     unsafe { step(this, network, Some(Stage::Loaded), Some(Stage::Loaded)) }
 }
 
 unsafe extern "C" fn before_unload(this: *const Context, network: u64) -> Outcome {
-    // SAFETY: see above.
-    unsafe { step(this, network, Some(Stage::Loaded), Some(Stage::Leaving)) }
+    // SAFETY: by the calling convention `this` is a live context of this library.
+    unsafe { step(this, network, Some(Stage::Loaded), Some(Stage::Unloading)) }
 }
 
 unsafe extern "C" fn after_unload(this: *const Context, network: u64) -> Outcome {
-    // SAFETY: see above.
-    unsafe { step(this, network, Some(Stage::Leaving), None) }
+    // SAFETY: by the calling convention `this` is a live context of this library.
+    unsafe { step(this, network, Some(Stage::Unloading), None) }
 }
 
-/// A model goes from one stage to the next.
+/// Moves a model from one stage to the next.
 ///
 /// # Safety
-/// `this` is a context that this library made.
+/// `this` must be a live context of this library.
 unsafe fn step(
     this: *const Context,
     network: u64,
     before: Option<Stage>,
     after: Option<Stage>,
 ) -> Outcome {
-    // SAFETY: the caller vouches.
+    // SAFETY: `this` is the first member of a live `ExampleContext` (requirement).
     let own = unsafe { &*this.cast::<ExampleContext>() };
     guarded(|| {
         let mut models = own.models.lock().unwrap_or_else(PoisonError::into_inner);
         if models.get(&network).copied() != before {
-            return Err(failed(format!("network {network} is told of out of order")));
+            return Err(failed(format!("network {network}: callback out of order")));
         }
         match after {
             Some(stage) => models.insert(network, stage),

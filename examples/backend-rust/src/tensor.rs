@@ -1,4 +1,4 @@
-//! Tensors in memory of its own, or of the caller's.
+//! Tensors in the backend's memory, or imported from the caller's.
 
 use crate::workload::F32;
 use crate::{Constant, Counts, Example, release, slice};
@@ -11,8 +11,7 @@ use tenon_backend_abi::{
 
 pub(crate) type Factories = Constant<[*const HandleFactory; 1]>;
 
-/// The kind of tensor memory that this backend has: plain, of its own, which others may read where
-/// it lies.
+/// The backend's tensor memory: plain memory, which other backends may read in place.
 static FACTORY: Constant<HandleFactory> = Constant(HandleFactory {
     size: size_of::<HandleFactory>(),
     name: Text::of("ExampleHeap"),
@@ -22,41 +21,42 @@ static FACTORY: Constant<HandleFactory> = Constant(HandleFactory {
     padding: 0,
 });
 
-/// Tensors are its own memory.
+/// Tensors are in the backend's memory.
 pub(crate) static OWN: Factories = Constant([&raw const FACTORY.0]);
 
 /// The bit of `TENON_MEMORY_MALLOC`.
 const MALLOC: u32 = 1;
 
-/// The same kind, with tensors that are plain memory of the caller.
+/// As [`FACTORY`], with import of plain memory of the caller.
 static IMPORTING_FACTORY: Constant<HandleFactory> = Constant(HandleFactory {
     import_sources: MALLOC,
     ..FACTORY.0
 });
 
-/// Tensors are made of the caller's memory.
-pub(crate) static LENT: Factories = Constant([&raw const IMPORTING_FACTORY.0]);
+/// Tensors are imported from the caller's memory.
+pub(crate) static IMPORTED: Factories = Constant([&raw const IMPORTING_FACTORY.0]);
 
-// SAFETY of the functions below: Tenon passes what the header says, and the first argument is one
-// that this library made.
+// The functions below are called by Tenon as the header requires: the first argument is an object that
+// this library created and that is not released; structs are valid, and out-parameters are valid for a
+// write. The SAFETY comments call this the calling convention.
 
-/// As many bytes as tensors are aligned to.
+/// A block of 64 bytes, the alignment of tensors.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line(#[allow(dead_code, reason = "only its address counts")] [u8; 64]);
+struct Line(#[allow(dead_code, reason = "only the address is used")] [u8; 64]);
 
 #[repr(C)]
 struct ExampleTensor {
     table: TensorHandle,
     start: *mut c_void,
     bytes: usize,
-    /// Empty for a tensor of memory of others.
+    /// Empty for an imported tensor.
     _lines: Vec<Line>,
     counts: Arc<Counts>,
 }
 
 impl ExampleTensor {
-    fn made(
+    fn new(
         this: *const Backend,
         start: *mut c_void,
         bytes: usize,
@@ -73,25 +73,25 @@ impl ExampleTensor {
             start,
             bytes,
             _lines: lines,
-            // SAFETY: see above.
+            // SAFETY: by the calling convention `this` is the first member of a live `Example`.
             counts: unsafe { (*this.cast::<Example>()).counts.clone() },
         };
         Box::into_raw(Box::new(tensor)).cast()
     }
 }
 
-/// The bytes of a tensor that this backend can have.
+/// The size of a tensor, if it is supported.
 ///
 /// # Safety
-/// As the header says.
+/// The text and the struct must be valid (header).
 unsafe fn bytes_of(factory: Text, ty: *const Tensor) -> Result<usize, Outcome> {
-    // SAFETY: the caller vouches.
-    let (name, told) = unsafe { (slice(factory.start, factory.length), &*ty) };
-    if name != b"ExampleHeap" || told.dtype != F32 {
+    // SAFETY: the text points to `length` bytes, and `ty` to a valid struct (requirement).
+    let (name, ty) = unsafe { (slice(factory.start, factory.length), &*ty) };
+    if name != b"ExampleHeap" || ty.dtype != F32 {
         return Err(failure(status::UNSUPPORTED, "only ExampleHeap of f32"));
     }
-    // SAFETY: as many extents as dimensions.
-    let extents = unsafe { slice(told.extents, told.rank as usize) };
+    // SAFETY: `extents` points to `rank` values (requirement).
+    let extents = unsafe { slice(ty.extents, ty.rank as usize) };
     Ok(extents.iter().product::<u64>() as usize * 4)
 }
 
@@ -99,15 +99,15 @@ pub(crate) unsafe extern "C" fn tensor_handle(
     this: *const Backend,
     factory: Text,
     ty: *const Tensor,
-    made: *mut *const TensorHandle,
+    out: *mut *const TensorHandle,
 ) -> Outcome {
     guarded(|| {
-        // SAFETY: see above.
+        // SAFETY: the text and the struct are valid by the calling convention.
         let bytes = unsafe { bytes_of(factory, ty)? };
         let mut lines = vec![Line([0; 64]); bytes.div_ceil(64)];
         let start = lines.as_mut_ptr().cast();
-        // SAFETY: see above.
-        unsafe { *made = ExampleTensor::made(this, start, bytes, lines) };
+        // SAFETY: by the calling convention `out` is valid for a write.
+        unsafe { *out = ExampleTensor::new(this, start, bytes, lines) };
         Ok(())
     })
 }
@@ -119,26 +119,27 @@ pub(crate) unsafe extern "C" fn import_tensor(
     start: *mut c_void,
     length: usize,
     source: i32,
-    made: *mut *const TensorHandle,
+    out: *mut *const TensorHandle,
 ) -> Outcome {
     guarded(|| {
-        // SAFETY: see above.
+        // SAFETY: the text and the struct are valid by the calling convention.
         let bytes = unsafe { bytes_of(factory, ty)? };
         if source != MALLOC as i32 || bytes != length {
             return Err(failure(status::INVALID, "not plain memory of this size"));
         }
-        // SAFETY: see above.
+        // SAFETY: by the calling convention `this` is the first member of a live `Example`, and `out` is valid
+        // for a write.
         unsafe {
             let counts = &(*this.cast::<Example>()).counts;
             counts.imports.fetch_add(1, Ordering::Relaxed);
-            *made = ExampleTensor::made(this, start, bytes, Vec::new());
+            *out = ExampleTensor::new(this, start, bytes, Vec::new());
         }
         Ok(())
     })
 }
 
 unsafe extern "C" fn start_of(this: *const TensorHandle) -> *mut c_void {
-    // SAFETY: see above.
+    // SAFETY: by the calling convention `this` is the first member of a live `ExampleTensor`.
     unsafe { (*this.cast::<ExampleTensor>()).start }
 }
 
@@ -147,7 +148,8 @@ unsafe extern "C" fn copy_in(
     start: *const c_void,
     length: usize,
 ) -> Outcome {
-    // SAFETY: see above.
+    // SAFETY: by the calling convention `this` is the first member of a live `ExampleTensor`, and `start` is
+    // valid for reads of `length` bytes; `copy` checks that the tensor has that size.
     guarded(|| unsafe {
         copy(&*this.cast(), length, |own| {
             own.copy_from(start.cast(), length)
@@ -160,7 +162,8 @@ unsafe extern "C" fn copy_out(
     start: *mut c_void,
     length: usize,
 ) -> Outcome {
-    // SAFETY: see above.
+    // SAFETY: by the calling convention `this` is the first member of a live `ExampleTensor`, and `start` is
+    // valid for writes of `length` bytes; `copy` checks that the tensor has that size.
     guarded(|| unsafe {
         copy(&*this.cast(), length, |own| {
             start.cast::<u8>().copy_from(own, length);

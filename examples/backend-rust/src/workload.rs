@@ -1,4 +1,4 @@
-//! What it computes: absolute values and negations of f32.
+//! Support queries and workloads: Abs and Neg of f32.
 
 use crate::{Counts, Example, release, slice};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tenon_backend_abi::{
     refusal, status,
 };
 
-/// The number of `TENON_TYPE_F32`.
+/// `TENON_TYPE_F32`.
 pub(crate) const F32: i32 = 1;
 
 #[repr(C)]
@@ -18,20 +18,21 @@ struct ExampleWorkload {
     counts: Arc<Counts>,
 }
 
-// SAFETY of the functions below: Tenon passes what the header says, and the first argument is one
-// that this library made.
+// The functions below are called by Tenon as the header requires: the first argument is an object that
+// this library created and that is not released; structs are valid, and out-parameters are valid for a
+// write. The SAFETY comments call this the calling convention.
 
 pub(crate) unsafe extern "C" fn supports(_: *const Backend, node: *const Node) -> Outcome {
-    // SAFETY: see above.
+    // SAFETY: by the calling convention `node` is valid.
     guarded(|| unsafe { kernel_of(&*node) }.map(drop))
 }
 
-/// The kernel of a node, or why there is none.
+/// The kernel of a node, or the refusal.
 ///
 /// # Safety
-/// The node is as the header says.
+/// The node must be valid (header).
 unsafe fn kernel_of(node: &Node) -> Result<fn(f32) -> f32, Outcome> {
-    // SAFETY: the caller vouches.
+    // SAFETY: the text and the lists of the node have the stated lengths (requirement).
     let (op, inputs, outputs) = unsafe {
         (
             slice(node.op.start, node.op.length),
@@ -47,26 +48,26 @@ unsafe fn kernel_of(node: &Node) -> Result<fn(f32) -> f32, Outcome> {
     let ([input], [output]) = (inputs, outputs) else {
         return Err(failure(
             status::INVALID,
-            "one input and one output are needed",
+            "one input and one output are required",
         ));
     };
     for &tensor in [input, output] {
-        // SAFETY: not null (asked first), and as the header says.
+        // SAFETY: the pointer is not null (checked first) and is to a valid struct (requirement).
         match (!tensor.is_null()).then(|| unsafe { (*tensor).dtype }) {
             Some(F32) => {}
             Some(dtype) => return Err(refused(reason::INPUT_TYPE, 0, dtype.into())),
-            None => return Err(failure(status::INVALID, "an operand is left out")),
+            None => return Err(failure(status::INVALID, "an operand is absent")),
         }
     }
     Ok(kernel)
 }
 
 fn refused(reason: i32, index: i64, found: i64) -> Outcome {
-    let numbers = [index, found];
+    let index_and_found = [index, found];
     refusal(
         status::UNSUPPORTED,
         reason,
-        numbers,
+        index_and_found,
         String::new(),
         String::new(),
     )
@@ -76,10 +77,11 @@ pub(crate) unsafe extern "C" fn workload(
     this: *const Backend,
     node: *const Node,
     _: *const MemoryManager,
-    made: *mut *const Workload,
+    out: *mut *const Workload,
 ) -> Outcome {
     guarded(|| {
-        // SAFETY: see above.
+        // SAFETY: by the calling convention `this` is the first member of a live `Example`, `node` is valid, and
+        // `out` is valid for a write.
         unsafe {
             let workload = ExampleWorkload {
                 table: Workload {
@@ -91,7 +93,7 @@ pub(crate) unsafe extern "C" fn workload(
                 kernel: kernel_of(&*node)?,
                 counts: (*this.cast::<Example>()).counts.clone(),
             };
-            *made = Box::into_raw(Box::new(workload)).cast();
+            *out = Box::into_raw(Box::new(workload)).cast();
         }
         Ok(())
     })
@@ -99,19 +101,20 @@ pub(crate) unsafe extern "C" fn workload(
 
 unsafe extern "C" fn execute(this: *const Workload, operands: *const Operands) -> Outcome {
     guarded(|| {
-        // SAFETY: see above.
+        // SAFETY: by the calling convention `this` is the first member of a live `ExampleWorkload`, and the
+        // arrays of the operands have the stated lengths.
         let (own, inputs, outputs) = unsafe {
-            let told = &*operands;
+            let operands = &*operands;
             (
                 &*this.cast::<ExampleWorkload>(),
-                slice(told.inputs, told.input_count),
-                slice(told.outputs, told.output_count),
+                slice(operands.inputs, operands.input_count),
+                slice(operands.outputs, operands.output_count),
             )
         };
         let ([input], [output]) = (inputs, outputs) else {
             return Err(failure(
                 status::INVALID,
-                "one input and one output are needed",
+                "one input and one output are required",
             ));
         };
         let Operand { start, length } = *output;
@@ -120,7 +123,8 @@ unsafe extern "C" fn execute(this: *const Workload, operands: *const Operands) -
         }
         let (from, to) = (input.start.cast::<f32>(), start.cast::<f32>());
         for index in 0..length / 4 {
-            // SAFETY: within both operands, which are aligned; they may be the same memory.
+            // SAFETY: `index` is in bounds of both operands, whose sizes are equal (checked above) and which are
+            // aligned to 64 (header). Raw accesses allow them to be the same memory.
             unsafe { to.add(index).write((own.kernel)(from.add(index).read())) };
         }
         own.counts.executions.fetch_add(1, Ordering::Relaxed);

@@ -117,7 +117,7 @@ fn options_are_listed_taken_and_refused() {
     let here = folder.path().to_str().unwrap().to_owned();
     let text = done(folder.path(), &["backends", "--backend-path", &here]);
     assert!(
-        text.contains("ExampleC.Scale: factor of what a chain makes (model, float, default 1)"),
+        text.contains("ExampleC.Scale: factor of the result of a chain (model, float, default 1)"),
         "{text}"
     );
     let flags = ["backends", "--backend-path", &here, "--backend-option"];
