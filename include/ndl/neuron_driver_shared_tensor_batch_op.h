@@ -1,4 +1,4 @@
-/* One of several reads or writes that go to the runtime together. */
+/* One read or write of a batch. */
 #ifndef NEURON_DRIVER_SHARED_TENSOR_BATCH_OP_H
 #define NEURON_DRIVER_SHARED_TENSOR_BATCH_OP_H
 

@@ -1,37 +1,39 @@
 /*
  * tenon/backend.h: write a backend for Tenon as a shared library.
  *
- * A backend computes parts of a model. Tenon asks it what it supports, lets it plan and prepare
- * when a model is compiled, and gets workloads from it when the model is loaded; a workload is one
- * function call an execution. docs/backends.md ("Write a backend in an hour") walks through a
- * small one; examples/backend-c is one in C, examples/backend-rust one in Rust.
+ * A backend executes parts of a model. When a model is compiled, Tenon queries which nodes the
+ * backend supports and calls it to plan workloads and prepare constants; when the model is loaded,
+ * the backend creates the workloads; an execution is one function call per workload.
+ * docs/backends.md ("Write a backend in an hour") describes a small backend; examples/backend-c is
+ * one in C, examples/backend-rust one in Rust.
  *
- * The library is called VENDOR_NAME_backend.so, with letters and digits for VENDOR and NAME and
- * perhaps a version behind: Acme_Npu_backend.so.1.2. It exports three functions:
+ * The library is called VENDOR_NAME_backend.so, with letters and digits for VENDOR and NAME and an
+ * optional version suffix: Acme_Npu_backend.so.1.2. It exports three functions:
  *
  *     const char *GetBackendId(void);                        the backend's id, such as "AcmeNpu"
  *     void GetVersion(uint32_t *major, uint32_t *minor);     the version of this header
  *     void *BackendFactory(void);                            a tenon_backend, described below
  *
- * Rules that hold everywhere:
+ * General rules:
  *
- *  - Versions. A library is loaded when its major is Tenon's and its minor is not greater. The
- *    major changes when something here breaks, the minor when something is added.
- *  - Structs begin with their size in bytes, as the maker's compiler knew it. Members are only ever
- *    added at the end. A reader takes what the size covers; members behind are as if zero or NULL,
- *    and a tail it does not know is ignored. Structs marked "frozen" have no size and never change.
- *  - A function pointer may be NULL where it says "optional": Tenon then does what is said there.
- *  - Failing. A function that can fail answers NULL when all went well, else a tenon_failure, which
- *    its maker owns: the reader copies what it needs and calls its release once. Outputs that are
- *    pointers are set only when all went well.
- *  - No exception, longjmp or panic crosses in either direction.
- *  - Texts are UTF-8, with a length and without a final zero. Tenon reads at most 1 MiB of one.
- *  - What Tenon passes in is valid until the call returns, unless it says otherwise; so is what
- *    Tenon reads through a pointer that a backend returned, until Tenon releases it.
- *  - Threads. Every function may be called from any thread, several at a time, except release,
- *    which comes last and once.
- *  - Tenon checks what it gets: counts, ids, sizes, types. An answer that does not add up is
- *    refused, with a sentence, and the model goes to other backends or is refused.
+ *  - Versions. A library is loaded if its major version equals Tenon's and its minor version is not
+ *    greater. Incompatible changes increment the major version, additions the minor version.
+ *  - Structs begin with their size in bytes, sizeof as compiled by the side that creates them. New
+ *    members are added at the end only. A reader uses the members that the size covers, treats the
+ *    others as zero or NULL, and ignores members that it does not know. Structs marked "frozen"
+ *    have no size and never change.
+ *  - A function pointer marked "optional" may be NULL; the default is documented with it.
+ *  - Failures. A function that can fail returns NULL for success, else a tenon_failure, which is
+ *    owned by the side that created it: the other side copies its data and calls its release once.
+ *    Out-parameters are set only on success.
+ *  - No exception, longjmp or panic may unwind out of a function, in either direction.
+ *  - Texts are UTF-8, with a length and without a terminating NUL, at most 1 MiB.
+ *  - Arguments are valid until the call returns, unless documented otherwise. Objects that a
+ *    backend returns, and the memory they point to, are valid until Tenon releases them.
+ *  - Threads. Every function may be called from any thread, and concurrently, except release, which
+ *    is called once, after all other calls.
+ *  - Tenon checks counts, ids, sizes and types in results. An invalid result is refused with a
+ *    message, and the nodes are placed on other backends or the model is refused.
  */
 #ifndef TENON_BACKEND_H
 #define TENON_BACKEND_H
@@ -46,7 +48,8 @@ extern "C" {
 #define TENON_BACKEND_MAJOR 1
 #define TENON_BACKEND_MINOR 1
 
-/* ------------------------------------------------------------------ texts and memory (frozen) -- */
+/* ------------------------------------------------------------------ texts and memory (frozen)
+ * -- */
 
 typedef struct tenon_text {
     const char *start;
@@ -60,45 +63,46 @@ typedef struct tenon_text {
 #define TENON_TEXT(literal) ((tenon_text){(literal), sizeof(literal) - 1})
 #endif
 
-/* Bytes to read. `owner` says who keeps them: see tenon_host.retain. */
+/* Bytes to read. `owner` identifies the owner of the memory for tenon_host.retain. */
 typedef struct tenon_bytes {
     const void *start;
     size_t length;
     const void *owner;
 } tenon_bytes;
 
-/* An operand of an execution; start is NULL where it is left out. */
+/* An operand of an execution; start is NULL if it is absent. */
 typedef struct tenon_operand {
     void *start;
     size_t length;
 } tenon_operand;
 
-/* An output that may take the place of an input of the same size which ends there. */
+/* An output that may be computed in place of an input of the same size. */
 typedef struct tenon_in_place {
     uint32_t input;
     uint32_t output;
 } tenon_in_place;
 
-/* A list of positions: of nodes, or of values, in a tenon_graph. */
+/* A list of indices of nodes or values in a tenon_graph. */
 typedef struct tenon_ids {
     const uint32_t *start;
     size_t length;
 } tenon_ids;
 
-/* ------------------------------------------------------------------------------------ failing -- */
+/* ------------------------------------------------------------------------------------ failures
+ * -- */
 
 enum {
-    TENON_STATUS_FAILED = 1,        /* anything else */
-    TENON_STATUS_UNSUPPORTED = 2,   /* well-formed, but not something this backend does */
-    TENON_STATUS_INVALID = 3,       /* an argument is wrong */
+    TENON_STATUS_FAILED = 1,        /* any other failure */
+    TENON_STATUS_UNSUPPORTED = 2,   /* valid, but not supported by this backend */
+    TENON_STATUS_INVALID = 3,       /* an argument is invalid */
     TENON_STATUS_OUT_OF_MEMORY = 4,
-    TENON_STATUS_UNAVAILABLE = 5,   /* what it needs is not on this machine */
-    TENON_STATUS_STOPPED = 6        /* is_stopped answered 1 (since 1.1) */
+    TENON_STATUS_UNAVAILABLE = 5,   /* the device is unavailable on this machine */
+    TENON_STATUS_STOPPED = 6        /* is_stopped returned 1 (since 1.1) */
 };
 
-/* Why a node is refused, as data; for TENON_STATUS_UNSUPPORTED. */
+/* The reason of a refusal, with TENON_STATUS_UNSUPPORTED. */
 enum {
-    TENON_REASON_OTHER = 0,           /* `text` says it */
+    TENON_REASON_OTHER = 0,           /* described by `text` */
     TENON_REASON_UNKNOWN_OPERATOR = 1,
     TENON_REASON_INPUT_TYPE = 2,      /* `index` is the input, `found` its TENON_TYPE */
     TENON_REASON_INPUT_RANK = 3,      /* `index` is the input, `found` its rank */
@@ -113,13 +117,14 @@ typedef struct tenon_failure {
     int64_t index;
     int64_t found;
     tenon_text name;
-    tenon_text text; /* a sentence without the final stop, lower case */
-    void (*release)(const struct tenon_failure *failure); /* optional: nothing to release */
+    tenon_text text; /* a sentence in lower case without the final period */
+    void (*release)(const struct tenon_failure *failure); /* optional: no release */
 } tenon_failure;
 
-/* ---------------------------------------------------------------------------- tensors and nodes -- */
+/* ---------------------------------------------------------------------------- tensors and nodes
+ * -- */
 
-enum { /* types of elements; 4-bit ones are packed two a byte, the first in the low half */
+enum { /* element types; 4-bit elements are packed, two per byte, the first in the low half */
     TENON_TYPE_F32 = 1,
     TENON_TYPE_F64 = 2,
     TENON_TYPE_F16 = 3,
@@ -148,15 +153,15 @@ enum { /* types of elements; 4-bit ones are packed two a byte, the first in the 
     TENON_TYPE_STRING = 26
 };
 
-/* A tensor: a type, and elements where they are known. Contiguous, the last dimension innermost. */
+/* A tensor: a type, and the elements of a constant, contiguous in row-major order. */
 typedef struct tenon_tensor {
     size_t size;
     int32_t dtype;
     uint32_t rank;
     const uint64_t *extents;
-    tenon_bytes data;     /* the elements of a constant; start is NULL when they are not known */
-    tenon_text layout;    /* of the prepared form below */
-    tenon_bytes prepared; /* the constant in the form that plan prepared; start NULL without one */
+    tenon_bytes data;     /* the elements of a constant; start is NULL otherwise */
+    tenon_text layout;    /* the layout of the prepared form */
+    tenon_bytes prepared; /* the prepared form from plan; start is NULL if there is none */
 } tenon_tensor;
 
 enum {
@@ -169,7 +174,7 @@ enum {
     TENON_KIND_TENSOR = 7
 };
 
-/* A parameter of a node, as docs/operators.md lists them. */
+/* An attribute of a node (docs/operators.md). */
 typedef struct tenon_attribute {
     size_t size;
     tenon_text name;
@@ -181,27 +186,27 @@ typedef struct tenon_attribute {
     const tenon_tensor *tensor;
 } tenon_attribute;
 
-/* The position of an operand that is left out. */
+/* The index of an absent operand. */
 #define TENON_NO_VALUE UINT32_MAX
 
 /* An operator (docs/operators.md) applied to tensors. */
 typedef struct tenon_node {
     size_t size;
     tenon_text op;   /* "Conv", "tenon.MatMul", "tenon.Precompiled" */
-    tenon_text name; /* empty when the model gives none */
+    tenon_text name; /* may be empty */
     size_t input_count;
-    const tenon_tensor *const *inputs; /* NULL where one is left out */
+    const tenon_tensor *const *inputs; /* NULL for an absent one */
     size_t output_count;
-    const tenon_tensor *const *outputs; /* types only; NULL where one is not wanted */
+    const tenon_tensor *const *outputs; /* types only; NULL for one not requested */
     size_t attribute_count;
     const tenon_attribute *const *attributes;
-    /* Inside a tenon_graph: positions of the operands among its values. Elsewhere NULL. A node
-     * that a backend makes has these and may leave `inputs` and `outputs` NULL. */
+    /* In a tenon_graph: indices of the operands in its values; NULL otherwise. In a node that a
+     * backend creates, `inputs` and `outputs` may be NULL. */
     const uint32_t *input_values;
     const uint32_t *output_values;
 } tenon_node;
 
-/* Nodes, each behind those whose outputs it uses. */
+/* A graph, with its nodes in topological order. */
 typedef struct tenon_graph {
     size_t size;
     size_t value_count;
@@ -212,7 +217,8 @@ typedef struct tenon_graph {
     tenon_ids outputs;
 } tenon_graph;
 
-/* ------------------------------------------------------------------------------- named values -- */
+/* ------------------------------------------------------------------------------- named values
+ * -- */
 
 enum {
     TENON_VALUE_BOOL = 1,     /* integer, 0 or 1 */
@@ -234,7 +240,7 @@ typedef struct tenon_named_value {
 
 enum { TENON_SCOPE_MODEL = 1, TENON_SCOPE_CREATION = 2 };
 
-/* An option that a backend knows. Its kind is its default's. */
+/* An option of a backend. Its kind is that of its default. */
 typedef struct tenon_option {
     size_t size;
     const tenon_named_value *value; /* name, kind and default */
@@ -242,20 +248,20 @@ typedef struct tenon_option {
     tenon_text doc;
 } tenon_option;
 
-/* ------------------------------------------------------------------- what a backend makes: plans -- */
+/* ------------------------------------------------------------------- plans -- */
 
-/* A constant input in the form that the workload reads. */
+/* The prepared form of a constant input, for the workload. */
 typedef struct tenon_prepared {
     size_t size;
     uint32_t input;
-    tenon_text layout; /* names the form and what CPU it relies on: "panels16:f32" */
+    tenon_text layout; /* names the layout with the CPU features it requires: "panels16:f32" */
     tenon_bytes data;
 } tenon_prepared;
 
-/* What a workload needs. */
+/* The plan of a workload. */
 typedef struct tenon_plan {
     size_t size;
-    size_t scratch_bytes; /* of working memory an execution; each one in flight has its own */
+    size_t scratch_bytes; /* scratch memory of one execution; not shared by concurrent ones */
     size_t in_place_count;
     const tenon_in_place *in_place;
     size_t prepared_count;
@@ -265,19 +271,20 @@ typedef struct tenon_plan {
 
 /* --------------------------------------------------------------------------------- workloads -- */
 
-/* Says when an execution is cancelled or past its time limit (since 1.1). */
+/* Queries whether an execution is cancelled or past its deadline (since 1.1). */
 typedef struct tenon_control {
     size_t size;
-    /* 1 when the execution should end now, else 0; once it is 1 it stays 1. May be called from any
-     * thread until execute returns. It costs about 50 ns where there is a time limit: a workload
-     * that runs long calls it about once a millisecond and, on 1, returns a failure of status
-     * TENON_STATUS_STOPPED. What its outputs hold does not matter then. */
+    /* 1 if the execution should end, else 0; once 1, always 1. May be called from any thread until
+     * execute returns. A call takes about 50 ns with a deadline: a long-running workload calls it
+     * about once per millisecond and, on 1, returns a failure of status TENON_STATUS_STOPPED. The
+     * contents of its outputs are ignored then. */
     int32_t (*is_stopped)(const struct tenon_control *control);
 } tenon_control;
 
-/* The memory of one execution. Inputs may share bytes; an output shares them only with an input
- * that the plan lets it take the place of. Everything is aligned to 64 bytes. Inputs and outputs of a
- * backend that has handle factories are tensors of the first one; scratch is plain memory. */
+/* The operands of one execution. Inputs may overlap; an output overlaps only an input that the plan
+ * allows it to be computed in place of. All operands are aligned to 64 bytes. If the backend has
+ * handle factories, inputs and outputs are in the memory of the first one; scratch is plain memory.
+ * */
 typedef struct tenon_operands {
     size_t size;
     size_t input_count;
@@ -285,35 +292,36 @@ typedef struct tenon_operands {
     size_t output_count;
     const tenon_operand *outputs;
     tenon_operand scratch;
-    /* Since 1.1: NULL where nothing stops the execution. A reader checks that `size` covers it. */
+    /* Since 1.1: NULL if the execution cannot be stopped. Readers check that `size` covers it. */
     const tenon_control *control;
 } tenon_operands;
 
-/* One operator, ready to execute; several executions may be in flight. */
+/* An operator that is ready to execute; executions may be concurrent. */
 typedef struct tenon_workload {
     size_t size;
     /* Reads the inputs and writes every byte of the outputs. */
     const tenon_failure *(*execute)(const struct tenon_workload *workload,
                                     const tenon_operands *operands);
-    /* Whether execute reads this input: not when it took the prepared form. Optional: it reads all. */
+    /* Whether execute reads this input: 0 if the prepared form replaces it. Optional: reads all. */
     int32_t (*reads)(const struct tenon_workload *workload, uint32_t input);
     void (*release)(const struct tenon_workload *workload); /* optional */
 } tenon_workload;
 
-/* Memory that the workloads of one model share. */
+/* Memory shared by the workloads of one model. */
 typedef struct tenon_memory_manager {
     size_t size;
     /* Called before the first execution. */
     const tenon_failure *(*acquire)(const struct tenon_memory_manager *memory);
-    /* Called when the model is unloaded. */
-    void (*give_back)(const struct tenon_memory_manager *memory);
+    /* Frees the memory; called when the model is unloaded. */
+    void (*give_back)(const struct tenon_memory_manager *memory); // words: allow
     void (*release)(const struct tenon_memory_manager *memory); /* optional */
 } tenon_memory_manager;
 
-/* ------------------------------------------------------------------------- optimised subgraphs -- */
+/* ------------------------------------------------------------------------- optimised subgraphs
+ * -- */
 
-/* Nodes of the subgraph and what takes their place. The replacement's inputs and outputs are, in
- * their order, the values `inputs` and `outputs` of the subgraph. */
+/* Nodes of the subgraph and their replacement, whose inputs and outputs correspond in order to the
+ * values `inputs` and `outputs` of the subgraph. */
 typedef struct tenon_substitution {
     size_t size;
     tenon_ids nodes;
@@ -322,14 +330,14 @@ typedef struct tenon_substitution {
     const tenon_graph *replacement;
 } tenon_substitution;
 
-/* Nodes that the backend does not take after all. */
+/* Nodes that the backend refuses after all. */
 typedef struct tenon_failed_part {
     size_t size;
     tenon_ids nodes;
     tenon_text reason;
 } tenon_failed_part;
 
-/* Every node of the subgraph stands in exactly one list. */
+/* Every node of the subgraph is in exactly one list. */
 typedef struct tenon_views {
     size_t size;
     size_t substitution_count;
@@ -337,13 +345,13 @@ typedef struct tenon_views {
     size_t failed_count;
     const tenon_failed_part *const *failed;
     tenon_ids untouched;
-    tenon_ids deleted; /* whoever uses their output uses their first input instead */
+    tenon_ids deleted; /* uses of their output are replaced by their first input */
     void (*release)(const struct tenon_views *views); /* optional */
 } tenon_views;
 
-/* ------------------------------------------------------------------ memory of a backend's own -- */
+/* ------------------------------------------------------------------ memory of a backend -- */
 
-enum { /* where memory comes from; also bits of a set */
+enum { /* sources of memory; also bits of a set */
     TENON_MEMORY_MALLOC = 1,
     TENON_MEMORY_DMA_BUF = 2,
     TENON_MEMORY_DMA_BUF_PROTECTED = 4,
@@ -353,43 +361,45 @@ enum { /* where memory comes from; also bits of a set */
 typedef struct tenon_allocator {
     size_t size;
     int32_t source;
-    /* `length` bytes, more than 0, aligned to a power of two; NULL when there are none. */
+    /* Allocates `length` bytes, more than 0, aligned to a power of two; NULL on failure. */
     void *(*allocate)(const struct tenon_allocator *allocator, size_t length, size_t alignment);
     void (*free)(const struct tenon_allocator *allocator, void *start);
     void (*release)(const struct tenon_allocator *allocator); /* optional */
 } tenon_allocator;
 
-/* A kind of tensor memory. Factories of several backends with one name make the same memory. */
+/* A kind of tensor memory. Factories of the same name in several backends are of the same kind. */
 typedef struct tenon_handle_factory {
     size_t size;
     tenon_text name;
-    uint32_t import_sources; /* memory of others that its tensors can be made of */
-    uint32_t export_sources; /* memory that others can take its tensors for; with TENON_MEMORY_MALLOC
-                              * the CPU reads them where they start */
+    uint32_t import_sources; /* sources of memory that its tensors can be imported from */
+    uint32_t export_sources; /* sources that its tensors can be exported as; with TENON_MEMORY_MALLOC
+                              * the CPU accesses them in place */
     int32_t map;             /* whether the CPU can read and write its tensors */
     int32_t padding;         /* whether there is padding between elements */
 } tenon_handle_factory;
 
-/* A tensor in such memory. Lengths are exactly those of the tensor's type. Tensors that pass from
- * one of the backend's workloads to the next stay there; copy_in and copy_out are called where one
- * comes from or goes to other memory that it was not made of. */
+/* A tensor in such memory. Lengths are exactly those of the tensor's type. Tensors between
+ * workloads of the same backend stay in its memory; copy_in and copy_out are called for
+ * transfers from and to other memory. */
 typedef struct tenon_tensor_handle {
     size_t size;
     const tenon_failure *(*copy_in)(const struct tenon_tensor_handle *handle, const void *bytes,
                                     size_t length);
     const tenon_failure *(*copy_out)(const struct tenon_tensor_handle *handle, void *bytes,
                                      size_t length);
-    /* Where the tensor starts, aligned to 64 bytes: what the backend's workloads find in their
-     * operands. Nobody but them and the functions here touches it, unless it was imported or its
+    /* The address of the tensor, aligned to 64 bytes, as in the operands of the backend's
+     * workloads. Only these and the functions here access it, unless it is imported or its
      * factory exports it. */
     void *(*start)(const struct tenon_tensor_handle *handle);
     void (*release)(const struct tenon_tensor_handle *handle); /* optional */
 } tenon_tensor_handle;
 
-/* ------------------------------------------------------------------------ contexts and counters -- */
+/* ------------------------------------------------------------------------ contexts and counters
+ * -- */
 
-/* Lives as long as a runtime. Each function is optional. A failure of the first two aborts the load
- * of the model, one of after_enqueue the execution; a model is unloaded whatever is answered. */
+/* Callbacks of a runtime, valid for its lifetime. Each function is optional. A failure of the first
+ * two aborts the load of the model, one of after_enqueue the execution; unloading ignores failures.
+ * */
 typedef struct tenon_context {
     size_t size;
     const tenon_failure *(*before_load)(const struct tenon_context *context, uint64_t network);
@@ -404,12 +414,12 @@ typedef struct tenon_counter {
     size_t size;
     tenon_text name;
     tenon_text doc;
-    tenon_text unit; /* empty for plain numbers */
+    tenon_text unit; /* empty for a plain count */
 } tenon_counter;
 
 typedef struct tenon_profiling {
     size_t size;
-    size_t counter_count; /* does not change */
+    size_t counter_count; /* constant */
     const tenon_counter *const *counters;
     const tenon_failure *(*enable)(const struct tenon_profiling *profiling, int32_t on);
     /* Writes counter_count values. */
@@ -419,29 +429,31 @@ typedef struct tenon_profiling {
 
 /* --------------------------------------------------------------------------------- the host -- */
 
-/* What Tenon offers. It outlives the backend. */
+/* Functions of Tenon for backends. Outlives the backend. */
 typedef struct tenon_host {
     size_t size;
     uint32_t major;
     uint32_t minor;
-    /* Keeps the bytes whose `owner` this is alive beyond the call; answers a token for forget. The
-     * data and prepared forms of tensors that Tenon passes in can be kept so, without a copy. */
+    /* Extends the lifetime of the bytes with this `owner` beyond the call, without a copy;
+     * returns a token for forget. Available for data and prepared forms of tensors that Tenon
+     * passes. */
     void *(*retain)(const void *owner);
     void (*forget)(void *token);
 } tenon_host;
 
-/* -------------------------------------------------------------------------------- the backend -- */
+/* -------------------------------------------------------------------------------- the backend
+ * -- */
 
-enum { /* what prepared constants may rely on */
+enum { /* CPU levels that prepared constants may require */
     TENON_CPU_BASELINE = 0,
     TENON_CPU_AVX2 = 1,
     TENON_CPU_AVX512 = 2
 };
 
-/* What BackendFactory answers. It holds no state of models; what it makes may outlive it. */
+/* The return value of BackendFactory. It has no state of models; its objects may outlive it. */
 typedef struct tenon_backend {
     size_t size;
-    tenon_text description; /* a line */
+    tenon_text description; /* one line */
     size_t capability_count;
     const tenon_named_value *const *capabilities;
     size_t option_count;
@@ -449,63 +461,63 @@ typedef struct tenon_backend {
     size_t handle_factory_count; /* 0: plain memory of the caller */
     const tenon_handle_factory *const *handle_factories;
 
-    /* Called first and once. Optional. */
+    /* Called once, before all other functions. Optional. */
     const tenon_failure *(*attach)(const struct tenon_backend *backend, const tenon_host *host);
 
-    /* Whether there is a workload for the node; a failure of status UNSUPPORTED says why not. */
+    /* Whether the node is supported; otherwise a failure of status UNSUPPORTED with the reason. */
     const tenon_failure *(*supports)(const struct tenon_backend *backend, const tenon_node *node);
 
-    /* What the workload will need. Deterministic: the same node gives the same bytes. Optional: it
-     * needs nothing; so does one for which *plan stays NULL. */
+    /* The plan of a workload. Deterministic: the same node gives the same bytes. Optional, and
+     * *plan may stay NULL: an empty plan. */
     const tenon_failure *(*plan)(const struct tenon_backend *backend, const tenon_node *node,
                                  int32_t cpu, const tenon_plan **plan);
 
-    /* The workload. Data and prepared forms of the node stay valid until it is released. `memory`
-     * is what memory_manager made for the model, or NULL. */
+    /* Creates the workload. Data and prepared forms of the node are valid until it is released.
+     * `memory` is the memory manager of the model, or NULL. */
     const tenon_failure *(*workload)(const struct tenon_backend *backend, const tenon_node *node,
                                      const tenon_memory_manager *memory,
                                      const tenon_workload **workload);
 
-    /* What it makes of nodes that were all placed on it. Optional: all stays as it is. */
+    /* Optimises a subgraph whose nodes are all placed on this backend. Optional: unchanged. */
     const tenon_failure *(*optimise)(const struct tenon_backend *backend, const tenon_graph *graph,
                                      const tenon_views **views);
 
-    /* The same backend with these model options. Needed where options of that scope are listed. */
+    /* The same backend with these model options. Required if options of that scope are listed. */
     const tenon_failure *(*configured)(const struct tenon_backend *backend, size_t count,
                                        const tenon_named_value *const *options,
                                        const struct tenon_backend **configured);
 
-    /* Optional, as *memory may stay NULL. Called once a model, before its workloads. */
+    /* Called once per model, before its workloads are created. Optional; *memory may stay NULL. */
     const tenon_failure *(*memory_manager)(const struct tenon_backend *backend,
                                            const tenon_memory_manager **memory);
 
-    /* Optional, as *context may stay NULL. A failure of status UNAVAILABLE takes the backend out of
+    /* Optional; *context may stay NULL. A failure of status UNAVAILABLE removes the backend from
      * the runtime. */
     const tenon_failure *(*context)(const struct tenon_backend *backend, size_t count,
                                     const tenon_named_value *const *options,
                                     int32_t protected_content, const tenon_context **context);
 
-    /* Optional, as *profiling may stay NULL. */
+    /* Optional; *profiling may stay NULL. */
     const tenon_failure *(*profiling)(const struct tenon_backend *backend,
                                       const tenon_profiling **profiling);
 
-    /* The allocator it takes memory from, when others may use it too. Optional. */
+    /* Its default allocator, if other backends may use it. Optional. */
     const tenon_failure *(*allocator)(const struct tenon_backend *backend,
                                       const tenon_allocator **allocator);
 
-    /* The same backend, taking its memory from `allocator`, which outlives what it makes. Optional:
-     * it takes none. */
+    /* The same backend with `allocator`, which outlives the backend and its objects. Optional: not
+     * supported. */
     const tenon_failure *(*with_allocator)(const struct tenon_backend *backend,
                                            const tenon_allocator *allocator,
                                            const struct tenon_backend **other);
 
-    /* A tensor in memory of one of its handle factories. Needed where some are listed. */
+    /* Creates a tensor in the memory of a handle factory. Required if factories are listed. */
     const tenon_failure *(*tensor_handle)(const struct tenon_backend *backend, tenon_text factory,
                                           const tenon_tensor *type,
                                           const tenon_tensor_handle **handle);
 
-    /* The same, made of `length` bytes at `start`, of memory from `source`, which outlive it. Needed
-     * where a handle factory has import_sources. */
+    /* Imports `length` bytes at `start`, memory of `source` that outlives the handle, as a tensor.
+     * Required if a handle factory has import_sources. */
     const tenon_failure *(*import_tensor)(const struct tenon_backend *backend, tenon_text factory,
                                           const tenon_tensor *type, void *start, size_t length,
                                           int32_t source, const tenon_tensor_handle **handle);
@@ -513,7 +525,8 @@ typedef struct tenon_backend {
     void (*release)(const struct tenon_backend *backend); /* optional */
 } tenon_backend;
 
-/* ------------------------------------------------------------------------ what a library exports -- */
+/* ------------------------------------------------------------------------ exports of a library
+ * -- */
 
 #if defined(__GNUC__)
 #define TENON_EXPORT __attribute__((visibility("default")))

@@ -1,8 +1,8 @@
 /*
- * The call signature of CPU nodes: functions of a library that a package carries and that run in the
- * thread that executes the model (docs/package.md, "Several nodes").
+ * The call signature of CPU nodes: functions of a library in a package, called on the thread that
+ * executes the model (docs/package.md, "Several nodes").
  *
- * A library is made with nothing but this header:
+ * A library needs this header only:
  *
  *     #include <tenon/cpu_node.h>
  *
@@ -19,8 +19,8 @@
  *     tenon compile model.onnx --cpu-node Twice_0=libtwice.so:twice
  *     TENON_ALLOW_NATIVE_NODES=1 tenon run model.neff
  *
- * Several threads may call one function at the same time. What the call points to is valid until the
- * function returns.
+ * A function may be called concurrently from several threads. The memory that a call points to is
+ * valid until the function returns.
  */
 #ifndef TENON_CPU_NODE_H
 #define TENON_CPU_NODE_H
@@ -32,10 +32,10 @@
 extern "C" {
 #endif
 
-/* The version of this signature; fields are only ever added at the end of the structs. */
+/* The version of this signature; new members are added at the end of the structs only. */
 #define TENON_CPU_NODE_VERSION 1
 
-/* A tensor: row-major, little-endian, its first byte at a multiple of 64. */
+/* A tensor: row-major, little-endian, aligned to 64 bytes. */
 typedef struct tenon_cpu_node_tensor {
     /* Name of the value in the model. */
     const char *name;
@@ -44,43 +44,43 @@ typedef struct tenon_cpu_node_tensor {
     /* Extents, outermost first; `rank` of them. */
     const uint64_t *shape;
     uint64_t rank;
-    /* Elements; those of inputs are only read. */
+    /* Elements; those of inputs are read-only. */
     void *data;
     /* Size of `data`. */
     uint64_t bytes;
 } tenon_cpu_node_tensor;
 
-/* An attribute that the model gives the node's operator. */
+/* An attribute of the node's operator in the model. */
 typedef struct tenon_cpu_node_attribute {
     const char *name;
-    /* "float", "int" or "string"; of a list "floats", "ints" or "strings". */
+    /* "float", "int" or "string"; for a list "floats", "ints" or "strings". */
     const char *kind;
-    /* `count` values one after the other: float, int64_t or const char *. One unless it is a list. */
+    /* An array of `count` values: float, int64_t or const char *. One value unless it is a list. */
     const void *values;
     uint64_t count;
 } tenon_cpu_node_attribute;
 
 /* One call. */
 typedef struct tenon_cpu_node_call {
-    /* sizeof(tenon_cpu_node_call) of who calls: fields past it are not there. */
+    /* sizeof(tenon_cpu_node_call) as compiled by the caller: members beyond it are absent. */
     size_t size;
     /* Name of the node in the model. */
     const char *node;
-    /* What is read, in the order of the node's inputs. */
+    /* The inputs, in the order of the node's inputs. */
     const tenon_cpu_node_tensor *inputs;
     uint64_t input_count;
-    /* What is to be written, wholly; holds anything before. */
+    /* The outputs; every byte must be written. Contents are unspecified before. */
     const tenon_cpu_node_tensor *outputs;
     uint64_t output_count;
-    /* Room for what to say when the call fails: text that ends with a zero byte. */
+    /* Buffer for the error message of a failed call, ended by NUL. */
     char *message;
     uint64_t message_size;
-    /* Attributes, in the order of their names' bytes. */
+    /* Attributes, sorted by name (bytes). */
     const tenon_cpu_node_attribute *attributes;
     uint64_t attribute_count;
 } tenon_cpu_node_call;
 
-/* The function of a node: answers 0, or any other number when it failed. */
+/* The function of a node: returns 0 for success, any other value for failure. */
 typedef int32_t (*tenon_cpu_node_function)(const tenon_cpu_node_call *call);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /*
  * Kernels of host programs in a shared library: `tenon exec --shared_libs libmine.so program.mlir`.
  *
- * A library is made with nothing but this header:
+ * A library needs this header only:
  *
  *     #include <tenon/kernels.h>
  *
@@ -31,8 +31,8 @@
  *       tfrt.return %y : i32
  *     }
  *
- * Several threads may call one function at the same time. What the call points to is valid until the
- * function returns. A library stays in the process until that ends.
+ * A function may be called concurrently from several threads. The memory that a call points to is
+ * valid until the function returns. A library stays loaded until the process ends.
  */
 #ifndef TENON_KERNELS_H
 #define TENON_KERNELS_H
@@ -44,7 +44,7 @@
 extern "C" {
 #endif
 
-/* The version of this interface; fields are only ever added at the end of the structs. */
+/* The version of this interface; new members are added at the end of the structs only. */
 #define TENON_KERNELS_VERSION 1
 
 /*
@@ -53,7 +53,7 @@ extern "C" {
  *   ui8 ui16 ui32 ui64       u
  *   f32                      f32
  *   f64                      f64
- *   !tfrt.chain              nothing: it only orders
+ *   !tfrt.chain              no value: an ordering dependency
  */
 typedef union tenon_kernel_value {
     int64_t i;
@@ -62,7 +62,7 @@ typedef union tenon_kernel_value {
     double f64;
 } tenon_kernel_value;
 
-/* An attribute: a number, or a string of bytes that need not end with a zero byte. */
+/* An attribute: a number, or a string of `length` bytes, which need not end with NUL. */
 typedef struct tenon_kernel_attribute {
     tenon_kernel_value value;
     const char *text;
@@ -71,7 +71,7 @@ typedef struct tenon_kernel_attribute {
 
 /* One call. */
 typedef struct tenon_kernel_call {
-    /* sizeof(tenon_kernel_call) of who calls: fields past it are not there. */
+    /* sizeof(tenon_kernel_call) as compiled by the caller: members beyond it are absent. */
     size_t size;
     /* Name of the kernel. */
     const char *kernel;
@@ -80,28 +80,28 @@ typedef struct tenon_kernel_call {
     /* In the order of their names. */
     const tenon_kernel_attribute *attributes;
     uint64_t attribute_count;
-    /* To be set; zero before. */
+    /* Set by the function; zero before. */
     tenon_kernel_value *results;
     uint64_t result_count;
-    /* Room for what to say when the call fails: text that ends with a zero byte. */
+    /* Buffer for the error message of a failed call, ended by NUL. */
     char *message;
     uint64_t message_size;
 } tenon_kernel_call;
 
-/* What a kernel does: answers 0, or any other number when it failed. */
+/* The function of a kernel: returns 0 for success, any other value for failure. */
 typedef int32_t (*tenon_kernel_function)(const tenon_kernel_call *call);
 
-/* A kernel. All texts end with a zero byte and stay where they are. */
+/* A kernel. All strings end with NUL and are static. */
 typedef struct tenon_kernel {
     /* Its name in programs, "dialect.name". */
     const char *name;
-    /* The types above, with commas between; empty or null for none. */
+    /* The types above, separated by commas; empty or null for none. */
     const char *operands;
     const char *results;
-    /* The same in the order of the attributes' names; of the types above but the chain, and "string". */
+    /* Types in the order of the attributes' names: those above except the chain, and "string". */
     const char *attributes;
     tenon_kernel_function function;
-    /* What it does, in a sentence; may be null. */
+    /* Description, one sentence; may be null. */
     const char *documentation;
 } tenon_kernel;
 
@@ -109,13 +109,13 @@ typedef struct tenon_kernel {
 typedef struct tenon_kernel_library {
     /* TENON_KERNELS_VERSION. */
     uint64_t version;
-    /* sizeof(tenon_kernel): the distance from one to the next. */
+    /* sizeof(tenon_kernel): the stride of `kernels`. */
     uint64_t kernel_size;
     const tenon_kernel *kernels;
     uint64_t kernel_count;
 } tenon_kernel_library;
 
-/* What a library exports, under this name. */
+/* The function that a library exports. */
 const tenon_kernel_library *tenon_kernels(void);
 
 #ifdef __cplusplus

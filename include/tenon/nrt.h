@@ -1,4 +1,4 @@
-/* What libnrt.so.1 has besides: Tenon's own. */
+/* Tenon's extensions in libnrt.so.1. */
 #ifndef TENON_NRT_H
 #define TENON_NRT_H
 
@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* As nrt_load, of a file, which is mapped and not copied: it must not be changed while the model is
- * loaded. Replace packages by renaming. */
+/* As nrt_load, for a file, which is mapped without a copy: it must not be modified while the
+ * model is loaded. Replace packages by rename(2). */
 NRT_STATUS tenon_nrt_load_file(const char *file, int32_t vnc, int32_t vnc_count,
                                nrt_model_t **model);
 
