@@ -4,9 +4,10 @@
  *     cc -std=c11 -O2 -shared -fPIC -I include examples/backend-c/example_backend.c \
  *        -o Example_Elementwise_backend.so
  *
- * It computes Add, Mul and Relu of tensors of equal shapes, and fuses the chain Relu(Add(Mul(a, b), c)).
- * Constants of Add and Mul are prepared at compile time. Its one option scales the result of the chain.
- * Its memory comes from its own allocator, which other backends may use, or from one of the host.
+ * It computes Add, Mul and Relu of tensors of equal shapes, and fuses the chain Relu(Add(Mul(a, b),
+ * c)). Constants of Add and Mul are prepared at compile time. Its one option scales the result of
+ * the chain. Its memory comes from its own allocator, which other backends may use, or from one of
+ * the host.
  */
 #include <tenon/backend.h>
 
@@ -190,8 +191,8 @@ typedef struct example_workload {
     const tenon_allocator *allocator;
 } example_workload;
 
-/* The layout of prepared constants: zero-padded to a multiple of 16 elements, so that loops may use whole
- * vectors. */
+/* The layout of prepared constants: zero-padded to a multiple of 16 elements, so that loops may
+ * use whole vectors. */
 #define LAYOUT "padded16:f32"
 #define LANES 16
 
@@ -351,7 +352,8 @@ static const tenon_failure *plan(const tenon_backend *backend, const tenon_node 
     return NULL;
 }
 
-/* ------------------------------------------------------------------------ fusion of three nodes -- */
+/* ------------------------------------------------------------------------ fusion of three nodes
+ * -- */
 
 /* The result of optimise with the memory it points to: one substitution per chain. */
 typedef struct part {
@@ -545,7 +547,8 @@ exhausted:
     return &out_of_memory;
 }
 
-/* -------------------------------------------------------------------------- options and table -- */
+/* -------------------------------------------------------------------------- options and table
+ * -- */
 
 static const tenon_named_value elementwise_only = {
     .size = sizeof(tenon_named_value),

@@ -22,9 +22,9 @@ pub(crate) struct Counts {
     pub enqueued: AtomicU64,
 }
 
-// The functions below are called by Tenon as the header requires: the first argument is an object that
-// this library created and that is not released; structs are valid, and out-parameters are valid for a
-// write. The SAFETY comments call this the calling convention.
+// The functions below are called by Tenon as the header requires: the first argument is an object
+// that this library created and that is not released; structs are valid, and out-parameters are
+// valid for a write. The SAFETY comments call this the calling convention.
 
 #[repr(C)]
 struct ExampleProfiling {
@@ -75,8 +75,8 @@ pub(crate) unsafe extern "C" fn profiling(
 }
 
 unsafe extern "C" fn sample(this: *const Profiling, values: *mut u64) -> Outcome {
-    // SAFETY: by the calling convention `this` is the first member of a live `ExampleProfiling`, and `values`
-    // is valid for `COUNTERS` writes.
+    // SAFETY: by the calling convention `this` is the first member of a live `ExampleProfiling`,
+    // and `values` is valid for `COUNTERS` writes.
     unsafe {
         let counts = &(*this.cast::<ExampleProfiling>()).counts;
         values.write(counts.executions.load(Ordering::Relaxed));

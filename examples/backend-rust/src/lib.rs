@@ -1,8 +1,8 @@
 //! A loadable backend in Rust that uses only the C interface of Tenon: Abs and Neg of f32.
 //!
-//! It has counters for profiles, a context that receives callbacks about models, a memory manager with a
-//! buffer per model, and dedicated tensor memory, or imported plain memory if its option is set. Every
-//! function that may panic runs in [`guarded`], so that no panic unwinds into C.
+//! It has counters for profiles, a context that receives callbacks about models, a memory manager
+//! with a buffer per model, and dedicated tensor memory, or imported plain memory if its option is
+//! set. Every function that may panic runs in [`guarded`], so that no panic unwinds into C.
 
 mod counters;
 mod model;
@@ -105,8 +105,8 @@ unsafe extern "C" fn configured(
     other: *mut *const Backend,
 ) -> Outcome {
     guarded(|| {
-        // SAFETY: Tenon passes a live `this` of this library, whose first member is the table, and an array of
-        // `count` pointers (header).
+        // SAFETY: Tenon passes a live `this` of this library, whose first member is the table, and
+        // an array of `count` pointers (header).
         let (own, options) = unsafe { (&*this.cast::<Example>(), slice(options, count)) };
         let mut factories = &OWN;
         for &option in options {
@@ -129,8 +129,8 @@ unsafe extern "C" fn configured(
     })
 }
 
-/// The backend. Like every object of this library, it begins with the struct of the header: a pointer to
-/// that struct is a pointer to the object.
+/// The backend. Like every object of this library, it begins with the struct of the header: a
+/// pointer to that struct is a pointer to the object.
 #[repr(C)]
 struct Example {
     table: Backend,
@@ -138,7 +138,8 @@ struct Example {
 }
 
 /// # Safety
-/// `this` must come from `Box::into_raw` of a `B` whose first member is an `A`, and be released once.
+/// `this` must come from `Box::into_raw` of a `B` whose first member is an `A`, and be released
+/// once.
 unsafe extern "C" fn release<A, B>(this: *const A) {
     // SAFETY: `this` came from `Box::into_raw` of a `B` and is released once (requirement).
     drop(unsafe { Box::from_raw(this.cast_mut().cast::<B>()) });

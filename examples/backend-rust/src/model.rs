@@ -8,9 +8,9 @@ use tenon_backend_abi::{
     Backend, Context, MemoryManager, Outcome, PropertyValue, failed, failure, guarded, status,
 };
 
-// The functions below are called by Tenon as the header requires: the first argument is an object that
-// this library created and that is not released; structs are valid, and out-parameters are valid for a
-// write. The SAFETY comments call this the calling convention.
+// The functions below are called by Tenon as the header requires: the first argument is an object
+// that this library created and that is not released; structs are valid, and out-parameters are
+// valid for a write. The SAFETY comments call this the calling convention.
 
 /// A buffer for the workloads of a model, allocated while the manager is acquired.
 #[repr(C)]
@@ -79,8 +79,8 @@ pub(crate) unsafe extern "C" fn context(
     out: *mut *const Context,
 ) -> Outcome {
     guarded(|| {
-        // SAFETY: by the calling convention `this` is the first member of a live `Example`, and `out` is valid
-        // for a write.
+        // SAFETY: by the calling convention `this` is the first member of a live `Example`, and
+        // `out` is valid for a write.
         unsafe {
             let context = ExampleContext {
                 table: Context {

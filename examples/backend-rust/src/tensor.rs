@@ -36,9 +36,9 @@ static IMPORTING_FACTORY: Constant<HandleFactory> = Constant(HandleFactory {
 /// Tensors are imported from the caller's memory.
 pub(crate) static IMPORTED: Factories = Constant([&raw const IMPORTING_FACTORY.0]);
 
-// The functions below are called by Tenon as the header requires: the first argument is an object that
-// this library created and that is not released; structs are valid, and out-parameters are valid for a
-// write. The SAFETY comments call this the calling convention.
+// The functions below are called by Tenon as the header requires: the first argument is an object
+// that this library created and that is not released; structs are valid, and out-parameters are
+// valid for a write. The SAFETY comments call this the calling convention.
 
 /// A block of 64 bytes, the alignment of tensors.
 #[derive(Clone, Copy)]
@@ -127,8 +127,8 @@ pub(crate) unsafe extern "C" fn import_tensor(
         if source != MALLOC as i32 || bytes != length {
             return Err(failure(status::INVALID, "not plain memory of this size"));
         }
-        // SAFETY: by the calling convention `this` is the first member of a live `Example`, and `out` is valid
-        // for a write.
+        // SAFETY: by the calling convention `this` is the first member of a live `Example`, and
+        // `out` is valid for a write.
         unsafe {
             let counts = &(*this.cast::<Example>()).counts;
             counts.imports.fetch_add(1, Ordering::Relaxed);
@@ -148,8 +148,8 @@ unsafe extern "C" fn copy_in(
     start: *const c_void,
     length: usize,
 ) -> Outcome {
-    // SAFETY: by the calling convention `this` is the first member of a live `ExampleTensor`, and `start` is
-    // valid for reads of `length` bytes; `copy` checks that the tensor has that size.
+    // SAFETY: by the calling convention `this` is the first member of a live `ExampleTensor`, and
+    // `start` is valid for reads of `length` bytes; `copy` checks that the tensor has that size.
     guarded(|| unsafe {
         copy(&*this.cast(), length, |own| {
             own.copy_from(start.cast(), length)
@@ -162,8 +162,8 @@ unsafe extern "C" fn copy_out(
     start: *mut c_void,
     length: usize,
 ) -> Outcome {
-    // SAFETY: by the calling convention `this` is the first member of a live `ExampleTensor`, and `start` is
-    // valid for writes of `length` bytes; `copy` checks that the tensor has that size.
+    // SAFETY: by the calling convention `this` is the first member of a live `ExampleTensor`, and
+    // `start` is valid for writes of `length` bytes; `copy` checks that the tensor has that size.
     guarded(|| unsafe {
         copy(&*this.cast(), length, |own| {
             start.cast::<u8>().copy_from(own, length);

@@ -18,9 +18,9 @@ struct ExampleWorkload {
     counts: Arc<Counts>,
 }
 
-// The functions below are called by Tenon as the header requires: the first argument is an object that
-// this library created and that is not released; structs are valid, and out-parameters are valid for a
-// write. The SAFETY comments call this the calling convention.
+// The functions below are called by Tenon as the header requires: the first argument is an object
+// that this library created and that is not released; structs are valid, and out-parameters are
+// valid for a write. The SAFETY comments call this the calling convention.
 
 pub(crate) unsafe extern "C" fn supports(_: *const Backend, node: *const Node) -> Outcome {
     // SAFETY: by the calling convention `node` is valid.
@@ -80,8 +80,8 @@ pub(crate) unsafe extern "C" fn workload(
     out: *mut *const Workload,
 ) -> Outcome {
     guarded(|| {
-        // SAFETY: by the calling convention `this` is the first member of a live `Example`, `node` is valid, and
-        // `out` is valid for a write.
+        // SAFETY: by the calling convention `this` is the first member of a live `Example`, `node`
+        // is valid, and `out` is valid for a write.
         unsafe {
             let workload = ExampleWorkload {
                 table: Workload {
@@ -101,8 +101,8 @@ pub(crate) unsafe extern "C" fn workload(
 
 unsafe extern "C" fn execute(this: *const Workload, operands: *const Operands) -> Outcome {
     guarded(|| {
-        // SAFETY: by the calling convention `this` is the first member of a live `ExampleWorkload`, and the
-        // arrays of the operands have the stated lengths.
+        // SAFETY: by the calling convention `this` is the first member of a live `ExampleWorkload`,
+        // and the arrays of the operands have the stated lengths.
         let (own, inputs, outputs) = unsafe {
             let operands = &*operands;
             (
@@ -123,8 +123,8 @@ unsafe extern "C" fn execute(this: *const Workload, operands: *const Operands) -
         }
         let (from, to) = (input.start.cast::<f32>(), start.cast::<f32>());
         for index in 0..length / 4 {
-            // SAFETY: `index` is in bounds of both operands, whose sizes are equal (checked above) and which are
-            // aligned to 64 (header). Raw accesses allow them to be the same memory.
+            // SAFETY: `index` is in bounds of both operands, whose sizes are equal (checked above)
+            // and which are aligned to 64 (header). Raw accesses allow them to be the same memory.
             unsafe { to.add(index).write((own.kernel)(from.add(index).read())) };
         }
         own.counts.executions.fetch_add(1, Ordering::Relaxed);

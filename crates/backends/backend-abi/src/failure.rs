@@ -46,12 +46,13 @@ pub fn refusal(
 /// # Safety
 /// [`refusal`] returned `failure`, and it is not released yet.
 unsafe extern "C" fn release(failure: *const Failure) {
-    // SAFETY: `failure` came from `Box::into_raw` in `refusal` (requirement), as a pointer to the first
-    // member of the `#[repr(C)]` struct; it is not freed yet.
+    // SAFETY: `failure` came from `Box::into_raw` in `refusal` (requirement), as a pointer to the
+    // first member of the `#[repr(C)]` struct; it is not freed yet.
     drop(unsafe { Box::from_raw(failure.cast_mut().cast::<OwnedFailure>()) });
 }
 
-/// Runs the body of a function of the interface. A panic becomes a failure: it must not unwind into C.
+/// Runs the body of a function of the interface. A panic becomes a failure: it must not unwind into
+/// C.
 pub fn guarded(work: impl FnOnce() -> Result<(), Outcome>) -> Outcome {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => std::ptr::null(),

@@ -1,8 +1,9 @@
-//! The C interface of loadable backends, `include/tenon/backend.h`, as hand-written Rust declarations.
+//! The C interface of loadable backends, `include/tenon/backend.h`, as hand-written Rust
+//! declarations.
 //!
 //! The header documents every struct and member; the names here are the same without the prefix. A
-//! backend needs no other crate of Tenon: see `examples/backend-rust`. A test compares the layout of
-//! every struct with that of a C compiler.
+//! backend needs no other crate of Tenon: see `examples/backend-rust`. A test compares the layout
+//! of every struct with that of a C compiler.
 
 mod failure;
 mod read;

@@ -6,7 +6,8 @@ use std::fmt;
 /// A struct that begins with its size.
 ///
 /// # Safety
-/// The type must be `#[repr(C)]` with the first member `size: usize`, and all bytes zero must be valid.
+/// The type must be `#[repr(C)]` with the first member `size: usize`, and all bytes zero must be
+/// valid.
 pub unsafe trait Prefixed: Copy {
     /// Its size in the version that introduced it, the minimum.
     const MIN_SIZE: usize;
@@ -14,8 +15,8 @@ pub unsafe trait Prefixed: Copy {
 
 macro_rules! prefixed {
     ($($name:ident)*) => {$(
-        // SAFETY: `structs!` declares it `#[repr(C)]` with `size` first; the other members are integers,
-        // floats, raw pointers and optional functions, for which zero is valid.
+        // SAFETY: `structs!` declares it `#[repr(C)]` with `size` first; the other members are
+        // integers, floats, raw pointers and optional functions, for which zero is valid.
         unsafe impl Prefixed for $name {
             const MIN_SIZE: usize = size_of::<$name>();
         }
@@ -28,8 +29,8 @@ prefixed! {
     Counter Profiling Host Backend
 }
 
-// SAFETY: `structs!` declares it `#[repr(C)]` with `size` first; the other members are integers, raw
-// pointers and an operand of such, for which zero is valid.
+// SAFETY: `structs!` declares it `#[repr(C)]` with `size` first; the other members are integers,
+// raw pointers and an operand of such, for which zero is valid.
 unsafe impl Prefixed for Operands {
     /// `control` was added in 1.1.
     const MIN_SIZE: usize = std::mem::offset_of!(Operands, control);
@@ -69,8 +70,8 @@ impl fmt::Display for LayoutError {
 /// A copy of the struct that `start` points to, as far as its size covers; the rest is zero.
 ///
 /// # Safety
-/// `start` is null or valid for reads of a `usize`, the size, and, if that is at most 64 KiB, of that many
-/// initialised bytes.
+/// `start` is null or valid for reads of a `usize`, the size, and, if that is at most 64 KiB, of
+/// that many initialised bytes.
 pub unsafe fn read<T: Prefixed>(start: *const T) -> Result<T, LayoutError> {
     if start.is_null() {
         return Err(LayoutError::Null);
@@ -87,9 +88,9 @@ pub unsafe fn read<T: Prefixed>(start: *const T) -> Result<T, LayoutError> {
     }
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
     let known = found.min(size_of::<T>());
-    // SAFETY: the source is valid for `found` bytes (requirement; `found` is at most `MAX_SIZE`), the target
-    // for the size of `T`, and `known` is the minimum of both. Zero bytes are valid (`Prefixed`), and the
-    // other side writes valid members (header).
+    // SAFETY: the source is valid for `found` bytes (requirement; `found` is at most `MAX_SIZE`),
+    // the target for the size of `T`, and `known` is the minimum of both. Zero bytes are valid
+    // (`Prefixed`), and the other side writes valid members (header).
     unsafe {
         std::ptr::copy_nonoverlapping(start.cast::<u8>(), value.as_mut_ptr().cast(), known);
         Ok(value.assume_init())
@@ -122,8 +123,8 @@ mod tests {
         let read_back = unsafe { read(&raw const longer.counter) }.unwrap();
         assert_eq!((read_back.name.length, longer.tail[3]), (4, 7));
         for found in [0, 8, size_of::<Counter>() - 1, usize::MAX] {
-            // SAFETY: the reference is valid for the size of `Counter`; of a struct with an invalid size,
-            // only the size is read.
+            // SAFETY: the reference is valid for the size of `Counter`; of a struct with an invalid
+            // size, only the size is read.
             let error = unsafe { read(&counter(found)) }.err();
             let expected = size_of::<Counter>();
             assert_eq!(error, Some(LayoutError::Size { expected, found }));

@@ -33,14 +33,14 @@ use backend::ExportedBackend;
 use std::sync::Arc;
 use tenon_backend_abi as abi;
 
-/// The function table of `backend`, owned by the caller and freed by its `release`; the return value of the
-/// `BackendFactory` of [`export_backend`](crate::export_backend).
+/// The function table of `backend`, owned by the caller and freed by its `release`; the return
+/// value of the `BackendFactory` of [`export_backend`](crate::export_backend).
 pub fn export(backend: Arc<dyn Backend>) -> *const abi::Backend {
     ExportedBackend::table(backend)
 }
 
-/// Exports `GetBackendId`, `GetVersion` and `BackendFactory` for a backend, given its id as a C string
-/// literal and an expression that creates it.
+/// Exports `GetBackendId`, `GetVersion` and `BackendFactory` for a backend, given its id as a C
+/// string literal and an expression that creates it.
 #[macro_export]
 macro_rules! export_backend {
     ($id:expr, $backend:expr) => {

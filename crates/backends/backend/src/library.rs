@@ -43,8 +43,8 @@ impl BackendLibrary {
         // A name without a folder would be searched in the system's library paths.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         expect_regular_file(&path).map_err(LoadError::NotAFile)?;
-        // SAFETY: loading executes the library's initialisers; users trust the code of the plug-ins that they name
-        // its code.
+        // SAFETY: loading executes the library's initialisers; users trust the code of the plug-ins
+        // that they name its code.
         let library = unsafe { Library::new(&path) }.map_err(LoadError::NotALibrary)?;
         // SAFETY: the types are those that the header declares for these names.
         let (id, version, factory) = unsafe {

@@ -1,5 +1,5 @@
-//! Marshalling between Rust values and the structs of the C interface of backends. Values from C are
-//! checked and copied; values to C are borrowed for the call.
+//! Marshalling between Rust values and the structs of the C interface of backends. Values from C
+//! are checked and copied; values to C are borrowed for the call.
 
 mod from_c;
 mod graph_from_c;

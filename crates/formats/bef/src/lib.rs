@@ -3,8 +3,8 @@
 //! Format: seed tfrt-bef.md; where the code of the original moved on (facts 1.9), the facts.
 //!
 //! * [`FunctionBuilder`] makes functions in a program.
-//! * [`encode`] and [`decode`] turn a [`Module`] into BEF bytes and back; a [`File`] is opened in no
-//!   time and decodes function by function.
+//! * [`encode`] and [`decode`] turn a [`Module`] into BEF bytes and back; a [`File`] is opened in
+//!   no time and decodes function by function.
 //! * [`print()`] and [`parse`] turn it into MLIR text and back; its `Display` is the text, too.
 //! * [`verify`] finds everything that is wrong with a Module; [`inline`] and [`canonicalize`]
 //!   rewrite it.

@@ -83,8 +83,8 @@ impl Control {
         })
     }
 
-    /// A handle that shares cancellation and deadline but reports no progress, for a part of the work
-    /// that is too small to report.
+    /// A handle that shares cancellation and deadline but reports no progress, for a part of the
+    /// work that is too small to report.
     pub fn without_listener(&self) -> Self {
         Self {
             shared: self.shared.clone(),
@@ -109,7 +109,8 @@ impl Control {
         self.shared.deadline.is_some()
     }
 
-    /// Fails with `Cancelled` after [`cancel`](Self::cancel), with `DeadlineExceeded` past the deadline.
+    /// Fails with `Cancelled` after [`cancel`](Self::cancel), with `DeadlineExceeded` past the
+    /// deadline.
     pub fn check(&self) -> Result<()> {
         if self.is_cancelled() {
             return Err(Error::new(ErrorKind::Cancelled, "the work was cancelled"));
@@ -123,9 +124,9 @@ impl Control {
         }
     }
 
-    /// Runs `work`, which stops at its next [`stop::checkpoint`] after cancellation or the deadline:
-    /// loops of the thread pool have one before each iteration. Fails if the work ends after the
-    /// deadline.
+    /// Runs `work`, which stops at its next [`stop::checkpoint`] after cancellation or the
+    /// deadline: loops of the thread pool have one before each iteration. Fails if the work ends
+    /// after the deadline.
     pub fn run<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
         stop::with_token(self, work)
     }

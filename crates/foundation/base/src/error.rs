@@ -213,8 +213,8 @@ impl fmt::Display for Location {
     }
 }
 
-/// An error: kind, location, message, expected and found values, help, the source error, and further
-/// errors of the same input.
+/// An error: kind, location, message, expected and found values, help, the source error, and
+/// further errors of the same input.
 ///
 /// ```
 /// use tenon_base::{Error, ErrorKind, Location};

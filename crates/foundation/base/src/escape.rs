@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// `text` with each control character written as `\u{..}`: the C0 and C1 sets and DEL, which control
-/// a terminal (ECMA-48), and the bidirectional formatting characters (Unicode UAX 9), which can
-/// disguise a name. Newlines and tabs are control characters, too: pass a name or one line.
+/// `text` with each control character written as `\u{..}`: the C0 and C1 sets and DEL, which
+/// control a terminal (ECMA-48), and the bidirectional formatting characters (Unicode UAX 9), which
+/// can disguise a name. Newlines and tabs are control characters, too: pass a name or one line.
 pub fn escape_controls(text: &str) -> Cow<'_, str> {
     let Some(first) = text.find(is_control) else {
         return Cow::Borrowed(text);

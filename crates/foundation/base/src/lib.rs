@@ -1,5 +1,5 @@
-//! The foundation of every crate: errors as data, a handle for progress, cancellation and deadlines,
-//! trace sinks, glob patterns, and the one thread pool of the process.
+//! The foundation of every crate: errors as data, a handle for progress, cancellation and
+//! deadlines, trace sinks, glob patterns, and the one thread pool of the process.
 //!
 //! This crate is independent of models, packages and backends.
 

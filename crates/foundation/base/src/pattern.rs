@@ -24,8 +24,8 @@ impl Pattern {
         &self.0
     }
 
-    /// Whether the pattern matches the whole `name`. The time is at most proportional to the product
-    /// of both lengths: only the last `*` is backtracked to.
+    /// Whether the pattern matches the whole `name`. The time is at most proportional to the
+    /// product of both lengths: only the last `*` is backtracked to.
     pub fn matches(&self, name: &str) -> bool {
         let (mut pattern, mut name) = (self.0.chars(), name.chars());
         // The rest of the pattern after the last star, and the position in the name where that rest

@@ -12,8 +12,8 @@
 //! Inside [`stop::with_token`] each iteration begins with a checkpoint, which ends the loop after
 //! cancellation or the deadline. Inside [`with_trace`] workers report their share to a trace sink.
 //!
-//! Workers spin for about half a millisecond after each loop, since the next loop of a model follows
-//! within microseconds, then park. Publishing a loop allocates nothing.
+//! Workers spin for about half a millisecond after each loop, since the next loop of a model
+//! follows within microseconds, then park. Publishing a loop allocates nothing.
 
 use crate::stop::{self, TokenPointer};
 use crate::trace::TraceSink;
@@ -24,8 +24,8 @@ use std::sync::{Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::Instant;
 
-/// Spins of an idle worker before it parks: about half a millisecond where a pause takes 28 ns (Zen 5),
-/// so that it is still awake after the serial parts of a model.
+/// Spins of an idle worker before it parks: about half a millisecond where a pause takes 28 ns (Zen
+/// 5), so that it is still awake after the serial parts of a model.
 const IDLE_SPINS: u32 = 20_000;
 
 /// Flag in [`Pool::gate`]; the bits below it count the workers inside the loop.
@@ -73,9 +73,10 @@ struct Worker {
     is_asleep: &'static AtomicBool,
 }
 
-// SAFETY: only `job` and the pointers in it are not `Sync` by themselves. `job` is written only by the
-// thread that set `is_publishing`, while the gate is closed and no worker is inside; workers read it
-// only after passing the open gate, which that thread stored (release) after the write (acquire).
+// SAFETY: only `job` and the pointers in it are not `Sync` by themselves. `job` is written only by
+// the thread that set `is_publishing`, while the gate is closed and no worker is inside; workers
+// read it only after passing the open gate, which that thread stored (release) after the write
+// (acquire).
 unsafe impl Sync for Pool {}
 
 static POOL: Pool = Pool {
@@ -109,21 +110,21 @@ unsafe fn call_nothing(_: *const (), _: usize) {}
 /// # Safety
 /// `body` must point to an `F` that lives during the call.
 unsafe fn call_body<F: Fn(usize) + Sync>(body: *const (), index: usize) {
-    // SAFETY: `body` points to a live `F` (requirement of this function); `F: Sync` permits the shared
-    // reference on any thread.
+    // SAFETY: `body` points to a live `F` (requirement of this function); `F: Sync` permits the
+    // shared reference on any thread.
     unsafe { (*body.cast::<F>())(index) }
 }
 
 /// # Safety
 /// `sink` must point to an `S` that lives during the call.
 unsafe fn call_scope<S: TraceSink>(sink: *const (), start: Instant, end: Instant) {
-    // SAFETY: `sink` points to a live `S` (requirement of this function); `TraceSink: Sync` permits the
-    // shared reference on any thread.
+    // SAFETY: `sink` points to a live `S` (requirement of this function); `TraceSink: Sync` permits
+    // the shared reference on any thread.
     unsafe { (*sink.cast::<S>()).scope("loop", "", start, end, 0) }
 }
 
-/// Maximum number of threads of a loop of the calling thread, the caller included: the number of CPUs,
-/// or less inside [`with_thread_limit`]; 1 inside a loop.
+/// Maximum number of threads of a loop of the calling thread, the caller included: the number of
+/// CPUs, or less inside [`with_thread_limit`]; 1 inside a loop.
 pub fn threads() -> usize {
     if INSIDE_LOOP.get() {
         1
@@ -149,9 +150,9 @@ pub fn with_thread_limit<R>(limit: usize, work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Runs `work` with `sink` as the trace sink of its loops: for each loop of this thread and each worker
-/// that executes iterations of it, `sink` receives one scope of category `loop` with an empty name, on
-/// that worker's thread. The caller's own share is not reported.
+/// Runs `work` with `sink` as the trace sink of its loops: for each loop of this thread and each
+/// worker that executes iterations of it, `sink` receives one scope of category `loop` with an
+/// empty name, on that worker's thread. The caller's own share is not reported.
 pub fn with_trace<S: TraceSink, R>(sink: &S, work: impl FnOnce() -> R) -> R {
     struct Restore(Option<TraceHook>);
     impl Drop for Restore {
@@ -200,11 +201,12 @@ pub fn for_each<F: Fn(usize) + Sync>(count: usize, body: F) {
 }
 
 impl Pool {
-    /// Publishes `job` and runs it to its end. The caller has set `is_publishing`, which is cleared here.
+    /// Publishes `job` and runs it to its end. The caller has set `is_publishing`, which is cleared
+    /// here.
     fn run(&'static self, job: Job) {
         let workers = self.workers.get_or_init(|| start_workers(cpus() - 1));
-        // SAFETY: this thread set `is_publishing`, so no other thread writes; the gate is closed with no
-        // worker inside since the last loop ended, so none reads.
+        // SAFETY: this thread set `is_publishing`, so no other thread writes; the gate is closed
+        // with no worker inside since the last loop ended, so none reads.
         unsafe { *self.job.get() = job };
         self.next.store(0, Ordering::Relaxed);
         self.gate.store(OPEN, Ordering::Release);
@@ -248,8 +250,9 @@ impl Pool {
             any = true;
             let call = AssertUnwindSafe(|| {
                 stop::checkpoint();
-                // SAFETY: `job.body` points to the `F` of which `job.call` is the instance (`for_each`), and
-                // it lives until `run` returns, which waits until no worker is inside.
+                // SAFETY: `job.body` points to the `F` of which `job.call` is the instance
+                // (`for_each`), and it lives until `run` returns, which waits until no worker is
+                // inside.
                 unsafe { (job.call)(job.body, index) }
             });
             if let Err(panic) = catch_unwind(call) {
@@ -270,9 +273,9 @@ impl Pool {
         };
         let start = Instant::now();
         if take() {
-            // SAFETY: `sink` points to the `S` of which `scope` is the instance (`with_trace`). It is
-            // borrowed until `with_trace` returns, which is after `run` returned, which waits until no
-            // worker is inside.
+            // SAFETY: `sink` points to the `S` of which `scope` is the instance (`with_trace`). It
+            // is borrowed until `with_trace` returns, which is after `run` returned, which waits
+            // until no worker is inside.
             let report = AssertUnwindSafe(|| unsafe { scope(sink, start, Instant::now()) });
             // A panic of the sink loses this scope only.
             let _ = catch_unwind(report);
@@ -296,8 +299,8 @@ impl Pool {
                 Err(now) => gate = now,
             }
         }
-        // SAFETY: the gate was open when this worker was counted (acquire), so the job was written before
-        // and is not overwritten until `leave`: `run` waits until no worker is inside.
+        // SAFETY: the gate was open when this worker was counted (acquire), so the job was written
+        // before and is not overwritten until `leave`: `run` waits until no worker is inside.
         let job = unsafe { *self.job.get() };
         if (gate & !OPEN) >= job.max_workers {
             self.leave();
@@ -419,7 +422,8 @@ mod tests {
                 lock(&self.0).push(std::thread::current().id());
             }
         }
-        // A machine with one CPU has no workers; elsewhere they may be busy with loops of other tests.
+        // A machine with one CPU has no workers; elsewhere they may be busy with loops of other
+        // tests.
         let reported = Threads(Mutex::new(Vec::new()));
         let started = Instant::now();
         while cpus() > 1 && lock(&reported.0).is_empty() && started.elapsed().as_secs() < 60 {

@@ -1,9 +1,9 @@
 //! Cooperative cancellation of running computations, by stop tokens and checkpoints.
 //!
-//! [`with_token`] makes a [`StopToken`] (usually a [`Control`](crate::Control)) current on the calling
-//! thread while it runs a closure. The thread pool calls [`checkpoint`] before each iteration of a
-//! loop, on the caller and on the workers, so that kernels need no cancellation code; serial loops
-//! that may run long call it themselves, at least about once a millisecond.
+//! [`with_token`] makes a [`StopToken`] (usually a [`Control`](crate::Control)) current on the
+//! calling thread while it runs a closure. The thread pool calls [`checkpoint`] before each
+//! iteration of a loop, on the caller and on the workers, so that kernels need no cancellation
+//! code; serial loops that may run long call it themselves, at least about once a millisecond.
 //!
 //! A checkpoint of stopped work unwinds to `with_token`, which returns the error. By unwinding, no
 //! kernel continues after a loop that ended early.
@@ -58,8 +58,8 @@ impl Drop for Restore {
     }
 }
 
-/// Runs `work`, which ends early at a [`checkpoint`] once `token` is cancelled or past its deadline.
-/// Work that was stopped, or that ends after its deadline, always fails.
+/// Runs `work`, which ends early at a [`checkpoint`] once `token` is cancelled or past its
+/// deadline. Work that was stopped, or that ends after its deadline, always fails.
 ///
 /// ```
 /// use tenon_base::{Control, ErrorKind, pool};
@@ -76,8 +76,8 @@ impl Drop for Restore {
 /// ```
 pub fn with_token<R>(token: &dyn StopToken, work: impl FnOnce() -> Result<R>) -> Result<R> {
     // SAFETY: the transmute only erases the lifetime of a reference. The pointer is current on this
-    // thread until `Restore` resets it, before `with_token` returns or unwinds, and on a worker until
-    // the loop ends, which is within `work`; it is dereferenced only while current.
+    // thread until `Restore` resets it, before `with_token` returns or unwinds, and on a worker
+    // until the loop ends, which is within `work`; it is dereferenced only while current.
     let pointer =
         TokenPointer(unsafe { std::mem::transmute::<&dyn StopToken, *const dyn StopToken>(token) });
     let done = with_pointer(Some(pointer), || catch_unwind(AssertUnwindSafe(work)));
@@ -123,14 +123,14 @@ pub fn checkpoint() {
 
 /// Calls `with` with the current token of this thread, for code that cannot unwind.
 pub fn with_current<R>(with: impl FnOnce(Option<&dyn StopToken>) -> R) -> R {
-    // SAFETY: the pointer is current on this thread, so the `with_token` that borrows the token has not
-    // returned; the reference cannot outlive the call of `with`, whose signature bounds it.
+    // SAFETY: the pointer is current on this thread, so the `with_token` that borrows the token has
+    // not returned; the reference cannot outlive the call of `with`, whose signature bounds it.
     with(CURRENT.get().map(|token| unsafe { &*token.0 }))
 }
 
 fn check_current(token: TokenPointer) {
-    // SAFETY: the pointer is current on this thread, so the `with_token` that borrows the token has not
-    // returned.
+    // SAFETY: the pointer is current on this thread, so the `with_token` that borrows the token has
+    // not returned.
     let token = unsafe { &*token.0 };
     if token.is_cancelled() || token.is_timed() && is_clock_due() && token.check().is_err() {
         resume_unwind(Box::new(StopUnwind));

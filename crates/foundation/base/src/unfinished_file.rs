@@ -15,8 +15,8 @@ static PATHS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 pub struct UnfinishedFile(PathBuf);
 
 impl UnfinishedFile {
-    /// Calls `create`, which creates the file and returns it with its path. Creation and registration
-    /// are atomic with respect to [`remove_unfinished_files`].
+    /// Calls `create`, which creates the file and returns it with its path. Creation and
+    /// registration are atomic with respect to [`remove_unfinished_files`].
     pub fn create<T>(create: impl FnOnce() -> io::Result<(T, PathBuf)>) -> io::Result<(T, Self)> {
         let mut paths = paths();
         let (created, path) = create()?;

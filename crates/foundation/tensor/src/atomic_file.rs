@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use tenon_base::{Error, Result, UnfinishedFile};
 
-/// A file that appears at its path, or replaces the file there, on [`commit`](Self::commit). Dropped
-/// before, it leaves no file behind; where the file system supports `O_TMPFILE`, a killed process
-/// leaves none either.
+/// A file that appears at its path, or replaces the file there, on [`commit`](Self::commit).
+/// Dropped before, it leaves no file behind; where the file system supports `O_TMPFILE`, a killed
+/// process leaves none either.
 pub struct AtomicFile {
     storage: Storage,
     path: PathBuf,
@@ -144,7 +144,8 @@ fn named(folder: &Path) -> io::Result<Storage> {
         let path = file.path().to_owned();
         Ok((file, path))
     });
-    // An error that names the temporary path is reduced to its kind: the user knows only the final path.
+    // An error that names the temporary path is reduced to its kind: the user knows only the final
+    // path.
     let (file, registered) = created.map_err(|error| match error.get_ref() {
         Some(_) => error.kind().into(),
         None => error,
@@ -159,7 +160,8 @@ fn temporary_names() -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// Fails if a file cannot be written to `path`: an early check for long work that ends with writing.
+/// Fails if a file cannot be written to `path`: an early check for long work that ends with
+/// writing.
 pub fn check_writable(path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
     let file = AtomicFile::create(path).map(drop);
@@ -261,7 +263,8 @@ mod tests {
         assert!(!missing.to_string().contains(".part"), "{missing}");
         {
             use std::os::unix::net::UnixListener;
-            // A socket as an example of a special file: it cannot be opened and must not be replaced.
+            // A socket as an example of a special file: it cannot be opened and must not be
+            // replaced.
             let path = folder.path().join("socket");
             let _socket = UnixListener::bind(&path).unwrap();
             let mut file = AtomicFile::create(&path).unwrap();

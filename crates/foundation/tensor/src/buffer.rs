@@ -1,5 +1,5 @@
-//! Aligned, reference-counted memory: allocated, mapped from a file, or borrowed from an owner. The only
-//! module of this crate with unsafe code.
+//! Aligned, reference-counted memory: allocated, mapped from a file, or borrowed from an owner. The
+//! only module of this crate with unsafe code.
 
 use crate::Element;
 use memmap2::{Mmap, MmapMut};
@@ -11,13 +11,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Alignment of owned buffers, of a package's constants and of variables in an arena: one cache line,
-/// which is also the width of the widest vector register.
+/// Alignment of owned buffers, of a package's constants and of variables in an arena: one cache
+/// line, which is also the width of the widest vector register.
 pub const ALIGNMENT: usize = 64;
 
-/// Owned buffers of at least this length are anonymous mappings: zeroed on demand, and in huge pages
-/// where available. The page faults of an arena in 4 KiB pages would take as long as a run of a small
-/// model.
+/// Owned buffers of at least this length are anonymous mappings: zeroed on demand, and in huge
+/// pages where available. The page faults of an arena in 4 KiB pages would take as long as a run of
+/// a small model.
 const MIN_MAPPED: usize = 1 << 20;
 
 /// Owned memory, zeroed, aligned to [`ALIGNMENT`]; not shared yet.
@@ -30,7 +30,8 @@ pub struct BufferMut {
     recycle: Option<fn(BufferMut)>,
 }
 
-// SAFETY: `start` points to memory that this value alone owns, and plain bytes have no thread affinity.
+// SAFETY: `start` points to memory that this value alone owns, and plain bytes have no thread
+// affinity.
 unsafe impl Send for BufferMut {}
 // SAFETY: `&BufferMut` gives read access only (`deref`); writing needs `&mut`.
 unsafe impl Sync for BufferMut {}
@@ -87,8 +88,8 @@ impl BufferMut {
         Ok(buffer)
     }
 
-    /// The same memory, which `recycle` receives instead of the allocator when this value, or the last
-    /// clone of its [`Buffer`], is dropped. For pools of memory that is allocated repeatedly.
+    /// The same memory, which `recycle` receives instead of the allocator when this value, or the
+    /// last clone of its [`Buffer`], is dropped. For pools of memory that is allocated repeatedly.
     #[must_use]
     pub fn recycled_by(mut self, recycle: fn(BufferMut)) -> Self {
         self.recycle = Some(recycle);
@@ -112,8 +113,8 @@ impl BufferMut {
     /// The elements, if the length is a multiple of their size.
     pub fn as_slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
         let count = element_count::<T>(self)?;
-        // SAFETY: the bytes are aligned for `T` and as long as `count` of them (`element_count`), every bit
-        // pattern is a valid `T` (`Element`), and `&mut self` excludes other references.
+        // SAFETY: the bytes are aligned for `T` and as long as `count` of them (`element_count`),
+        // every bit pattern is a valid `T` (`Element`), and `&mut self` excludes other references.
         Some(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), count) })
     }
 }
@@ -127,8 +128,8 @@ impl Drop for BufferMut {
         if let Some(recycle) = self.recycle.take() {
             recycle(std::mem::replace(self, Self::empty()));
         } else if self.len > 0 && self.map.is_none() {
-            // SAFETY: without a mapping and with `len > 0`, `zeroed` allocated `start` with this layout,
-            // whose size and alignment it checked; drop runs once.
+            // SAFETY: without a mapping and with `len > 0`, `zeroed` allocated `start` with this
+            // layout, whose size and alignment it checked; drop runs once.
             unsafe {
                 let layout = Layout::from_size_align_unchecked(self.len, ALIGNMENT);
                 dealloc(self.start.as_ptr(), layout);
@@ -141,16 +142,16 @@ impl Deref for BufferMut {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start` is valid for reads of `len` initialised bytes while this value lives (`zeroed`),
-        // and shared access excludes writes.
+        // SAFETY: `start` is valid for reads of `len` initialised bytes while this value lives
+        // (`zeroed`), and shared access excludes writes.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
 impl DerefMut for BufferMut {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `start` is valid for reads and writes of `len` initialised bytes while this value lives
-        // (`zeroed`), and `&mut self` excludes other references.
+        // SAFETY: `start` is valid for reads and writes of `len` initialised bytes while this value
+        // lives (`zeroed`), and `&mut self` excludes other references.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
@@ -174,8 +175,8 @@ unsafe impl Send for BorrowedMemory {}
 // SAFETY: the bytes are only read (see `Send`), and the owner is `Sync`.
 unsafe impl Sync for BorrowedMemory {}
 
-/// Shared read-only memory: a slice of an owned buffer, a mapped file or borrowed memory. Cloning and
-/// slicing copy no bytes.
+/// Shared read-only memory: a slice of an owned buffer, a mapped file or borrowed memory. Cloning
+/// and slicing copy no bytes.
 #[derive(Clone)]
 pub struct Buffer {
     memory: Arc<Memory>,
@@ -192,9 +193,9 @@ impl Buffer {
                 range: 0..0,
             });
         }
-        // SAFETY: the mapping is private. Another process may still change the file: readers decode its
-        // structure into owned, checked values and then read only plain elements from the mapping, of
-        // which every bit pattern is valid.
+        // SAFETY: the mapping is private. Another process may still change the file: readers decode
+        // its structure into owned, checked values and then read only plain elements from the
+        // mapping, of which every bit pattern is valid.
         let map = unsafe { Mmap::map(file)? };
         let range = 0..map.len();
         Ok(Self {
@@ -236,8 +237,8 @@ impl Buffer {
     /// The elements, if the bytes are aligned for them and the length is a multiple of their size.
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
         let count = element_count::<T>(self)?;
-        // SAFETY: the bytes are aligned for `T` and as long as `count` of them (`element_count`), and every
-        // bit pattern is a valid `T` (`Element`).
+        // SAFETY: the bytes are aligned for `T` and as long as `count` of them (`element_count`),
+        // and every bit pattern is a valid `T` (`Element`).
         Some(unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), count) })
     }
 
@@ -260,8 +261,8 @@ impl Deref for Buffer {
         let all: &[u8] = match &*self.memory {
             Memory::Owned(owned) => owned,
             Memory::Mapped(map) => map,
-            // SAFETY: `start` is valid for reads of `len` bytes until the owner is dropped (requirement of
-            // `from_owner`), and the owner is dropped with `self.memory`.
+            // SAFETY: `start` is valid for reads of `len` bytes until the owner is dropped
+            // (requirement of `from_owner`), and the owner is dropped with `self.memory`.
             Memory::Borrowed(borrowed) => unsafe {
                 std::slice::from_raw_parts(borrowed.start.as_ptr(), borrowed.len)
             },
@@ -284,15 +285,15 @@ impl std::fmt::Debug for Buffer {
 /// The elements in `bytes`, if aligned for them and of a length that is a multiple of their size.
 pub(crate) fn elements_of<T: Element>(bytes: &[u8]) -> Option<&[T]> {
     let count = element_count::<T>(bytes)?;
-    // SAFETY: the bytes are aligned for `T` and as long as `count` of them (`element_count`), and every bit
-    // pattern is a valid `T` (`Element`).
+    // SAFETY: the bytes are aligned for `T` and as long as `count` of them (`element_count`), and
+    // every bit pattern is a valid `T` (`Element`).
     Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), count) })
 }
 
 /// The bytes of `elements`.
 pub(crate) fn bytes_of<T: Element>(elements: &[T]) -> &[u8] {
-    // SAFETY: the slice is valid for `size_of_val` bytes, all initialised, since an `Element` has no
-    // padding; bytes need no alignment.
+    // SAFETY: the slice is valid for `size_of_val` bytes, all initialised, since an `Element` has
+    // no padding; bytes need no alignment.
     unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
 }
 

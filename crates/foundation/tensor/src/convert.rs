@@ -7,9 +7,9 @@
 //! * to bool: whether the value is nonzero (NaN is nonzero); from bool: 0 or 1.
 //! * real to complex: imaginary part 0. Complex to real and strings are not convertible.
 //!
-//! Wide values are rounded to odd before the final rounding where they pass through a narrower type, so
-//! that double rounding gives the correct result (Boldo and Melquiond, "Emulation of FMA and correctly
-//! rounded sums: proved algorithms using rounding to odd", 2008).
+//! Wide values are rounded to odd before the final rounding where they pass through a narrower
+//! type, so that double rounding gives the correct result (Boldo and Melquiond, "Emulation of FMA
+//! and correctly rounded sums: proved algorithms using rounding to odd", 2008).
 
 use crate::small_float::Format;
 use crate::{BufferMut, DataType, Tensor, TensorType};
@@ -96,8 +96,8 @@ fn to_type<S: Representation>(to: DataType) -> Option<ConvertFn> {
     })
 }
 
-/// The elements converted to another data type by the rules of the module. `i4` and `u4` are packed,
-/// two per byte.
+/// The elements converted to another data type by the rules of the module. `i4` and `u4` are
+/// packed, two per byte.
 ///
 /// ```
 /// use tenon_tensor::{DataType, Tensor, convert};
@@ -113,8 +113,8 @@ pub fn convert(tensor: &Tensor, to: DataType) -> Result<Tensor> {
     }
     let ty = TensorType::new(to, tensor.shape().clone())?;
     let is_packed = |dtype| matches!(dtype, DataType::I4 | DataType::U4);
-    // 4-bit elements are converted through types of whole bytes: to saturate from floating point through
-    // f64, else through i64, whose low bits are stored.
+    // 4-bit elements are converted through types of whole bytes: to saturate from floating point
+    // through f64, else through i64, whose low bits are stored.
     let read = match from {
         DataType::I4 => DataType::I8,
         DataType::U4 => DataType::U8,
@@ -328,8 +328,8 @@ macro_rules! narrow {
     )*};
 }
 
-/// The integer in binary64, rounded to odd: rounding the result to a narrower type gives the same as
-/// rounding the integer itself.
+/// The integer in binary64, rounded to odd: rounding the result to a narrower type gives the same
+/// as rounding the integer itself.
 fn round_to_odd_f64(value: u64) -> f64 {
     let excess = (u64::BITS - value.leading_zeros()).saturating_sub(f64::MANTISSA_DIGITS);
     let lost = value & ((1 << excess) - 1) != 0;
@@ -348,8 +348,8 @@ fn code_table(format: Format) -> CodeTable {
     codes
 }
 
-/// The upper half of a binary32, rounded to odd: its 7 explicit mantissa bits are at least two more than
-/// those of an 8-bit format, so that rounding it gives the same as rounding the value.
+/// The upper half of a binary32, rounded to odd: its 7 explicit mantissa bits are at least two more
+/// than those of an 8-bit format, so that rounding it gives the same as rounding the value.
 #[inline(always)]
 fn round_to_odd_upper_half(value: f32) -> usize {
     let bits = value.to_bits();

@@ -163,8 +163,8 @@ pub unsafe trait Element: Copy + Send + Sync + 'static {
 
 macro_rules! elements {
     ($($rust:ty => $name:ident;)*) => {$(
-        // SAFETY: a primitive integer or float, or a transparent wrapper of u16, of the size and alignment
-        // of the data type; no padding, every bit pattern is valid.
+        // SAFETY: a primitive integer or float, or a transparent wrapper of u16, of the size and
+        // alignment of the data type; no padding, every bit pattern is valid.
         unsafe impl Element for $rust {
             const DATA_TYPE: DataType = DataType::$name;
         }

@@ -1,5 +1,5 @@
-//! Tensors: data types with exact conversions, shapes, aligned shared buffers, strided views, `.npy`
-//! and `.npz`, and files that are replaced atomically.
+//! Tensors: data types with exact conversions, shapes, aligned shared buffers, strided views,
+//! `.npy` and `.npz`, and files that are replaced atomically.
 
 pub mod atomic_file;
 mod buffer;

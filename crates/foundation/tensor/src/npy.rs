@@ -1,9 +1,9 @@
 //! NumPy's file formats: `.npy`, one array, and `.npz`, a zip archive of named arrays (NEP 1).
 //!
-//! Arrays in Fortran order or big-endian are converted when read; an aligned little-endian array in C
-//! order is used in the mapped file without a copy. Types unknown to NumPy are stored as ml_dtypes
-//! stores them: `bf16` as `V2`, all float8 types as `V1`, which is ambiguous and therefore only
-//! written. `tf32` and `f32r` are stored as `f4`.
+//! Arrays in Fortran order or big-endian are converted when read; an aligned little-endian array in
+//! C order is used in the mapped file without a copy. Types unknown to NumPy are stored as
+//! ml_dtypes stores them: `bf16` as `V2`, all float8 types as `V1`, which is ambiguous and
+//! therefore only written. `tf32` and `f32r` are stored as `f4`.
 
 use crate::atomic_file::AtomicFile;
 use crate::{Buffer, BufferMut, DataType, Shape, Tensor, TensorType, View};

@@ -82,8 +82,8 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Maximum size of a tensor in bytes: the address space of current machines. Sums and small multiples of
-/// such sizes do not overflow.
+/// Maximum size of a tensor in bytes: the address space of current machines. Sums and small
+/// multiples of such sizes do not overflow.
 const MAX_BYTES: usize = 1 << 48;
 
 /// A data type and a shape whose size in bytes, without extents of zero, fits the address space.
@@ -94,8 +94,8 @@ pub struct TensorType {
 }
 
 impl TensorType {
-    /// Fails if the size in bytes exceeds 2^48. Extents of zero are left out of the product: strides and
-    /// parts of the shape must not overflow either.
+    /// Fails if the size in bytes exceeds 2^48. Extents of zero are left out of the product:
+    /// strides and parts of the shape must not overflow either.
     pub fn new(dtype: DataType, shape: impl Into<Shape>) -> Result<Self> {
         let shape = shape.into();
         let extents = shape.iter().filter(|&&extent| extent > 0);

@@ -1,5 +1,5 @@
-//! Binary floating-point formats of up to 16 bits: decoding, and encoding with one rounding to nearest,
-//! ties to even (IEEE 754; OCP OFP8 for the float8 formats).
+//! Binary floating-point formats of up to 16 bits: decoding, and encoding with one rounding to
+//! nearest, ties to even (IEEE 754; OCP OFP8 for the float8 formats).
 
 /// The special values of a format.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,8 @@ impl Format {
         }
     }
 
-    /// The value of an 8-bit code. All exponents of such formats are in the normal range of binary32.
+    /// The value of an 8-bit code. All exponents of such formats are in the normal range of
+    /// binary32.
     const fn decode(self, code: u32) -> f32 {
         let negative = code & self.sign_bit() != 0;
         let magnitude = code & (self.sign_bit() - 1);
@@ -87,8 +88,8 @@ impl Format {
         table
     }
 
-    /// The code nearest to `value`, ties to even; overflow gives infinity, or NaN in a format without
-    /// infinities.
+    /// The code nearest to `value`, ties to even; overflow gives infinity, or NaN in a format
+    /// without infinities.
     pub fn encode(self, value: f64) -> u32 {
         let sign = if value.is_sign_negative() {
             self.sign_bit()

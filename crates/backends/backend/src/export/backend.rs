@@ -84,8 +84,8 @@ pub(super) fn run(work: impl FnOnce() -> Result<()>) -> Outcome {
 /// # Safety
 /// [`ExportedBackend::table`] returned `this`, and it is not released during `'a`.
 unsafe fn exported<'a>(this: *const abi::Backend) -> &'a ExportedBackend {
-    // SAFETY: `this` came from `Box::into_raw` of an `ExportedBackend` (requirement), whose first member is
-    // the table (`#[repr(C)]`); it is not released during `'a` (requirement).
+    // SAFETY: `this` came from `Box::into_raw` of an `ExportedBackend` (requirement), whose first
+    // member is the table (`#[repr(C)]`); it is not released during `'a` (requirement).
     unsafe { &*this.cast() }
 }
 
@@ -141,12 +141,13 @@ unsafe fn settings(
 }
 
 // The functions of the table. The header requires of their callers: `this` is the table itself, not
-// released; structs are valid (see `marshal::from_c`) and begin with their size; out-parameters are null
-// or valid for a write. The `SAFETY` comments below call this the calling convention.
+// released; structs are valid (see `marshal::from_c`) and begin with their size; out-parameters are
+// null or valid for a write. The `SAFETY` comments below call this the calling convention.
 
 unsafe extern "C" fn attach(this: *const abi::Backend, host: *const abi::Host) -> Outcome {
     run(|| {
-        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling
+        // convention.
         unsafe {
             let host = structure(host, "the host")?;
             // A backend is attached once; a second host is ignored.
@@ -158,7 +159,8 @@ unsafe extern "C" fn attach(this: *const abi::Backend, host: *const abi::Host) -
 
 unsafe extern "C" fn supports(this: *const abi::Backend, raw: *const abi::Node) -> Outcome {
     guarded(|| {
-        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling
+        // convention.
         let (exported, read) = unsafe {
             let exported = exported(this);
             let raw = structure(raw, "a node");
@@ -208,7 +210,8 @@ unsafe extern "C" fn plan(
             abi::cpu::AVX512 => CpuLevel::Avx512,
             other => return Err(invalid("unknown CPU level").found(other)),
         };
-        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling
+        // convention.
         unsafe {
             let exported = exported(this);
             let spec = specification(node(&structure(raw, "a node")?, exported.ownership())?);
@@ -225,7 +228,8 @@ unsafe extern "C" fn workload(
     out: *mut *const abi::Workload,
 ) -> Outcome {
     run(|| {
-        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling
+        // convention.
         unsafe {
             let exported = exported(this);
             let spec = specification(node(&structure(raw, "a node")?, exported.ownership())?);
@@ -245,7 +249,8 @@ unsafe extern "C" fn optimise(
     out: *mut *const abi::Views,
 ) -> Outcome {
     run(|| {
-        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling
+        // convention.
         unsafe {
             let exported = exported(this);
             let subgraph = graph(&structure(raw, "a graph")?, exported.ownership())?;
@@ -257,8 +262,8 @@ unsafe extern "C" fn optimise(
 }
 
 unsafe extern "C" fn release_views(views: *const abi::Views) {
-    // SAFETY: `optimise` returned `views` from `Box::into_raw` of an `ExportedViews`, whose first member they
-    // are; the host releases them once.
+    // SAFETY: `optimise` returned `views` from `Box::into_raw` of an `ExportedViews`, whose first
+    // member they are; the host releases them once.
     drop(unsafe { Box::from_raw(views.cast_mut().cast::<ExportedViews>()) });
 }
 
@@ -269,7 +274,8 @@ unsafe extern "C" fn configured(
     out: *mut *const abi::Backend,
 ) -> Outcome {
     run(|| {
-        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling
+        // convention.
         unsafe {
             let backend = exported(this)
                 .backend
@@ -284,7 +290,8 @@ unsafe extern "C" fn memory_manager(
     out: *mut *const abi::MemoryManager,
 ) -> Outcome {
     run(|| {
-        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling
+        // convention.
         unsafe {
             match exported(this).backend.memory_manager()? {
                 Some(memory) => write_out(out, ExportedMemoryManager::table(memory)),
@@ -302,7 +309,8 @@ unsafe extern "C" fn context(
     out: *mut *const abi::Context,
 ) -> Outcome {
     guarded(|| {
-        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling
+        // convention.
         let created = unsafe {
             settings(count, options).and_then(|settings| {
                 exported(this).backend.context(&CreationOptions {
@@ -314,7 +322,8 @@ unsafe extern "C" fn context(
         let context = created.map_err(|error| unavailable(&error))?;
         match context {
             Some(context) => {
-                // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
+                // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling
+                // convention.
                 let written = unsafe { write_out(out, exported_context(context)) };
                 written.map_err(|error| outcome_of(&error))
             }
@@ -323,7 +332,8 @@ unsafe extern "C" fn context(
     })
 }
 
-/// For a context, an error of kind `Unsupported` means that the device is unavailable on this machine.
+/// For a context, an error of kind `Unsupported` means that the device is unavailable on this
+/// machine.
 fn unavailable(error: &Error) -> Outcome {
     match error.kind() {
         tenon_base::ErrorKind::Unsupported => {
@@ -338,7 +348,8 @@ unsafe extern "C" fn profiling(
     out: *mut *const abi::Profiling,
 ) -> Outcome {
     run(|| {
-        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling
+        // convention.
         unsafe {
             match exported(this).backend.profiling()? {
                 Some(profiling) => write_out(out, ExportedProfiling::table(profiling)),
@@ -353,7 +364,8 @@ unsafe extern "C" fn allocator(
     out: *mut *const abi::Allocator,
 ) -> Outcome {
     run(|| {
-        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling
+        // convention.
         unsafe {
             let own = exported(this).backend.allocator();
             let none = || invalid("the backend has no allocator for other backends");
@@ -368,7 +380,8 @@ unsafe extern "C" fn with_allocator(
     out: *mut *const abi::Backend,
 ) -> Outcome {
     run(|| {
-        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling
+        // convention.
         unsafe {
             let allocator = Arc::new(HostAllocator::new(allocator)?);
             let backend = exported(this).backend.with_allocator(allocator)?;
@@ -384,7 +397,8 @@ unsafe extern "C" fn tensor_handle(
     out: *mut *const abi::TensorHandle,
 ) -> Outcome {
     run(|| {
-        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling convention.
+        // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling
+        // convention.
         unsafe {
             let factory = text(factory, "the name of a handle factory")?;
             let ty = tensor(&structure(ty, "a tensor")?, Ownership::Copy)?.ty;
@@ -404,8 +418,8 @@ unsafe extern "C" fn import_tensor(
     out: *mut *const abi::TensorHandle,
 ) -> Outcome {
     run(|| {
-        // SAFETY: by the calling convention `this`, the struct and the out-parameter are valid, and the
-        // imported memory is valid for `bytes` bytes until the handle is released.
+        // SAFETY: by the calling convention `this`, the struct and the out-parameter are valid, and
+        // the imported memory is valid for `bytes` bytes until the handle is released.
         unsafe {
             let factory = text(factory, "the name of a handle factory")?;
             let ty = tensor(&structure(ty, "a tensor")?, Ownership::Copy)?.ty;
@@ -431,7 +445,7 @@ unsafe extern "C" fn import_tensor(
 }
 
 unsafe extern "C" fn release(this: *const abi::Backend) {
-    // SAFETY: `ExportedBackend::table` returned `this` from `Box::into_raw`; the host releases it once, after
-    // all calls.
+    // SAFETY: `ExportedBackend::table` returned `this` from `Box::into_raw`; the host releases it
+    // once, after all calls.
     drop(unsafe { Box::from_raw(this.cast_mut().cast::<ExportedBackend>()) });
 }

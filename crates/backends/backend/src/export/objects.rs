@@ -29,10 +29,11 @@ impl<T, B> ExportedObject<T, B> {
     }
 
     /// # Safety
-    /// [`ExportedObject::table`] of the same types returned `table`, and it is not released during `'a`.
+    /// [`ExportedObject::table`] of the same types returned `table`, and it is not released during
+    /// `'a`.
     unsafe fn state<'a>(table: *const T) -> &'a B {
-        // SAFETY: `table` came from `Box::into_raw` of a `Self` (requirement), whose first member it is
-        // (`#[repr(C)]`); it is not released during `'a` (requirement).
+        // SAFETY: `table` came from `Box::into_raw` of a `Self` (requirement), whose first member
+        // it is (`#[repr(C)]`); it is not released during `'a` (requirement).
         unsafe { &(*table.cast::<Self>()).state }
     }
 }
@@ -105,9 +106,9 @@ pub(super) fn exported_workload(workload: BoxedWorkload) -> *const abi::Workload
 
 unsafe extern "C" fn execute(this: *const abi::Workload, raw: *const abi::Operands) -> Outcome {
     run(|| {
-        // SAFETY: `exported_workload` created `this`, which is not released; `raw` is a valid struct with
-        // arrays of the stated lengths. The header requires of operands what `Operands::new` does, and
-        // `RawOperand` has the layout of `tenon_operand`.
+        // SAFETY: `exported_workload` created `this`, which is not released; `raw` is a valid
+        // struct with arrays of the stated lengths. The header requires of operands what
+        // `Operands::new` does, and `RawOperand` has the layout of `tenon_operand`.
         unsafe {
             let workload = ExportedObject::<_, BoxedWorkload>::state(this);
             let raw = structure(raw, "operands")?;
@@ -139,7 +140,8 @@ struct HostControl {
     this: *const abi::Control,
 }
 
-// SAFETY: the function of a control may be called from any thread (header), and the table is not written.
+// SAFETY: the function of a control may be called from any thread (header), and the table is not
+// written.
 unsafe impl Sync for HostControl {}
 
 impl StopToken for HostControl {
@@ -156,8 +158,8 @@ impl StopToken for HostControl {
         let Some(function) = self.table.is_stopped else {
             return Ok(());
         };
-        // SAFETY: `is_stopped` of the control is called with the control itself, which is valid until
-        // `execute` returns.
+        // SAFETY: `is_stopped` of the control is called with the control itself, which is valid
+        // until `execute` returns.
         match unsafe { function(self.this) } {
             0 => Ok(()),
             _ => Err(Error::new(
@@ -182,7 +184,8 @@ unsafe extern "C" fn reads(this: *const abi::Workload, input: u32) -> i32 {
 /// Frees a failure of this side that cannot be reported.
 fn drop_outcome(outcome: Outcome) {
     if !outcome.is_null() {
-        // SAFETY: `guarded` returned `outcome`, a failure of this side that is valid until its release, here.
+        // SAFETY: `guarded` returned `outcome`, a failure of this side that is valid until its
+        // release, here.
         unsafe {
             if let Some(release) = (*outcome).release {
                 release(outcome);
@@ -301,8 +304,8 @@ unsafe extern "C" fn sample(this: *const abi::Profiling, values: *mut u64) -> Ou
         if values.is_null() {
             return Err(invalid("the array of values is null"));
         }
-        // SAFETY: `ExportedProfiling::table` created `this`, and the host has not released it; `values` is
-        // not null (checked above) and valid for one value per counter (header).
+        // SAFETY: `ExportedProfiling::table` created `this`, and the host has not released it;
+        // `values` is not null (checked above) and valid for one value per counter (header).
         unsafe {
             let state = ExportedObject::<_, ExportedProfiling>::state(this);
             let values = std::slice::from_raw_parts_mut(values, state.list.len());
@@ -336,8 +339,8 @@ unsafe extern "C" fn copy_in(
             length,
             owner,
         };
-        // SAFETY: `exported_handle` created `this`, and the host has not released it; `start` is null or
-        // valid for reads of `length` bytes (header).
+        // SAFETY: `exported_handle` created `this`, and the host has not released it; `start` is
+        // null or valid for reads of `length` bytes (header).
         unsafe {
             let handle = ExportedObject::<_, Handle>::state(this);
             let mut handle = handle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -355,8 +358,9 @@ unsafe extern "C" fn copy_out(
         if start.is_null() && length > 0 {
             return Err(invalid("the buffer for the elements is null"));
         }
-        // SAFETY: `exported_handle` created `this`, and the host has not released it; `start` is not null
-        // unless `length` is 0 (checked above) and valid for writes of `length` bytes (header).
+        // SAFETY: `exported_handle` created `this`, and the host has not released it; `start` is
+        // not null unless `length` is 0 (checked above) and valid for writes of `length` bytes
+        // (header).
         unsafe {
             let handle = ExportedObject::<_, Handle>::state(this);
             let handle = handle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -415,8 +419,8 @@ unsafe extern "C" fn allocate(
 unsafe extern "C" fn free(this: *const abi::Allocator, start: *mut c_void) {
     if let Some(start) = NonNull::new(start.cast()) {
         drop_outcome(run(|| {
-            // SAFETY: `exported_allocator` created `this`, and the host has not released it; `start` was
-            // allocated by it and is freed once (header).
+            // SAFETY: `exported_allocator` created `this`, and the host has not released it;
+            // `start` was allocated by it and is freed once (header).
             unsafe { ExportedObject::<_, SharedAllocator>::state(this).free(start) };
             Ok(())
         }));
@@ -448,7 +452,8 @@ impl Allocator for HostAllocator {
     fn allocate(&self, length: usize, alignment: usize) -> Result<NonNull<u8>> {
         let allocate = self.table.allocate;
         let allocate = allocate.ok_or_else(|| invalid("the allocator has no function"))?;
-        // SAFETY: `allocate` of the allocator is called with the allocator itself, which is alive (`new`).
+        // SAFETY: `allocate` of the allocator is called with the allocator itself, which is alive
+        // (`new`).
         let start = unsafe { allocate(self.this, length, alignment) };
         NonNull::new(start.cast()).ok_or_else(|| {
             let text = format!("the allocator cannot allocate {length} bytes");
@@ -458,8 +463,8 @@ impl Allocator for HostAllocator {
 
     unsafe fn free(&self, start: NonNull<u8>) {
         if let Some(free) = self.table.free {
-            // SAFETY: `free` of the allocator is called with the allocator itself, which is alive (`new`), and
-            // with memory of it that is freed once (requirement of this function).
+            // SAFETY: `free` of the allocator is called with the allocator itself, which is alive
+            // (`new`), and with memory of it that is freed once (requirement of this function).
             unsafe { free(self.this, start.as_ptr().cast()) }
         }
     }

@@ -47,8 +47,8 @@ impl LoadedBackend {
     }
 
     fn plan_of(&self, raw: &abi::Plan, spec: &WorkloadSpec) -> Result<WorkloadPlan> {
-        // SAFETY: `raw` is the table of a plan that the backend created and that is not released yet, so its
-        // lists are null or of the stated lengths, with valid structs.
+        // SAFETY: `raw` is the table of a plan that the backend created and that is not released
+        // yet, so its lists are null or of the stated lengths, with valid structs.
         unsafe {
             if raw.scratch_bytes > isize::MAX as usize {
                 return Err(invalid("the scratch memory exceeds the address space"));
@@ -107,9 +107,9 @@ impl LoadedBackend {
         let mut out = ptr::null();
         let node = arena.spec(&owned_spec);
         let shared = own.map_or(ptr::null(), LoadedMemory::this);
-        // SAFETY: `workload` of the table is called with the table itself, not released; the node lives during
-        // the call, its constants in `owned_spec` as long as the workload; `shared` is null or a live memory
-        // manager of this backend.
+        // SAFETY: `workload` of the table is called with the table itself, not released; the node
+        // lives during the call, its constants in `owned_spec` as long as the workload; `shared` is
+        // null or a live memory manager of this backend.
         let outcome = unsafe { function(self.core.this, node, shared, &raw mut out) };
         self.core.check(outcome)?;
         drop(arena);
@@ -123,8 +123,8 @@ impl LoadedBackend {
 type Lists = (String, Vec<Capability>, Vec<OptionDef>, Vec<HandleFactory>);
 
 fn read_lists(table: &abi::Backend) -> Result<Lists> {
-    // SAFETY: `table` is a copy of a table that is not released, so its texts and lists are null or of the
-    // stated lengths, with valid structs.
+    // SAFETY: `table` is a copy of a table that is not released, so its texts and lists are null or
+    // of the stated lengths, with valid structs.
     unsafe {
         let description = text(table.description, "the description")?;
         let what = "the capabilities";
@@ -182,8 +182,8 @@ unsafe fn prepared_of(raw: &abi::Prepared, spec: &WorkloadSpec) -> Result<Prepar
             "input {input} has a prepared form, but is not constant"
         )));
     }
-    // SAFETY: `raw` is valid (requirement): its text and bytes are null or of the stated lengths; both are
-    // copied.
+    // SAFETY: `raw` is valid (requirement): its text and bytes are null or of the stated lengths;
+    // both are copied.
     unsafe {
         Ok(Prepared {
             input,
@@ -221,8 +221,8 @@ impl Backend for LoadedBackend {
         let function = function.ok_or_else(|| self.core.missing_function("configured"))?;
         let (mut out, mut outcome) = (ptr::null(), ptr::null());
         self.settings(options, |list| {
-            // SAFETY: the function of the table is called with the table itself, not released; the list lives
-            // during the call.
+            // SAFETY: the function of the table is called with the table itself, not released; the
+            // list lives during the call.
             outcome = unsafe { function(self.core.this, options.len(), list, &raw mut out) };
         });
         self.core.check(outcome)?;
@@ -238,8 +238,8 @@ impl Backend for LoadedBackend {
         };
         let mut arena = self.core.arena();
         let raw = arena.view(node);
-        // SAFETY: `supports` of the table is called with the table itself, not released; the node lives during
-        // the call, and the returned outcome is not released yet.
+        // SAFETY: `supports` of the table is called with the table itself, not released; the node
+        // lives during the call, and the returned outcome is not released yet.
         unsafe { refusal_of(function(self.core.this, raw), node.op) }
     }
 
@@ -250,8 +250,9 @@ impl Backend for LoadedBackend {
         let mut arena = self.core.arena();
         let mut out = ptr::null();
         let raw = arena.graph(subgraph);
-        // SAFETY: `optimise` of the table is called with the table itself, not released; the graph lives during
-        // the call; `out` is null or the views that it created, valid until their release, once.
+        // SAFETY: `optimise` of the table is called with the table itself, not released; the graph
+        // lives during the call; `out` is null or the views that it created, valid until their
+        // release, once.
         unsafe {
             self.core
                 .check(function(self.core.this, raw, &raw mut out))?;
@@ -274,8 +275,9 @@ impl Backend for LoadedBackend {
         let mut arena = self.core.arena();
         let mut out = ptr::null();
         let node = arena.spec(spec);
-        // SAFETY: `plan` of the table is called with the table itself, not released; the node lives during the
-        // call; `out` is null or the plan that it created, valid until its release, once.
+        // SAFETY: `plan` of the table is called with the table itself, not released; the node lives
+        // during the call; `out` is null or the plan that it created, valid until its release,
+        // once.
         unsafe {
             let outcome = function(self.core.this, node, cpu_code(cpu), &raw mut out);
             self.core.check(outcome)?;
@@ -300,8 +302,8 @@ impl Backend for LoadedBackend {
             return Ok(None);
         };
         let mut out = ptr::null();
-        // SAFETY: the function of the table is called with the table itself, not released; `out` is null or the
-        // object that it created.
+        // SAFETY: the function of the table is called with the table itself, not released; `out` is
+        // null or the object that it created.
         unsafe {
             self.core.check(function(self.core.this, &raw mut out))?;
             let memory = LoadedMemory::new(&self.core, out)?;
@@ -325,8 +327,8 @@ impl Backend for LoadedBackend {
         let protected = i32::from(options.protected_content);
         let (mut out, mut outcome) = (ptr::null(), ptr::null());
         self.settings(&options.settings, |list| {
-            // SAFETY: the function of the table is called with the table itself, not released; the list lives
-            // during the call.
+            // SAFETY: the function of the table is called with the table itself, not released; the
+            // list lives during the call.
             outcome = unsafe { function(self.core.this, count, list, protected, &raw mut out) };
         });
         self.core.check(outcome)?;
@@ -340,8 +342,8 @@ impl Backend for LoadedBackend {
             return Ok(None);
         };
         let mut out = ptr::null();
-        // SAFETY: the function of the table is called with the table itself, not released; `out` is null or the
-        // object that it created.
+        // SAFETY: the function of the table is called with the table itself, not released; `out` is
+        // null or the object that it created.
         unsafe {
             self.core.check(function(self.core.this, &raw mut out))?;
             let profiling = LoadedProfiling::new(&self.core, out)?;
@@ -352,8 +354,8 @@ impl Backend for LoadedBackend {
     fn allocator(&self) -> Option<Arc<dyn Allocator>> {
         let function = self.core.table.allocator?;
         let mut out = ptr::null();
-        // SAFETY: the function of the table is called with the table itself, not released; `out` is null or the
-        // object that it created.
+        // SAFETY: the function of the table is called with the table itself, not released; `out` is
+        // null or the object that it created.
         unsafe {
             self.core
                 .check(function(self.core.this, &raw mut out))
@@ -369,7 +371,8 @@ impl Backend for LoadedBackend {
         let exported = exported_allocator(allocator);
         let mut out = ptr::null();
         let outcome =
-            // SAFETY: a function of the table; the allocator outlives what comes of it, which owners it.
+            // SAFETY: a function of the table; the allocator outlives what comes of it, which
+            // owners it.
             unsafe { function(self.core.this, &raw const exported.table, &raw mut out) };
         self.core.check(outcome)?;
         // SAFETY: `out` is null or the table that the function created.
@@ -384,8 +387,8 @@ impl Backend for LoadedBackend {
     fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
         let function = self.core.table.tensor_handle;
         let function = function.ok_or_else(|| self.core.missing_function("tensor_handle"))?;
-        // SAFETY: `tensor_handle` of the table is called with the table itself, not released; its arguments
-        // live during the call.
+        // SAFETY: `tensor_handle` of the table is called with the table itself, not released; its
+        // arguments live during the call.
         self.handle(ty, |raw, out| unsafe {
             function(self.core.this, abi::Text::of(factory), raw, out)
         })
@@ -406,8 +409,9 @@ impl Backend for LoadedBackend {
             source,
         } = memory;
         let (start, source) = (start.cast(), source.bit() as i32);
-        // SAFETY: `import_tensor` of the table is called with the table itself, not released; its arguments
-        // live during the call, and the memory is valid as long as the handle (requirement of this function).
+        // SAFETY: `import_tensor` of the table is called with the table itself, not released; its
+        // arguments live during the call, and the memory is valid as long as the handle
+        // (requirement of this function).
         self.handle(ty, |raw, out| unsafe {
             function(self.core.this, name, raw, start, bytes, source, out)
         })

@@ -10,8 +10,8 @@ use tenon_backend_abi::Outcome;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::Buffer;
 
-/// A backend's function table. Objects that the backend creates share ownership of it, and it owns the
-/// library.
+/// A backend's function table. Objects that the backend creates share ownership of it, and it owns
+/// the library.
 pub(crate) struct Core {
     /// A copy of the table, as far as its size covers.
     pub table: abi::Backend,
@@ -27,14 +27,15 @@ pub(crate) struct Core {
 
 // SAFETY: the functions of a table may be called from any thread (header, "Threads").
 unsafe impl Send for Core {}
-// SAFETY: the functions of a table may be called concurrently (header, "Threads"); `this` is not written.
+// SAFETY: the functions of a table may be called concurrently (header, "Threads"); `this` is not
+// written.
 unsafe impl Sync for Core {}
 
 impl Drop for Core {
     fn drop(&mut self) {
         if let Some(release) = self.table.release {
-            // SAFETY: the table is released once, and every object that the backend created shares ownership
-            // of this value, so none is left.
+            // SAFETY: the table is released once, and every object that the backend created shares
+            // ownership of this value, so none is left.
             unsafe { release(self.this) }
         }
     }
@@ -44,8 +45,8 @@ impl Core {
     /// Reads the table at `this` and attaches the host.
     ///
     /// # Safety
-    /// `this` is null or a table returned by a backend's function, not released; `owners` keeps the library
-    /// with its functions loaded.
+    /// `this` is null or a table returned by a backend's function, not released; `owners` keeps the
+    /// library with its functions loaded.
     pub unsafe fn new(
         this: *const abi::Backend,
         id: String,
@@ -71,8 +72,8 @@ impl Core {
             _owners: owners,
         });
         if let Some(attach) = core.table.attach {
-            // SAFETY: `attach` of the table is called with the table itself, which is not released; the host
-            // is static.
+            // SAFETY: `attach` of the table is called with the table itself, which is not released;
+            // the host is static.
             core.check(unsafe { attach(this, &raw const HOST) })?;
         }
         Ok(core)
@@ -89,15 +90,16 @@ impl Core {
     ) -> Result<Arc<Self>> {
         let own: Arc<dyn Any + Send + Sync> = self.clone();
         let all = owners.into_iter().chain([own]).collect();
-        // SAFETY: `this` is null or an unreleased table (requirement), whose functions are in the library
-        // that `own` keeps loaded.
+        // SAFETY: `this` is null or an unreleased table (requirement), whose functions are in the
+        // library that `own` keeps loaded.
         let derived = unsafe { Self::new(this, self.id.clone(), self.path.clone(), all) };
         derived.map_err(|error| self.with_label(&error))
     }
 
     /// The result of a call of a function of the backend.
     pub fn check(&self, outcome: Outcome) -> Result<()> {
-        // SAFETY: callers pass the return value of a function of the backend, which is not released yet.
+        // SAFETY: callers pass the return value of a function of the backend, which is not released
+        // yet.
         unsafe { error_of(outcome, &self.label()) }
     }
 
@@ -148,8 +150,8 @@ unsafe extern "C" fn retain(owner: *const c_void) -> *mut c_void {
     if owner.is_null() {
         return std::ptr::null_mut();
     }
-    // SAFETY: `owner` is not null (checked above); `CallArena` passes pointers to `Buffer`s, which are
-    // borrowed for the call or owned by the workload (requirement).
+    // SAFETY: `owner` is not null (checked above); `CallArena` passes pointers to `Buffer`s, which
+    // are borrowed for the call or owned by the workload (requirement).
     let buffer = unsafe { (*owner.cast::<Buffer>()).clone() };
     Box::into_raw(Box::new(buffer)).cast()
 }
@@ -158,7 +160,8 @@ unsafe extern "C" fn retain(owner: *const c_void) -> *mut c_void {
 /// `token` is null or a return value of `retain` that was not forgotten yet.
 unsafe extern "C" fn forget(token: *mut c_void) {
     if !token.is_null() {
-        // SAFETY: `retain` returned `token` from `Box::into_raw`, and it is dropped once (requirement).
+        // SAFETY: `retain` returned `token` from `Box::into_raw`, and it is dropped once
+        // (requirement).
         drop(unsafe { Box::from_raw(token.cast::<Buffer>()) });
     }
 }

@@ -1,5 +1,5 @@
-//! Objects that a loaded backend creates: memory managers, contexts, profiling contexts, tensor handles
-//! and allocators.
+//! Objects that a loaded backend creates: memory managers, contexts, profiling contexts, tensor
+//! handles and allocators.
 
 use super::core::Core;
 use crate::marshal::{invalid, records, text};
@@ -50,7 +50,8 @@ impl<T: abi::Prefixed> ForeignObject<T> {
 impl<T: abi::Prefixed> Drop for ForeignObject<T> {
     fn drop(&mut self) {
         if let Some(release) = self.release {
-            // SAFETY: `release` of the object is called with the object itself, once, after all other calls.
+            // SAFETY: `release` of the object is called with the object itself, once, after all
+            // other calls.
             unsafe { release(self.this) }
         }
     }
@@ -211,8 +212,8 @@ impl ProfilingContext for LoadedProfiling {
         }
         let sample = self.object.table.sample;
         let sample = sample.ok_or_else(|| self.object.core.missing_function("sample"))?;
-        // SAFETY: `sample` of the object is called with the object itself, not released; `values` has one
-        // element per counter (checked above).
+        // SAFETY: `sample` of the object is called with the object itself, not released; `values`
+        // has one element per counter (checked above).
         let outcome = unsafe { sample(self.object.this, values.as_mut_ptr()) };
         self.object.core.check(outcome)
     }
@@ -226,8 +227,8 @@ pub(super) struct LoadedHandle {
 
 impl LoadedHandle {
     /// # Safety
-    /// `this` is null or a handle that a function of the table created for a tensor of `bytes` bytes, not
-    /// released.
+    /// `this` is null or a handle that a function of the table created for a tensor of `bytes`
+    /// bytes, not released.
     pub unsafe fn new(
         core: &Arc<Core>,
         this: *const abi::TensorHandle,
@@ -275,8 +276,8 @@ unsafe impl TensorHandle for LoadedHandle {
         self.check(bytes.len())?;
         let function = self.object.table.copy_in;
         let function = function.ok_or_else(|| self.object.core.missing_function("copy_in"))?;
-        // SAFETY: `copy_in` of the handle is called with the handle itself, not released, and with a slice of
-        // the stated length.
+        // SAFETY: `copy_in` of the handle is called with the handle itself, not released, and with
+        // a slice of the stated length.
         let outcome = unsafe { function(self.object.this, bytes.as_ptr().cast(), bytes.len()) };
         self.object.core.check(outcome)
     }
@@ -285,8 +286,8 @@ unsafe impl TensorHandle for LoadedHandle {
         self.check(bytes.len())?;
         let function = self.object.table.copy_out;
         let function = function.ok_or_else(|| self.object.core.missing_function("copy_out"))?;
-        // SAFETY: `copy_out` of the handle is called with the handle itself, not released, and with a mutable
-        // slice of the stated length.
+        // SAFETY: `copy_out` of the handle is called with the handle itself, not released, and with
+        // a mutable slice of the stated length.
         let outcome = unsafe { function(self.object.this, bytes.as_mut_ptr().cast(), bytes.len()) };
         self.object.core.check(outcome)
     }
@@ -296,8 +297,8 @@ unsafe impl TensorHandle for LoadedHandle {
     }
 }
 
-// SAFETY: the functions of a handle may be called from any thread (header, "Threads"); `start` is not
-// dereferenced here.
+// SAFETY: the functions of a handle may be called from any thread (header, "Threads"); `start` is
+// not dereferenced here.
 unsafe impl Send for LoadedHandle {}
 
 pub(super) struct LoadedAllocator {
@@ -336,8 +337,8 @@ impl Allocator for LoadedAllocator {
 
     unsafe fn free(&self, start: NonNull<u8>) {
         if let Some(free) = self.object.table.free {
-            // SAFETY: `free` of the allocator is called with the allocator itself, not released, and with memory
-            // of it that is freed once (requirement of this function).
+            // SAFETY: `free` of the allocator is called with the allocator itself, not released,
+            // and with memory of it that is freed once (requirement of this function).
             unsafe { free(self.object.this, start.as_ptr().cast()) }
         }
     }
@@ -375,7 +376,8 @@ unsafe extern "C" fn allocate(
     bytes: usize,
     alignment: usize,
 ) -> *mut c_void {
-    // SAFETY: `this` points to the first member of a live `ExportedAllocator` (requirement; `#[repr(C)]`).
+    // SAFETY: `this` points to the first member of a live `ExportedAllocator` (requirement;
+    // `#[repr(C)]`).
     let exported = unsafe { &*this.cast::<ExportedAllocator>() };
     let mut memory = std::ptr::null_mut();
     abi::guarded(|| {
@@ -391,14 +393,14 @@ unsafe extern "C" fn allocate(
 }
 
 /// # Safety
-/// `this` is the table of an [`ExportedAllocator`] that is alive; `start` is null or memory allocated by it
-/// that is not freed yet.
+/// `this` is the table of an [`ExportedAllocator`] that is alive; `start` is null or memory
+/// allocated by it that is not freed yet.
 unsafe extern "C" fn free(this: *const abi::Allocator, start: *mut c_void) {
     let Some(start) = NonNull::new(start.cast()) else {
         return;
     };
-    // SAFETY: `this` points to the first member of a live `ExportedAllocator` (requirement; `#[repr(C)]`), and
-    // `start` is memory of it that is freed once (requirement).
+    // SAFETY: `this` points to the first member of a live `ExportedAllocator` (requirement;
+    // `#[repr(C)]`), and `start` is memory of it that is freed once (requirement).
     unsafe {
         let exported = &*this.cast::<ExportedAllocator>();
         abi::guarded(|| {

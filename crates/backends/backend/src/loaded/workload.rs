@@ -68,8 +68,9 @@ impl Workload for LoadedWorkload {
                     .as_ref()
                     .map_or(std::ptr::null(), |control| (&raw const *control).cast()),
             };
-            // SAFETY: `execute` of the workload is called with the workload itself, not released. The struct
-            // and its arrays live during the call, and `RawOperand` has the layout of `tenon_operand`.
+            // SAFETY: `execute` of the workload is called with the workload itself, not released.
+            // The struct and its arrays live during the call, and `RawOperand` has the layout of
+            // `tenon_operand`.
             unsafe { (self.execute)(self.this, &raw const raw) }
         });
         if outcome.is_null() {
@@ -109,7 +110,8 @@ impl<'a> ExportedControl<'a> {
 /// # Safety
 /// `control` is the table of an [`ExportedControl`] that is alive.
 unsafe extern "C" fn is_stopped(control: *const abi::Control) -> i32 {
-    // SAFETY: `control` points to the first member of a live `ExportedControl` (requirement; `#[repr(C)]`).
+    // SAFETY: `control` points to the first member of a live `ExportedControl` (requirement;
+    // `#[repr(C)]`).
     let stop = unsafe { (*control.cast::<ExportedControl<'_>>()).stop };
     (stop.is_cancelled() || stop.is_timed() && stop.check().is_err()).into()
 }
@@ -117,7 +119,8 @@ unsafe extern "C" fn is_stopped(control: *const abi::Control) -> i32 {
 impl Drop for LoadedWorkload {
     fn drop(&mut self) {
         if let Some(release) = self.table.release {
-            // SAFETY: `release` of the workload is called with the workload itself, once, after all other calls.
+            // SAFETY: `release` of the workload is called with the workload itself, once, after all
+            // other calls.
             unsafe { release(self.this) }
         }
     }

@@ -1,9 +1,10 @@
 //! Conversion of C structs to Rust values: checked and copied.
 //!
-//! The functions are unsafe because they follow pointers of the other side. In their requirements, a
-//! C struct is *valid* if, as the header demands, each of its pointers is null or points to the stated
-//! number of initialised values, which are readable and not written during the call, and each struct
-//! it points to is valid itself. Null pointers, alignment, sizes, lengths and UTF-8 are checked here.
+//! The functions are unsafe because they follow pointers of the other side. In their requirements,
+//! a C struct is *valid* if, as the header demands, each of its pointers is null or points to the
+//! stated number of initialised values, which are readable and not written during the call, and
+//! each struct it points to is valid itself. Null pointers, alignment, sizes, lengths and UTF-8 are
+//! checked here.
 
 use crate::{OptionDef, OptionScope, PropertyValue, Reason, Refusal};
 use std::ffi::c_void;
@@ -34,7 +35,8 @@ fn layout_error(what: &str, error: LayoutError) -> Error {
 /// Reads a struct that begins with its size.
 ///
 /// # Safety
-/// The requirements of [`abi::read`]: `start` is null or points to a struct that begins with its size.
+/// The requirements of [`abi::read`]: `start` is null or points to a struct that begins with its
+/// size.
 pub(crate) unsafe fn structure<T: Prefixed>(start: *const T, what: &str) -> Result<T> {
     // SAFETY: `start` meets the requirements of `abi::read`, which are those of this function.
     unsafe { abi::read(start) }.map_err(|error| layout_error(what, error))
@@ -59,8 +61,8 @@ pub(crate) unsafe fn array<'a, T: Copy>(
         let error = invalid(format!("{what} are too many")).expected(MAX_ARRAY);
         return Err(error.found(count));
     }
-    // SAFETY: `start` is not null and aligned (checked above) and points to `count` initialised values
-    // that are not written during `'a` (requirement); `MAX_ARRAY` bounds the size in bytes.
+    // SAFETY: `start` is not null and aligned (checked above) and points to `count` initialised
+    // values that are not written during `'a` (requirement); `MAX_ARRAY` bounds the size in bytes.
     Ok(unsafe { std::slice::from_raw_parts(start, count) })
 }
 
@@ -80,7 +82,8 @@ pub(crate) unsafe fn list<T: Prefixed>(
         all.push(if pointer.is_null() {
             None
         } else {
-            // SAFETY: a pointer of the list that is not null points to a valid struct (requirement).
+            // SAFETY: a pointer of the list that is not null points to a valid struct
+            // (requirement).
             Some(unsafe { structure(pointer, what)? })
         });
     }
@@ -125,7 +128,8 @@ pub(crate) unsafe fn ids(ids: abi::Ids, what: &str) -> Result<Vec<u32>> {
 }
 
 /// # Safety
-/// `bytes.start` is null or points to `bytes.length` initialised bytes that are not written during `'a`.
+/// `bytes.start` is null or points to `bytes.length` initialised bytes that are not written during
+/// `'a`.
 pub(crate) unsafe fn bytes<'a>(bytes: abi::Bytes, what: &str) -> Result<&'a [u8]> {
     let (start, length) = (bytes.start.cast::<u8>(), bytes.length);
     if length == 0 {
@@ -136,8 +140,8 @@ pub(crate) unsafe fn bytes<'a>(bytes: abi::Bytes, what: &str) -> Result<&'a [u8]
             "{what}: length {length}, but the pointer is null or the length exceeds memory"
         )));
     }
-    // SAFETY: `start` is not null and `length` at most `isize::MAX` (checked above); it points to `length`
-    // initialised bytes that are not written during `'a` (requirement).
+    // SAFETY: `start` is not null and `length` at most `isize::MAX` (checked above); it points to
+    // `length` initialised bytes that are not written during `'a` (requirement).
     Ok(unsafe { std::slice::from_raw_parts(start, length) })
 }
 
@@ -156,14 +160,16 @@ struct HostReference {
     forget: unsafe extern "C" fn(*mut c_void),
 }
 
-// SAFETY: `forget` may be called on any thread (header, "Threads"), and the token is only passed to it.
+// SAFETY: `forget` may be called on any thread (header, "Threads"), and the token is only passed to
+// it.
 unsafe impl Send for HostReference {}
 // SAFETY: a shared reference gives no access to the token.
 unsafe impl Sync for HostReference {}
 
 impl Drop for HostReference {
     fn drop(&mut self) {
-        // SAFETY: `retain` of the same host returned the token, not null; drop passes it to `forget` once.
+        // SAFETY: `retain` of the same host returned the token, not null; drop passes it to
+        // `forget` once.
         unsafe { (self.forget)(self.token) }
     }
 }
@@ -171,8 +177,8 @@ impl Drop for HostReference {
 /// The bytes as a buffer that outlives the call.
 ///
 /// # Safety
-/// The requirements of [`bytes`]; with [`Ownership::Retain`], `raw.owner` is null or an owner that this
-/// host passed.
+/// The requirements of [`bytes`]; with [`Ownership::Retain`], `raw.owner` is null or an owner that
+/// this host passed.
 unsafe fn owned_bytes(raw: abi::Bytes, ownership: Ownership, what: &str) -> Result<Buffer> {
     // SAFETY: the requirements of `bytes` are among those of this function.
     let slice = unsafe { bytes(raw, what)? };
@@ -189,8 +195,8 @@ unsafe fn owned_bytes(raw: abi::Bytes, ownership: Ownership, what: &str) -> Resu
         return Ok(BufferMut::copy_of(slice)?.freeze());
     }
     let owner = HostReference { token, forget };
-    // SAFETY: the host keeps the bytes valid and unwritten until `forget` (header), which `owner` calls
-    // when it is dropped.
+    // SAFETY: the host keeps the bytes valid and unwritten until `forget` (header), which `owner`
+    // calls when it is dropped.
     Ok(unsafe { Buffer::from_owner(NonNull::from(slice).cast(), slice.len(), owner) })
 }
 
@@ -212,8 +218,8 @@ unsafe fn take_failure(outcome: Outcome) -> Result<Option<FailureData>> {
     if outcome.is_null() {
         return Ok(None);
     }
-    // SAFETY: a function of the interface returned `outcome`, not null: a valid struct, with its texts,
-    // until its `release` is called, which happens once, after copying.
+    // SAFETY: a function of the interface returned `outcome`, not null: a valid struct, with its
+    // texts, until its `release` is called, which happens once, after copying.
     unsafe {
         let failure = structure(outcome, "a failure")?;
         let name = text(failure.name, "the name in a failure");
@@ -325,7 +331,8 @@ pub(crate) unsafe fn named_value(raw: &abi::PropertyValue) -> Result<(String, Pr
 /// # Safety
 /// `raw` is valid (see the module).
 pub(crate) unsafe fn option(raw: &abi::BackendOption) -> Result<OptionDef> {
-    // SAFETY: `raw` is valid (requirement), so `value` is null or a valid struct and `doc` a valid text.
+    // SAFETY: `raw` is valid (requirement), so `value` is null or a valid struct and `doc` a valid
+    // text.
     let (value, doc) = unsafe {
         let value = structure(raw.value, "the value of an option")?;
         (
@@ -372,8 +379,8 @@ pub(crate) unsafe fn tensor(raw: &abi::Tensor, ownership: Ownership) -> Result<I
         .collect::<Result<_, _>>()
         .map_err(|_| invalid("a tensor is larger than memory can be"))?;
     let ty = TensorType::new(dtype, extents)?;
-    // SAFETY: `raw` is valid (requirement): its bytes and texts are null or of the stated lengths, and
-    // owners are null or of the host in `ownership`.
+    // SAFETY: `raw` is valid (requirement): its bytes and texts are null or of the stated lengths,
+    // and owners are null or of the host in `ownership`.
     unsafe {
         let constant = if raw.data.start.is_null() {
             None
@@ -408,8 +415,8 @@ pub(crate) struct ImportedNode {
 /// # Safety
 /// `raw` is valid (see the module).
 pub(crate) unsafe fn node(raw: &abi::Node, ownership: Ownership) -> Result<ImportedNode> {
-    // SAFETY: `raw` is valid (requirement): its text and its lists of structs are null or of the stated
-    // lengths.
+    // SAFETY: `raw` is valid (requirement): its text and its lists of structs are null or of the
+    // stated lengths.
     unsafe {
         let op = text(raw.op, "the operator of a node")?;
         let op = operator(&op).ok_or_else(|| {
@@ -432,7 +439,8 @@ pub(crate) unsafe fn node(raw: &abi::Node, ownership: Ownership) -> Result<Impor
 /// # Safety
 /// `node` is valid (see the module).
 pub(crate) unsafe fn attributes(node: &abi::Node) -> Result<Attributes> {
-    // SAFETY: `node` is valid (requirement), so its list is null or has `attribute_count` valid structs.
+    // SAFETY: `node` is valid (requirement), so its list is null or has `attribute_count` valid
+    // structs.
     unsafe {
         let all = records(
             node.attributes,
@@ -446,8 +454,8 @@ pub(crate) unsafe fn attributes(node: &abi::Node) -> Result<Attributes> {
 /// # Safety
 /// `raw` is valid (see the module).
 unsafe fn attribute(raw: &abi::Attribute) -> Result<(String, Attribute)> {
-    // SAFETY: `raw` is valid (requirement): its arrays are null or have `count` values, 1 for the single
-    // kinds (checked before they are read), and `tensor` is null or a valid struct.
+    // SAFETY: `raw` is valid (requirement): its arrays are null or have `count` values, 1 for the
+    // single kinds (checked before they are read), and `tensor` is null or a valid struct.
     unsafe {
         let name = text(raw.name, "the name of an attribute")?;
         let what = format!("attribute '{name}'");

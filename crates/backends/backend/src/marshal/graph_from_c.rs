@@ -11,7 +11,8 @@ use tenon_graph::{Graph, Node, Value, ValueId};
 /// # Safety
 /// `raw` is valid (see [`from_c`](super::from_c)).
 pub(crate) unsafe fn graph(raw: &abi::Graph, ownership: Ownership) -> Result<Graph> {
-    // SAFETY: `raw` is valid (requirement): its lists are null or of the stated lengths, with valid structs.
+    // SAFETY: `raw` is valid (requirement): its lists are null or of the stated lengths, with valid
+    // structs.
     unsafe {
         let mut graph = Graph::new("subgraph");
         let values = list(raw.values, raw.value_count, "the values of a graph")?;
@@ -42,7 +43,8 @@ pub(crate) unsafe fn graph(raw: &abi::Graph, ownership: Ownership) -> Result<Gra
 /// # Safety
 /// `raw` is valid (see [`from_c`](super::from_c)).
 unsafe fn node(graph: &Graph, raw: &abi::Node) -> Result<Node> {
-    // SAFETY: `raw` is valid (requirement): its texts and arrays of values are null or of the stated lengths.
+    // SAFETY: `raw` is valid (requirement): its texts and arrays of values are null or of the
+    // stated lengths.
     unsafe {
         let op = text(raw.op, "the operator of a node")?;
         let op = operator(&op).ok_or_else(|| {

@@ -9,7 +9,8 @@ use tenon_base::{Error, ErrorKind};
 use tenon_graph::{Attribute, Attributes, Graph, OperatorDef, ValueId};
 use tenon_tensor::{Buffer, Tensor, TensorType};
 
-/// The C structs of one call. Their pointers are to boxes of this arena, or to values borrowed for `'a`.
+/// The C structs of one call. Their pointers are to boxes of this arena, or to values borrowed for
+/// `'a`.
 #[derive(Default)]
 #[allow(
     clippy::vec_box,

@@ -12,7 +12,8 @@ use tenon_graph::{NodeId, ValueId};
 /// # Safety
 /// `raw` is valid (see [`from_c`](super::from_c)).
 pub(crate) unsafe fn views(raw: &abi::Views) -> Result<OptimisationViews> {
-    // SAFETY: `raw` is valid (requirement): its lists are null or of the stated lengths, with valid structs.
+    // SAFETY: `raw` is valid (requirement): its lists are null or of the stated lengths, with valid
+    // structs.
     unsafe {
         let nodes = |raw, what| -> Result<Vec<NodeId>> {
             Ok(ids(raw, what)?.into_iter().map(NodeId).collect())

@@ -28,8 +28,8 @@ impl ExportedViews {
             .map(|part| part.refusal.to_string())
             .collect();
         let source = Arc::new((views, reasons));
-        // SAFETY: the reference is valid while `source` lives. It ends up in fields of `Self`, which are
-        // dropped before `_source`, and the `Arc` is never mutated.
+        // SAFETY: the reference is valid while `source` lives. It ends up in fields of `Self`,
+        // which are dropped before `_source`, and the `Arc` is never mutated.
         let (views, reasons) = unsafe { &*Arc::as_ptr(&source) };
         let mut arena = CallArena::default();
         let substitutions: Box<[_]> = views

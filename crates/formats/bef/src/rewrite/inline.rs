@@ -112,7 +112,8 @@ fn fits(tree: &Tree, node: &Node, body: &Tree) -> bool {
         && made.eq(body.head.result_types.iter().map(|t| t.as_str()))
 }
 
-/// The location of an inlined kernel: a call site made of the original location and that of the call.
+/// The location of an inlined kernel: a call site made of the original location and that of the
+/// call.
 fn move_location(node: &mut Node, caller: &KernelLocation) {
     let callee = std::mem::take(&mut node.kernel.location);
     let call = KernelLocation::CallSite {

@@ -104,8 +104,8 @@ impl Recording {
         Self::default()
     }
 
-    /// The scopes and events of each thread, sorted by start, outer scopes first; threads are sorted by
-    /// their first start.
+    /// The scopes and events of each thread, sorted by start, outer scopes first; threads are
+    /// sorted by their first start.
     pub fn threads(&self) -> Vec<Vec<TraceRecord>> {
         let mut scopes = self.lock().scopes.clone();
         // Of two scopes with the same start and end, the outer one was recorded last.
@@ -123,8 +123,8 @@ impl Recording {
         threads
     }
 
-    /// The records in the Trace Event Format: times are relative to the first record, the process is
-    /// called `process`.
+    /// The records in the Trace Event Format: times are relative to the first record, the process
+    /// is called `process`.
     pub fn json(&self, process: &str) -> String {
         let state = self.lock();
         let starts = state.scopes.iter().map(|(_, scope)| scope.start);
