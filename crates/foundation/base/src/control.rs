@@ -24,6 +24,8 @@ struct Inner {
     cancelled: AtomicBool,
     deadline: Option<Instant>,
     listener: Option<Box<Listener>>,
+    /// The handle whose cancellation and listener this one inherits.
+    parent: Option<Control>,
 }
 
 /// Progress, cancellation and deadline of one long operation. Clones share one state.
@@ -92,6 +94,16 @@ impl Control {
         }
     }
 
+    /// A handle for a part of the work: it has the same deadline and listener and is cancelled with
+    /// this one, but cancelling it leaves this one running.
+    pub fn child(&self) -> Self {
+        Self::of(Inner {
+            deadline: self.shared.deadline,
+            parent: Some(self.clone()),
+            ..Inner::default()
+        })
+    }
+
     /// Requests cancellation: the work stops at its next check.
     pub fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::Relaxed);
@@ -100,7 +112,9 @@ impl Control {
     /// Whether cancellation was requested.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
-        self.shared.cancelled.load(Ordering::Relaxed)
+        let is_cancelled = |shared: &Inner| shared.cancelled.load(Ordering::Relaxed);
+        is_cancelled(&self.shared)
+            || (self.shared.parent.as_ref()).is_some_and(|parent| parent.is_cancelled())
     }
 
     /// Whether the work has a deadline.
@@ -133,8 +147,12 @@ impl Control {
 
     /// Reports progress, then calls [`check`](Self::check).
     pub fn progress(&self, step: &str, done: u64, total: u64) -> Result<()> {
-        if let (Some(listener), false) = (&self.shared.listener, self.silent) {
-            listener(Progress { step, done, total });
+        let mut source = Some(self);
+        while let Some(control) = source.filter(|control| !control.silent) {
+            if let Some(listener) = &control.shared.listener {
+                listener(Progress { step, done, total });
+            }
+            source = control.shared.parent.as_ref();
         }
         self.check()
     }
@@ -167,6 +185,23 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;
     use std::time::Duration;
+
+    #[test]
+    fn a_child_is_cancelled_with_its_parent_but_not_the_reverse() {
+        let steps = Arc::new(AtomicU64::new(0));
+        let counter = steps.clone();
+        let parent = Control::with_listener(move |_| {
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
+        let (first, second) = (parent.child(), parent.child());
+        first.cancel();
+        assert!(first.is_cancelled() && !parent.is_cancelled() && !second.is_cancelled());
+        second.progress("step", 1, 1).unwrap();
+        second.without_listener().progress("step", 1, 1).unwrap();
+        assert_eq!(steps.load(Ordering::Relaxed), 1);
+        parent.cancel();
+        assert_eq!(second.check().unwrap_err().kind(), ErrorKind::Cancelled);
+    }
 
     #[test]
     fn a_passed_deadline_stops_the_work() {

@@ -80,7 +80,7 @@ impl<'a> RunOptions<'a> {
 pub struct AsyncOptions {
     /// The order among waiting executions.
     pub priority: Priority,
-    /// Cancellation and deadline. The execution owns the control: dropping the future cancels it.
+    /// Cancellation and deadline. Dropping the future cancels its execution, not this control.
     pub control: Control,
 }
 

@@ -118,6 +118,8 @@ impl RunQueue {
         control: Control,
         work: impl FnOnce(&Control) -> Result<Outputs> + Send + 'static,
     ) -> RunFuture {
+        // Dropping the future cancels this execution alone.
+        let control = control.child();
         let slot = Arc::new(Slot::default());
         let completion = Completion(slot.clone());
         let own = control.clone();

@@ -104,10 +104,11 @@ fn dropping_a_future_removes_or_cancels_its_execution() {
     block_on(first).unwrap();
     assert!(!*ran.lock().unwrap());
 
-    // One that runs learns of it from its control.
+    // A running execution observes it through its control; the control of the caller is unaffected.
+    let shared = Control::new();
     let (started, is_started) = channel();
     let (ended, has_ended) = channel();
-    let running = queue.submit(Priority::Normal, Control::new(), move |control| {
+    let running = queue.submit(Priority::Normal, shared.clone(), move |control| {
         started.send(()).unwrap();
         while control.check().is_ok() {
             std::thread::yield_now();
@@ -118,6 +119,7 @@ fn dropping_a_future_removes_or_cancels_its_execution() {
     is_started.recv().unwrap();
     drop(running);
     has_ended.recv().unwrap();
+    assert!(!shared.is_cancelled());
 }
 
 #[test]
