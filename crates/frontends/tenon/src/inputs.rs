@@ -17,6 +17,7 @@
 
 mod array;
 mod image;
+mod picture;
 
 pub use array::{
     random_tensor, read_array, read_input, read_npz_inputs, read_npz_outputs, reshape_to_input,

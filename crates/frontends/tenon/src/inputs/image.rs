@@ -1,7 +1,6 @@
 //! Pictures as inputs: read, scaled to the shape of the input, normalised.
 
-use image::imageops::FilterType;
-use image::{DynamicImage, ImageReader, Limits};
+use super::picture::Picture;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tenon_base::{Error, ErrorKind, Location, Result};
@@ -82,9 +81,6 @@ fn float_list(metadata: &BTreeMap<String, String>, key: &str) -> Result<Option<V
     })
 }
 
-/// Largest picture read, in bytes once decoded.
-const MAX_DECODED_BYTES: u64 = 1 << 30;
-
 /// The three extents of a picture inside an input's shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Extents {
@@ -98,44 +94,14 @@ struct Extents {
 /// three channels as the input has, and normalises.
 pub fn read_image(path: &Path, ty: &TensorType, options: &ImageOptions) -> Result<Tensor> {
     let extents = extents(ty, options.layout).map_err(|error| error.at(Location::file(path)))?;
-    let picture = decode(path)?;
-    let (width, height) = (extents.width as u32, extents.height as u32);
-    let picture = if (picture.width(), picture.height()) == (width, height) {
-        picture
-    } else {
-        picture.resize_exact(width, height, FilterType::Triangle)
-    };
-    let bytes = if extents.channels == 1 {
-        picture.to_luma8().into_raw()
-    } else {
-        picture.to_rgb8().into_raw()
-    };
+    let picture = Picture::read(path)?.scaled(extents.width, extents.height)?;
+    let bytes = picture.into_channels(extents.channels);
     let values = normalise(&bytes, extents, options)?;
     let values = Tensor::from_slice(ty.shape().clone(), &values)?;
     match ty.dtype() {
         DataType::F32 => Ok(values),
         other => convert(&values, other),
     }
-}
-
-fn decode(path: &Path) -> Result<DynamicImage> {
-    let mut reader = ImageReader::open(path)
-        .and_then(ImageReader::with_guessed_format)
-        .map_err(|error| Error::io(path, "read", error))?;
-    let mut limits = Limits::default();
-    limits.max_alloc = Some(MAX_DECODED_BYTES);
-    reader.limits(limits);
-    reader.decode().map_err(|error| {
-        // Some decoders end their message with a line feed or a full stop.
-        let text = error.to_string();
-        let text = text.trim_end_matches(['\n', '.']);
-        Error::new(
-            ErrorKind::InvalidArgument,
-            format!("cannot decode the picture: {text}"),
-        )
-        .help("give a PNG or JPEG file")
-        .at(Location::file(path))
-    })
 }
 
 /// Finds height, width and channels in a shape of one picture.
@@ -221,12 +187,22 @@ fn normalise(bytes: &[u8], extents: Extents, options: &ImageOptions) -> Result<V
 mod tests {
     use super::*;
 
+    fn write_png(path: &Path, [width, height]: [u32; 2], color: png::ColorType, bytes: &[u8]) {
+        let file = std::fs::File::create(path).unwrap();
+        let mut encoder = png::Encoder::new(file, width, height);
+        encoder.set_color(color);
+        let mut writer = encoder.write_header().unwrap();
+        writer.write_image_data(bytes).unwrap();
+    }
+
     fn picture(folder: &Path) -> std::path::PathBuf {
         let path = folder.join("p.png");
-        let mut image = image::RgbImage::new(2, 1);
-        image.put_pixel(0, 0, image::Rgb([10, 20, 30]));
-        image.put_pixel(1, 0, image::Rgb([40, 50, 60]));
-        image.save(&path).unwrap();
+        write_png(
+            &path,
+            [2, 1],
+            png::ColorType::Rgb,
+            &[10, 20, 30, 40, 50, 60],
+        );
         path
     }
 
@@ -275,5 +251,32 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         let missing = read_image(&folder.path().join("none"), &ty, &ImageOptions::default());
         assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    /// A triangle filter halves the size by the weights 1, 3, 3, 1 of an axis, fewer at the edges.
+    #[test]
+    fn a_picture_of_another_size_is_scaled() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.png");
+        write_png(&path, [4, 1], png::ColorType::Grayscale, &[0, 80, 160, 240]);
+        let ty = TensorType::new(DataType::F32, [1, 1, 1, 2]).unwrap();
+        let scaled = read_image(&path, &ty, &ImageOptions::default()).unwrap();
+        let halves = [
+            (3.0 * 80.0 + 160.0) / 7.0,
+            (80.0 + 3.0 * 160.0 + 3.0 * 240.0) / 7.0,
+        ];
+        for (found, expected) in scaled.as_slice::<f32>().unwrap().iter().zip(halves) {
+            assert!((found - expected).abs() <= 1.0, "{found}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn transparency_is_ignored_and_grey_becomes_colour() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.png");
+        write_png(&path, [1, 1], png::ColorType::GrayscaleAlpha, &[77, 9]);
+        let ty = TensorType::new(DataType::F32, [1, 3, 1, 1]).unwrap();
+        let tensor = read_image(&path, &ty, &ImageOptions::default()).unwrap();
+        assert_eq!(tensor.as_slice::<f32>().unwrap(), [77.0; 3]);
     }
 }
