@@ -2,7 +2,8 @@
 //! point), tiles, and the buffers of queues. Encoding and decoding are exact except for the rounding of
 //! a format.
 //!
-//! * [`encode_scalar`] and [`decode_scalar`] convert one element, [`encode_block`] and [`decode_block`] sixteen.
+//! * [`encode_scalar`] and [`decode_scalar`] convert one element, [`encode_block`] and [`decode_block`]
+//!   a block of sixteen.
 //! * [`TileLayout`] is the layout of one tile, [`QueueLayout`] of a queue's whole memory.
 //! * The words of formats, architectures and programs are enumerations with a table of spellings
 //!   ([`Word`]).
@@ -11,7 +12,8 @@
 //! use tenon_tile::{Arch, DataFormat, TileLayout};
 //!
 //! let tile = TileLayout::new(DataFormat::Bfp8, [32, 32], Arch::Grayskull);
-//! assert_eq!(tile.bytes(), 1088 + 16);
+//! // Header, shared exponents, codes, padding to 32 bytes.
+//! assert_eq!(tile.bytes(), 16 + 64 + 1024 + 16);
 //! ```
 #![forbid(unsafe_code)]
 
