@@ -46,11 +46,9 @@ pub(super) fn kernels() -> Vec<KernelDef> {
             }))
         },
     ));
-    kernels.extend(
-        scaled.map(|(name, doc, back)| {
-            tensor_kernel(name, 2, doc, move |site| bind_scaled(site, back))
-        }),
-    );
+    kernels.extend(scaled.map(|(name, doc, to_float)| {
+        tensor_kernel(name, 2, doc, move |site| bind_scaled(site, to_float))
+    }));
     kernels
 }
 
@@ -84,11 +82,12 @@ fn product(a: f32, b: f32) -> f32 {
     if a == 0.0 || b == 0.0 { 0.0 } else { a * b }
 }
 
-fn bind_scaled(site: &Site<'_>, back: bool) -> Result<Compute> {
+fn bind_scaled(site: &Site<'_>, to_float: bool) -> Result<Compute> {
     let zero_point = number_or(site.attributes(), "zero_point", 0.0)?;
-    match back {
-        true => bind(site, move |a, scale| (a - zero_point) * scale),
-        false => bind(site, move |a, scale| int8(a * scale + zero_point)),
+    if to_float {
+        bind(site, move |a, scale| (a - zero_point) * scale)
+    } else {
+        bind(site, move |a, scale| int8(a * scale + zero_point))
     }
 }
 

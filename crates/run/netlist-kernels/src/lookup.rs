@@ -229,8 +229,8 @@ mod tests {
         let indices = tensor([1, 1, 1], |i| {
             f32::from_bits(picks.get(i).copied().unwrap_or(1))
         });
-        let made = embedding(&table, &indices, [1, 1, 1], 1, 32).unwrap();
-        let row = |i: usize| made.values()[i * 32];
+        let rows_of_table = embedding(&table, &indices, [1, 1, 1], 1, 32).unwrap();
+        let row = |i: usize| rows_of_table.values()[i * 32];
         assert_eq!(
             [row(0), row(1), row(2), row(3), row(4)],
             [160.0, 2016.0, 0.0, 0.0, 32.0]

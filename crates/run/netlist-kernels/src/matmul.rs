@@ -135,7 +135,7 @@ fn bind_matmul(site: &Site<'_>) -> Result<Compute> {
             return Err(wrong_shape("a matrix product requires two operands"));
         };
         let (mut bias, rest) = epilogue.split(rest)?;
-        let made = match formats {
+        let product = match formats {
             None => {
                 // A bias of one row, and then the sum, are fused into the product's epilogue.
                 let bias_row = match bias.filter(|_| fuses) {
@@ -157,7 +157,7 @@ fn bind_matmul(site: &Site<'_>) -> Result<Compute> {
                 sum_of_slices(&multiply.run([a, b], in_blocks)?, z)?
             }
         };
-        added_to(sum, epilogue.apply(made, bias, rest)?)
+        added_to(sum, epilogue.apply(product, bias, rest)?)
     }))
 }
 

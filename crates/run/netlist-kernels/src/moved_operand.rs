@@ -198,11 +198,11 @@ mod tests {
                     word => TileBroadcast::of("spread", word).unwrap(),
                 };
                 let moved_operand = MovedOperand::new(table.clone(), broadcast).unwrap();
-                let made = moved_operand
+                let result = moved_operand
                     .zip(&other, &from, |a, b| a - 3.0 * b)
                     .unwrap();
                 let [_, rows, columns] = moved.shape();
-                for (at, &value) in made.values().iter().enumerate() {
+                for (at, &value) in result.values().iter().enumerate() {
                     let [z, mut y, mut x] =
                         [at / columns / rows, at / columns % rows, at % columns];
                     y -= if broadcast.rows { y % 4 } else { 0 };

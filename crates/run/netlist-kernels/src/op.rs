@@ -55,14 +55,14 @@ impl ConstantCache {
         make: impl FnOnce() -> Result<TileTensor>,
     ) -> Result<TileTensor> {
         let cache = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((before, made)) = &*cache()
-            && before.is_same(operand)
+        if let Some((last, result)) = &*cache()
+            && last.is_same(operand)
         {
-            return Ok(made.clone());
+            return Ok(result.clone());
         }
-        let made = make()?;
-        *cache() = Some((operand.clone(), made.clone()));
-        Ok(made)
+        let result = make()?;
+        *cache() = Some((operand.clone(), result.clone()));
+        Ok(result)
     }
 }
 

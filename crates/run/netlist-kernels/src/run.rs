@@ -104,7 +104,7 @@ impl ProgramRun {
         Ok(())
     }
 
-    /// The value of a number or variable.
+    /// The value of a literal or a variable.
     pub(super) fn value(&self, operand: &Operand) -> Result<i32> {
         match operand {
             Operand::Number(number) => i32::try_from(*number)

@@ -195,7 +195,7 @@ impl Table {
             "unpad" => {
                 let (r, c) = (size(0)?, size(1)?);
                 if r >= rows || c >= columns {
-                    return Err(wrong_shape("nothing is left after an unpad"));
+                    return Err(wrong_shape("an unpad removes all tiles"));
                 }
                 self.map([t, rows - r, columns - c], |z, r, c| Some([z, r, c]), 0)
             }
@@ -217,7 +217,7 @@ impl Table {
     }
 }
 
-/// A stack of 0 takes all slices (facts 4).
+/// A stack of 0 is of all slices (facts 4).
 fn stack(n: usize, slices: usize) -> usize {
     if n == 0 { slices } else { n }
 }
@@ -225,7 +225,7 @@ fn stack(n: usize, slices: usize) -> usize {
 fn checked(tiles: [usize; 3]) -> Result<usize> {
     // An extent of 0 makes the product 0, and loops over the other extents unbounded.
     if tiles.contains(&0) {
-        let error = Error::new(ErrorKind::InvalidProgram, "TMs leave no tiles");
+        let error = Error::new(ErrorKind::InvalidProgram, "the TMs result in no tiles");
         return Err(error
             .expected("sizes from 1 on")
             .found(format_args!("{tiles:?}")));
@@ -237,7 +237,7 @@ fn checked(tiles: [usize; 3]) -> Result<usize> {
 }
 
 fn too_many() -> Error {
-    Error::new(ErrorKind::OutOfMemory, "TMs make too many tiles")
+    Error::new(ErrorKind::OutOfMemory, "the TMs result in too many tiles")
         .expected(format_args!("at most {MAX_TILES}"))
 }
 

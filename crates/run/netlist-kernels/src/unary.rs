@@ -213,11 +213,14 @@ fn bind_relu(site: &Site<'_>) -> Result<Compute> {
         other => return Err(wrong("mode", "min or max").found(other)),
     };
     Ok(Box::new(move |operands| {
-        map(operands[0], |x| match max {
-            false if x >= threshold => x,
-            true if x >= threshold => threshold,
-            true if x >= 0.0 => x,
-            _ => 0.0,
+        map(operands[0], |x| {
+            if x >= threshold {
+                if max { threshold } else { x }
+            } else if max && x >= 0.0 {
+                x
+            } else {
+                0.0
+            }
         })
     }))
 }
