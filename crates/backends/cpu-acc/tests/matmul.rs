@@ -220,9 +220,10 @@ fn few_matrices_are_divided_by_columns() {
         let b = random.values(count * depth * columns);
         let bias = random.values(columns);
         let addend = random.values(count * rows * columns);
-        let b_shape = match transposed {
-            true => [count, columns, depth],
-            false => [count, depth, columns],
+        let b_shape = if transposed {
+            [count, columns, depth]
+        } else {
+            [count, depth, columns]
         };
         let case = Case::new("tenon.MatMul")
             .input(&[count, rows, depth], &a)

@@ -215,11 +215,11 @@ impl Depthwise<'_> {
                 let column = x * shape.strides[1] + kx * shape.dilations[1] - shape.before[1];
                 let at = row.base + (y * shape.width + column) * channels;
                 let from = self.input.as_ptr().wrapping_add(at);
-                let position = (ky * shape.kernel[1] + kx) * channels + row.block.at;
-                let position = self.weights.as_ptr().wrapping_add(position);
+                let weight_at = (ky * shape.kernel[1] + kx) * channels + row.block.at;
+                let weights_from = self.weights.as_ptr().wrapping_add(weight_at);
                 let mut weights = [s.splat(0.0); VECTORS];
                 for (v, weight) in weights.iter_mut().enumerate() {
-                    *weight = load(position, v);
+                    *weight = load(weights_from, v);
                 }
                 for (pixel, sums) in sums.iter_mut().enumerate() {
                     let from = from.wrapping_add(pixel * step);
