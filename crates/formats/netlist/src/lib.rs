@@ -53,7 +53,7 @@ pub use finding::{Finding, Findings, Severity};
 pub use links::{Links, Node as LinkedNode};
 pub use netlist::{
     Address, Blocking, Buffer, FusedOp, Graph, Input, Instruction, Netlist, Op, Operand, Pad,
-    Program, Queue, QueueSetting, ScheduledOp, TileBroadcast, Tm,
+    Program, Queue, QueueSetting, ScheduledOp, Tm,
 };
 pub use performance::{
     GraphEstimate, Measurements, Metric, MetricOutcome, OpEstimate, PerformanceCheck,
@@ -63,7 +63,9 @@ pub use rules::{NOT_CHECKED, Rule, check, check_device};
 pub use shape::TileShape;
 pub use source::{Source, Span, Spanned};
 pub use temporal::temporal_graphs;
-pub use tenon_tile::{Arch, DataFormat, Layout, Operation, SettingKey, UblockOrder, Word};
+pub use tenon_tile::{
+    Arch, DataFormat, Layout, Operation, SettingKey, TileBroadcast, UblockOrder, Word,
+};
 pub use usage::{ChannelUsage, CoreUsage, MemoryUsage};
 pub use words::{MathFidelity, Memory, OpKind, QueueKind};
 pub use yaml::{MAX_NESTING, Node, NodeKind};

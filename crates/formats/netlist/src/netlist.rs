@@ -5,7 +5,8 @@ use crate::source::Spanned;
 use crate::words::{MathFidelity, Memory, OpKind, QueueKind};
 use crate::yaml::Node;
 use tenon_tile::{
-    Arch, DataFormat, Layout, Operation, QueueLayout, SettingKey, TensorBlocking, UblockOrder,
+    Arch, DataFormat, Layout, Operation, QueueLayout, SettingKey, TensorBlocking, TileBroadcast,
+    UblockOrder,
 };
 
 /// A netlist (facts 2). Equality ignores source spans.
@@ -233,17 +234,6 @@ pub enum Tm {
     Pad(Pad),
     /// Broadcasts within each tile (fused ops only).
     TileBroadcast(TileBroadcast),
-}
-
-/// The source of a broadcast within a tile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TileBroadcast {
-    /// Row 0 to all rows.
-    Row,
-    /// Column 0 to all columns.
-    Column,
-    /// Element (0, 0) to all.
-    Both,
 }
 
 /// A fused op: ops that run in sequence on one core.

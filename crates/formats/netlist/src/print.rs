@@ -3,7 +3,7 @@
 use crate::attributes::{AttributeValue, Attributes};
 use crate::netlist::{
     Blocking, FusedOp, Graph, Input, Instruction, Netlist, Op, Operand, Pad, Program, Queue,
-    QueueSetting, ScheduledOp, TileBroadcast, Tm,
+    QueueSetting, ScheduledOp, Tm,
 };
 use crate::source::Spanned;
 use crate::words::Memory;
@@ -244,14 +244,7 @@ fn tm(tm: &Spanned<Tm>) -> String {
             columns,
             value,
         }) => format!("pad: [{rows}, {columns}, {}]", number_text(value)),
-        Tm::TileBroadcast(broadcast) => {
-            let word = match broadcast {
-                TileBroadcast::Row => "r",
-                TileBroadcast::Column => "c",
-                TileBroadcast::Both => "rc",
-            };
-            format!("tile_broadcast: {word}")
-        }
+        Tm::TileBroadcast(broadcast) => format!("tile_broadcast: {broadcast}"),
     }
 }
 

@@ -7,6 +7,8 @@
 //! * [`TileLayout`] is the layout of one tile, [`QueueLayout`] of a queue's whole memory.
 //! * The words of formats, architectures and programs are enumerations with a table of spellings
 //!   ([`Word`]).
+//! * [`TensorMovement`] is one step between a stored tensor and an op's operand, [`MovementList`]
+//!   all of them; both have a canonical text.
 //!
 //! ```
 //! use tenon_tile::{Arch, DataFormat, TileLayout};
@@ -19,12 +21,16 @@
 
 mod block;
 mod layout;
+mod movement;
 mod scalar;
 mod tile;
 mod words;
 
 pub use block::{BLOCK, decode_block, encode_block};
 pub use layout::{QueueLayout, TensorBlocking};
+pub use movement::{MovementList, MovementProblem, ParseMovementError, TensorMovement};
 pub use scalar::{decode_scalar, encode_scalar, truncate_to_tf32};
 pub use tile::TileLayout;
-pub use words::{Arch, DataFormat, Layout, Operation, SettingKey, UblockOrder, Word};
+pub use words::{
+    Arch, DataFormat, Layout, Operation, SettingKey, TileBroadcast, UblockOrder, Word,
+};

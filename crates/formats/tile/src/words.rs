@@ -97,6 +97,24 @@ words! {
 }
 
 words! {
+    /// The part of each tile that is copied over the whole tile (facts 3.7).
+    TileBroadcast, "tile broadcast", exact case true;
+    /// Row 0.
+    Row "r";
+    /// Column 0.
+    Column "c";
+    /// Element 0 of row 0.
+    Both "rc";
+}
+
+impl TileBroadcast {
+    /// This broadcast and another one after it.
+    pub fn then(self, next: Self) -> Self {
+        if self == next { self } else { Self::Both }
+    }
+}
+
+words! {
     /// The format of stored elements (facts 5).
     DataFormat, "data format", exact case true;
     /// IEEE binary32.

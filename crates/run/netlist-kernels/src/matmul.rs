@@ -1,6 +1,6 @@
 //! `netlist.matmul` and `netlist.depthwise` (facts 3.1).
 
-use super::attributes::{flag, optional_format, size_or, sizes, text_or_empty};
+use super::attributes::{flag, optional_format, size_or, sizes, text_or_empty, wrong};
 use super::backend::{BatchMatMul, MatMulAddends};
 use super::convert::round_to_format;
 use super::epilogue::{Epilogue, bias_row_of};
@@ -10,7 +10,7 @@ use super::table::Table;
 use super::tensor::{TileTensor, added_to, for_each_chunk, wrong_shape, zip};
 use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
-use tenon_tile::DataFormat;
+use tenon_tile::{DataFormat, TensorMovement};
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![
@@ -75,8 +75,9 @@ impl MatMul {
         if z > 1 {
             let [t, ..] = a.tiles();
             b = b.first_slices(t)?;
-            a.apply(&format!("hstack {z}"))?;
-            b.apply(&format!("vstack {z}"))?;
+            let stacked = u32::try_from(z).map_err(|_| wrong("z", "a size of 32 bits"))?;
+            a.apply(TensorMovement::Hstack(stacked))?;
+            b.apply(TensorMovement::Vstack(stacked))?;
         }
         let operands = MatMulOperands::new(&a, &b, keep_depth)?;
         let constants = [

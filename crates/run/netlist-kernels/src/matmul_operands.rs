@@ -8,6 +8,7 @@ use super::tensor::{TileTensor, wrong_shape};
 use std::collections::HashMap;
 use std::hash::Hash;
 use tenon_base::Result;
+use tenon_tile::TensorMovement;
 
 /// The operands of a product of two tensors that are moved by tables of tiles.
 pub(super) struct MatMulOperands {
@@ -202,7 +203,7 @@ fn gather_b(b: &DistinctParts<'_>, k: usize, may_transpose: bool) -> Result<(Gat
     let mut picked = b.table.picked([&b.slices, &depth, &b.lines])?;
     let transposed_b = may_transpose && picked.flipped();
     if transposed_b {
-        picked.apply("transpose")?;
+        picked.apply(TensorMovement::Transpose)?;
     }
     Ok((Gather::of(picked), transposed_b))
 }
@@ -249,7 +250,7 @@ fn with_short_depth(
         });
         let mut right = b.table.picked([&b.slices, &of_b.first, &b.lines])?;
         if transposed_b {
-            right.apply("transpose")?;
+            right.apply(TensorMovement::Transpose)?;
         }
         return Ok((left, Gather::of(right), transposed_b, scale));
     }

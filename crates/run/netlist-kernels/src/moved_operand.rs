@@ -7,6 +7,7 @@ use super::table::Table;
 use super::tensor::{TileTensor, for_each_chunk, wrong_shape};
 use tenon_base::Result;
 use tenon_executor::KernelAttributes;
+use tenon_tile::{TileBroadcast as BroadcastWord, Word};
 
 /// An operand that is read after its TMs.
 pub(super) struct MovedOperand {
@@ -36,13 +37,12 @@ enum LineSegment<'v> {
 impl TileBroadcast {
     /// From the value of attribute `name`: `r`, `c` or `rc`.
     pub(super) fn of(name: &str, word: &str) -> Result<Self> {
-        match word {
-            "r" | "c" | "rc" => Ok(Self {
-                rows: word.starts_with('r'),
-                columns: word.ends_with('c'),
-            }),
-            other => Err(wrong(name, "r, c or rc").found(other)),
-        }
+        let expected = || wrong(name, &BroadcastWord::choices()).found(word);
+        let broadcast = BroadcastWord::from_word(word).ok_or_else(expected)?;
+        Ok(Self {
+            rows: broadcast != BroadcastWord::Column,
+            columns: broadcast != BroadcastWord::Row,
+        })
     }
 }
 

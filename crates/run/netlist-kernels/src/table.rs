@@ -1,9 +1,9 @@
 //! Tensor movements (TMs) as a table of tiles: for each tile of an op's operand, the tile of the
 //! producer's output that it is (facts 4).
 
-use super::attributes::wrong;
 use super::tensor::{reserved, wrong_shape};
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_tile::{MovementList, TensorMovement};
 
 /// Most tiles of a table; a netlist with more has an excessive broadcast.
 const MAX_TILES: usize = 1 << 24;
@@ -41,11 +41,15 @@ impl Table {
         })
     }
 
-    /// The tiles of a tensor after steps in words, one after the other.
+    /// The tiles of a tensor after the movements of an attribute's text.
     pub(super) fn through(tiles: [usize; 3], steps: &str) -> Result<Self> {
+        let movements: MovementList = steps.parse().map_err(|error| {
+            let text = format!("attribute 'steps': {error}");
+            Error::new(ErrorKind::InvalidProgram, text)
+        })?;
         let mut table = Self::new(tiles)?;
-        for step in steps.split(';') {
-            table.apply(step.trim())?;
+        for movement in movements {
+            table.apply(movement)?;
         }
         Ok(table)
     }
@@ -129,97 +133,96 @@ impl Table {
         Ok(())
     }
 
-    /// Applies one step in words.
-    pub(super) fn apply(&mut self, step: &str) -> Result<()> {
-        let mut words = step.split_whitespace();
-        let name = words.next().unwrap_or("");
-        let arguments: Vec<&str> = words.collect();
-        let bad = || wrong("steps", "a TM and its integers").found(format_args!("'{step}'"));
-        let size = |index: usize| -> Result<usize> {
-            let text = arguments.get(index).copied().ok_or_else(bad)?;
-            text.parse().map_err(|_| bad())
-        };
+    /// Applies one movement.
+    pub(super) fn apply(&mut self, movement: TensorMovement) -> Result<()> {
+        use TensorMovement::*;
         let [t, rows, columns] = self.tiles;
-        let parts = |whole: usize, n: usize| match n > 0 && whole.is_multiple_of(n) {
-            true => Ok(whole / n),
-            false => Err(wrong_shape(format!(
-                "{whole} is not divisible into {n} equal parts"
-            ))),
+        let parts = |whole: usize, n: usize| {
+            if n > 0 && whole.is_multiple_of(n) {
+                Ok(whole / n)
+            } else {
+                let text = format!("{whole} is not divisible into {n} equal parts");
+                Err(wrong_shape(text))
+            }
         };
         let times = |a: usize, b: usize| a.checked_mul(b).ok_or_else(too_many);
-        match name {
-            "" => Ok(()),
-            "broadcast_r" => {
-                let all = times(rows, size(0)?)?;
+        match movement {
+            BroadcastRows(n) => {
+                let all = times(rows, n as usize)?;
                 self.repeats |= all > rows;
                 self.map([t, all, columns], |z, r, c| Some([z, r % rows, c]), 0)
             }
-            "broadcast_c" => {
-                let all = times(columns, size(0)?)?;
+            BroadcastColumns(n) => {
+                let all = times(columns, n as usize)?;
                 self.repeats |= all > columns;
                 self.map([t, rows, all], |z, r, c| Some([z, r, c % columns]), 0)
             }
-            "broadcast_z" => {
-                let all = times(t, size(0)?)?;
+            BroadcastSlices(n) => {
+                let all = times(t, n as usize)?;
                 self.repeats |= all > t;
                 self.map([all, rows, columns], |z, r, c| Some([z % t, r, c]), 0)
             }
-            "transpose" => {
+            Transpose => {
                 self.flipped = !self.flipped;
                 self.map([t, columns, rows], |z, r, c| Some([z, c, r]), 0)
             }
-            "hslice" => {
-                let n = size(0)?;
+            Hslice(n) => {
+                let n = n as usize;
                 let part = parts(columns, n)?;
                 let from = |z: usize, r, c| Some([z / n, r, z % n * part + c]);
                 self.map([times(t, n)?, rows, part], from, 0)
             }
-            "vslice" => {
-                let n = size(0)?;
+            Vslice(n) => {
+                let n = n as usize;
                 let part = parts(rows, n)?;
                 let from = |z: usize, r, c| Some([z / n, z % n * part + r, c]);
                 self.map([times(t, n)?, part, columns], from, 0)
             }
-            "hstack" => {
-                let n = stack(size(0)?, t);
+            Hstack(n) => {
+                let n = stack(n, t);
                 let (left, all) = (parts(t, n)?, times(columns, n)?);
                 let from = |z, r, c: usize| Some([z * n + c / columns, r, c % columns]);
                 self.map([left, rows, all], from, 0)
             }
-            "vstack" => {
-                let n = stack(size(0)?, t);
+            Vstack(n) => {
+                let n = stack(n, t);
                 let (left, all) = (parts(t, n)?, times(rows, n)?);
                 let from = |z, r: usize, c| Some([z * n + r / rows, r % rows, c]);
                 self.map([left, all, columns], from, 0)
             }
-            "unpad" => {
-                let (r, c) = (size(0)?, size(1)?);
+            Unpad {
+                rows: r,
+                columns: c,
+            } => {
+                let (r, c) = (r as usize, c as usize);
                 if r >= rows || c >= columns {
-                    return Err(wrong_shape("an unpad removes all tiles"));
+                    return Err(wrong_shape("an unpad removes every tile"));
                 }
                 self.map([t, rows - r, columns - c], |z, r, c| Some([z, r, c]), 0)
             }
-            "pad" => {
-                let value = arguments.get(2).and_then(|text| text.parse().ok());
+            Pad {
+                rows: r,
+                columns: c,
+                value,
+            } => {
                 let fill = FILLS - self.fills.len() as u32;
-                self.fills.push(value.ok_or_else(bad)?);
+                self.fills.push(value);
                 self.repeats = true;
                 let all = [
                     t,
-                    rows.checked_add(size(0)?).ok_or_else(too_many)?,
-                    columns.checked_add(size(1)?).ok_or_else(too_many)?,
+                    rows.checked_add(r as usize).ok_or_else(too_many)?,
+                    columns.checked_add(c as usize).ok_or_else(too_many)?,
                 ];
                 let from = |z, r, c| (r < rows && c < columns).then_some([z, r, c]);
                 self.map(all, from, fill)
             }
-            _ => Err(bad()),
         }
     }
 }
 
-/// A stack of 0 is of all slices (facts 4).
-fn stack(n: usize, slices: usize) -> usize {
-    if n == 0 { slices } else { n }
+/// A stack of 0 takes all slices (facts 4).
+fn stack(n: u32, slices: usize) -> usize {
+    if n == 0 { slices } else { n as usize }
 }
 
 fn checked(tiles: [usize; 3]) -> Result<usize> {
@@ -246,19 +249,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_steps_are_errors() {
-        for step in [
+    fn movements_that_do_not_fit_the_tensor_are_errors() {
+        for steps in [
             "hslice 4",
             "hslice 0",
-            "fly",
+            "rotate",
             "broadcast_r",
             "unpad 4 0",
-            "broadcast_r 99999999999",
+            "broadcast_r 4294967295",
         ] {
-            assert!(
-                Table::new([1, 4, 6]).unwrap().apply(step).is_err(),
-                "{step}"
-            );
+            assert!(Table::through([1, 4, 6], steps).is_err(), "{steps}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The function of an epoch: queues are read, ops hand tensors to each other, queues are written.
+//! The function of a temporal epoch: reads of queues, ops in topological order, pushes to queues.
 
 use super::epochs::Schedule;
-use super::value::{Value, Way};
-use super::{NumericMode, Scope, error_at};
+use super::value::{TensorView, Value};
+use super::{NumericMode, Scope, error_at, movements};
 use std::collections::HashMap;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{
@@ -24,11 +24,11 @@ pub(super) struct EpochBuilder<'n> {
     schedule: Schedule<'n>,
     /// Tensors of ops and of queues that have been read.
     values: HashMap<&'n str, Value>,
-    /// Chains of reads, which writes of the same memory wait for.
+    /// Chains of reads, operands of the writes of the same memory.
     read: HashMap<&'n str, RegisterId>,
-    /// Chains of pushes, which reads of streaming queues wait for.
+    /// Chains of pushes, operands of the reads of streaming queues.
     pushed: HashMap<&'n str, RegisterId>,
-    /// What the function answers, so that its caller waits for everything.
+    /// The results of the function: the caller waits for all of them.
     results: Vec<RegisterId>,
 }
 
@@ -78,7 +78,7 @@ impl<'n> EpochBuilder<'n> {
         let queue = self.scope.queues[name];
         let blocking = &queue.blocking;
         let waits = self.pushed.get(name).copied();
-        // Starving is the trouble of the op that reads first.
+        // An empty queue is reported at the first op that reads it.
         let reader = self.schedule.ops.iter().find_map(|op| {
             let input = op.inputs.iter().find(|input| input.name.value == name)?;
             Some((&*op.name.value, input.name.span))
@@ -99,22 +99,22 @@ impl<'n> EpochBuilder<'n> {
             tiles: super::value::tiles_of(blocking),
             tile: blocking.tile().map(|side| side as usize),
             rounded: self.rounded_queue(queue),
-            constant: self.comes_again(queue),
-            way: None,
+            constant: self.is_constant(queue),
+            view: None,
         };
         self.values.insert(name, value.clone());
         Ok(value)
     }
 
-    /// Whether an entry is read again and again, as parameters are: in a ram that the host fills,
-    /// or in a queue that is loaded before the first input.
-    fn comes_again(&self, queue: &Queue) -> bool {
+    /// Whether every input reads the same entry, as for parameters: in a ram that the host fills, or
+    /// in a queue that a prologue loads.
+    fn is_constant(&self, queue: &Queue) -> bool {
         let name = &*queue.name.value;
         let is_ram = queue.kind.value == QueueKind::Ram;
         queue.is_host_fed() && (is_ram || self.scope.loaded.contains(name))
     }
 
-    /// The format that all entries of a queue are known to fit.
+    /// The format in which all entries of a queue are known to be exact.
     fn rounded_queue(&self, queue: &Queue) -> Option<DataFormat> {
         let formats = self.scope.mode == NumericMode::Formats;
         (queue.is_host_fed() || formats).then_some(queue.df.value)
@@ -136,17 +136,18 @@ impl<'n> EpochBuilder<'n> {
         let mut inputs: Vec<Value> = Vec::with_capacity(op.inputs.len());
         for (index, input) in op.inputs.iter().enumerate() {
             let value = self.value(input)?;
-            let arrived = match (super::ops::is_product(op), index, &inputs[..]) {
-                (true, 0 | 1, _) => self.coming(op, input, value, true)?,
-                (true, 2, [a, ..]) => self.third(op, input, value, a.tiles[1])?,
-                _ if super::ops::sees(op) => self.coming(op, input, value, false)?,
-                _ => self.arriving(op, input, value)?,
+            let operand = match (super::ops::is_dense_matmul(op), index, &inputs[..]) {
+                (true, 0 | 1, _) => self.viewed_input(op, input, value, true)?,
+                (true, 2, [a, ..]) => self.bias(op, input, value, a.tiles[1])?,
+                _ if super::ops::reads_views(op) => self.viewed_input(op, input, value, false)?,
+                _ => self.moved_input(op, input, value)?,
             };
-            inputs.push(arrived);
+            inputs.push(operand);
         }
-        let value = match op.gradient_op.is_some_and(|gradient| gradient.value) {
-            true => self.gradient(op, &mut inputs)?,
-            false => self.compute(op, &inputs)?,
+        let value = if op.gradient_op.is_some_and(|gradient| gradient.value) {
+            self.gradient(op, &mut inputs)?
+        } else {
+            self.compute(op, &inputs)?
         };
         let value = self.finished(op, value)?;
         self.values.insert(&op.name.value, value.clone());
@@ -155,27 +156,27 @@ impl<'n> EpochBuilder<'n> {
             self.push(op, queue, value.clone())?;
         }
         if filled.is_none() {
-            // The caller waits for what nobody takes too.
+            // The caller also waits for a result that no queue takes.
             self.results.push(value.register);
         }
         Ok(())
     }
 
-    /// An input on its way to an op: in the op's format, then unpad, TMs, pad (facts 3.8). Facts 5.6
-    /// do not say which comes first; tiles are stored in their format before they are moved, and
-    /// their blocks of sixteen are others where they are transposed.
-    fn arriving(&mut self, op: &Op, input: &Input, value: Value) -> Result<Value> {
+    /// An input of an op, stored: in the op's format, then unpad, TMs, pad (facts 3.8). Facts 5.6
+    /// leave the order open; rounding comes first here, because tiles are stored in their format
+    /// before they are moved, and a transpose changes which sixteen elements share an exponent.
+    fn moved_input(&mut self, op: &Op, input: &Input, value: Value) -> Result<Value> {
         let value = self.rounded_input(op, input, value)?;
-        let steps = super::steps::steps(input);
-        if steps.is_empty() {
+        let movements = movements::of_input(input);
+        if movements.is_empty() {
             return Ok(value);
         }
-        let after = self.after(input, &value)?;
-        Ok(self.moved(&op.name.value, input.name.span, &value, &steps, after))
+        let after = self.tiles_after(input, &value)?;
+        Ok(self.moved(&op.name.value, input.name.span, &value, &movements, after))
     }
 
-    /// The tiles of an input when it has arrived.
-    fn after(&self, input: &Input, value: &Value) -> Result<[usize; 3]> {
+    /// The tiles of an input after its unpad, TMs and pad.
+    fn tiles_after(&self, input: &Input, value: &Value) -> Result<[usize; 3]> {
         let [t, rows, columns] = value.tiles.map(|size| size as u64);
         let after = TileShape { t, rows, columns }
             .after_input(input)
@@ -183,80 +184,88 @@ impl<'n> EpochBuilder<'n> {
         Ok([after.t, after.rows, after.columns].map(|size| size as usize))
     }
 
-    /// An input that the op sees through its TMs, transposed ones only where it `turns` them itself:
-    /// what only comes again need not be in memory.
-    fn coming(&mut self, op: &Op, input: &Input, value: Value, turns: bool) -> Result<Value> {
-        let steps = super::steps::steps(input);
-        let turned = super::steps::flips(&steps) && !turns;
-        if steps.is_empty() || turned || super::steps::pads(&steps) {
-            return self.arriving(op, input, value);
+    /// An input that the op reads through a view, so that broadcast tiles are not stored. An input
+    /// with a transpose is stored, except where the op `transposes` tiles itself.
+    fn viewed_input(
+        &mut self,
+        op: &Op,
+        input: &Input,
+        value: Value,
+        transposes: bool,
+    ) -> Result<Value> {
+        let movements = movements::of_input(input);
+        let needs_transpose = movements.transposes_tiles() && !transposes;
+        if movements.is_empty() || needs_transpose || movements.pads() {
+            return self.moved_input(op, input, value);
         }
         let value = self.rounded_input(op, input, value)?;
-        let after = self.after(input, &value)?;
+        let after = self.tiles_after(input, &value)?;
         Ok(Value {
             tiles: after,
-            tile: super::steps::tile(&steps, value.tile),
-            way: Some(Way {
-                from: value.tiles,
-                steps,
-                spread: [false; 2],
+            tile: movements::tile_after(&movements, value.tile),
+            view: Some(TensorView {
+                stored: value.tiles,
+                movements,
+                broadcast: None,
             }),
             ..value
         })
     }
 
-    /// The third input of a product of so many rows of tiles. Of a bias whose one row of tiles is
-    /// broadcast that row will do.
-    fn third(&mut self, op: &Op, input: &Input, value: Value, rows: usize) -> Result<Value> {
+    /// The third input of a matmul with `rows` rows of tiles. The kernel broadcasts a bias of one row
+    /// of tiles itself: a last TM that does so is left out.
+    fn bias(&mut self, op: &Op, input: &Input, value: Value, rows: usize) -> Result<Value> {
         let is_bias = op.attributes.is(AttributeKey::Bias) && !super::ops::is_integer(op);
-        let broadcast = |tm: &Tm| matches!(tm, Tm::BroadcastRows(_));
+        let is_broadcast = |tm: &Tm| matches!(tm, Tm::BroadcastRows(_));
         if let Some((last, before)) = input.tms.split_last()
             && is_bias
-            && broadcast(&last.value)
+            && is_broadcast(&last.value)
             && input.pad.is_none()
         {
             let row = Input {
                 tms: before.to_vec(),
                 ..input.clone()
             };
-            let whole = self.after(input, &value)?;
-            if whole[1] == rows && self.after(&row, &value)?[..2] == [1, 1] {
-                return self.arriving(op, &row, value);
+            let all = self.tiles_after(input, &value)?;
+            if all[1] == rows && self.tiles_after(&row, &value)?[..2] == [1, 1] {
+                return self.moved_input(op, &row, value);
             }
         }
-        self.arriving(op, input, value)
+        self.moved_input(op, input, value)
     }
 
-    /// Whether inputs of a format are rounded to it: those that golden rounds (facts 5.6), and all
-    /// in `formats`.
+    /// Whether inputs of a format are rounded to it: those that the golden model rounds (facts 5.6),
+    /// and all in the mode `formats`.
     fn rounds_inputs(&self, df: DataFormat) -> bool {
         use DataFormat::{Bfp2, Bfp2B, Bfp4, Bfp4B};
         let formats = self.scope.mode == NumericMode::Formats;
         formats || matches!(df, Bfp4 | Bfp4B | Bfp2 | Bfp2B)
     }
 
-    /// An input in its format.
+    /// An input rounded to its format.
     fn rounded_input(&mut self, op: &Op, input: &Input, value: Value) -> Result<Value> {
         let df = input.df.value;
         let (node, span) = (&*op.name.value, input.name.span);
         if df == DataFormat::Float32 {
-            return Ok(match self.scope.is_wormhole() {
-                true => self.simple("netlist.tf32", node, span, value),
-                false => value,
+            return Ok(if self.scope.is_wormhole() {
+                self.simple("netlist.tf32", node, span, value)
+            } else {
+                value
             });
         }
-        Ok(match self.rounds_inputs(df) && value.rounded != Some(df) {
-            true => self.round(node, span, value, df),
-            false => value,
+        Ok(if self.rounds_inputs(df) && value.rounded != Some(df) {
+            self.round(node, span, value, df)
+        } else {
+            value
         })
     }
 
-    /// After the op: relu, formats, the size of tiles (facts 3.8, 5.6).
+    /// The kernels after an op: relu, rounding, change of the tile size (facts 3.8, 5.6).
     fn finished(&mut self, op: &Op, mut value: Value) -> Result<Value> {
         use DataFormat::*;
         let (node, span) = (&*op.name.value, op.name.span);
-        // What is computed lies in the registers before it is packed; fused ops say themselves
-        // what does.
+        // A result is in the registers before it is packed; the schedules of a fused op round their
+        // own registers.
         let acc = op.acc_df.map(|format| format.value);
         let acc = acc.filter(|&acc| !acc.is_integer() && value.rounded != Some(acc));
         if let Some(acc) = acc.filter(|_| self.scope.mode == NumericMode::Formats)
@@ -277,39 +286,40 @@ impl<'n> EpochBuilder<'n> {
         Ok(self.resized(node, span, value, tile))
     }
 
-    /// The sum that a gradient op keeps, with what it adds. A product is added to it while it is
-    /// made.
+    /// The gradient sum with the op's result added. A matmul accumulates into the sum directly.
     fn gradient(&mut self, op: &Op, inputs: &mut Vec<Value>) -> Result<Value> {
         let machine = self.machine;
         let before = Value {
-            register: self.of_sum(op, "netlist.sum", [machine]).result(TENSOR),
+            register: self.sum_kernel(op, "netlist.sum", [machine]).result(TENSOR),
             tiles: super::value::tiles_of(&op.blocking),
             tile: op.blocking.tile().map(|side| side as usize),
             rounded: None,
             constant: false,
-            way: None,
+            view: None,
         };
-        let sum = if super::ops::is_product(op) {
+        let sum = if super::ops::is_dense_matmul(op) {
             inputs.push(before);
             self.compute(op, inputs)?
         } else {
             let value = self.compute(op, inputs)?;
             let both = [before.register, value.register];
             Value {
-                register: self.of_sum(op, "netlist.accumulate", both).result(TENSOR),
+                register: self
+                    .sum_kernel(op, "netlist.accumulate", both)
+                    .result(TENSOR),
                 rounded: None,
                 constant: false,
                 ..value
             }
         };
         let keeps = [machine, sum.register];
-        let kept = self.of_sum(op, "netlist.keep", keeps).result(CHAIN);
+        let kept = self.sum_kernel(op, "netlist.keep", keeps).result(CHAIN);
         self.results.push(kept);
         Ok(sum)
     }
 
-    /// A kernel about the sum of a gradient op.
-    fn of_sum<const N: usize>(
+    /// A kernel on the sum of a gradient op.
+    fn sum_kernel<const N: usize>(
         &mut self,
         op: &Op,
         kernel: &str,
@@ -323,12 +333,12 @@ impl<'n> EpochBuilder<'n> {
             .location(location)
     }
 
-    /// Writes a queue: after all reads of the same memory, where those come first.
+    /// Emits the push to a queue, after the reads of the same memory that precede it.
     fn push(&mut self, op: &'n Op, queue: &'n Queue, value: Value) -> Result<()> {
         let name = &*queue.name.value;
         let mut entry = value;
-        let steps = super::steps::tms(&queue.input_tms);
-        if !steps.is_empty() {
+        let movements = movements::of_tms(&queue.input_tms);
+        if !movements.is_empty() {
             let [t, rows, columns] = entry.tiles.map(|size| size as u64);
             let mut shape = TileShape { t, rows, columns };
             for tm in &queue.input_tms {
@@ -337,7 +347,7 @@ impl<'n> EpochBuilder<'n> {
                     .map_err(|finding| finding.to_error(self.scope.source))?;
             }
             let after = [shape.t, shape.rows, shape.columns].map(|size| size as usize);
-            entry = self.moved(&op.name.value, queue.input.span, &entry, &steps, after);
+            entry = self.moved(&op.name.value, queue.input.span, &entry, &movements, after);
         }
         let waits = match queue.kind.value {
             QueueKind::Ram => self.reads_of_memory(queue),
@@ -370,7 +380,7 @@ impl<'n> EpochBuilder<'n> {
         shared
     }
 
-    /// What cannot be lowered.
+    /// An error about an op that cannot be lowered.
     pub(super) fn unsupported(&self, span: Span, text: impl Into<String>) -> Error {
         let place = error_at(self.scope.source, span, String::new());
         Error::new(ErrorKind::Unsupported, text).at(place.location().clone())

@@ -1,19 +1,20 @@
-//! Fused ops: every scheduled op is a kernel of its own on whole tensors (facts 3.7).
+//! Fused ops: every scheduled op becomes a kernel on whole tensors (facts 3.7).
 
 use super::NumericMode;
 use super::epoch::EpochBuilder;
-use super::ops::{Call, curve, scale};
-use super::value::{Value, Way, size};
+use super::movements;
+use super::ops::{Call, binary_attributes, matmul_operands, sfpu_attributes};
+use super::value::{TensorView, Value, size};
 use std::collections::HashMap;
 use tenon_base::Result;
 use tenon_bef::{Attribute, Dictionary};
 use tenon_netlist::{
-    AttributeKey, Buffer, DataFormat, Op, OpKind, ScheduledOp, Spanned, TileBroadcast, TileShape,
-    Tm,
+    AttributeKey, Buffer, DataFormat, Op, OpKind, ScheduledOp, Spanned, TileShape, Tm,
 };
+use tenon_tile::MovementList;
 
 impl EpochBuilder<'_> {
-    /// The ops of all schedules, one after the other.
+    /// The ops of all schedules, in order.
     pub(super) fn fused(&mut self, op: &Op, inputs: &[Value]) -> Result<Value> {
         let netlist = self.scope.netlist;
         let id = op.attributes.word(AttributeKey::FusedOpId).unwrap_or("");
@@ -22,7 +23,7 @@ impl EpochBuilder<'_> {
         };
         if let Some(path) = &fused.custom_kernel_path {
             let text = format!(
-                "fused op '{id}' is a kernel of the original's own language, '{}'",
+                "fused op '{id}' is a kernel in the kernel language of the original, '{}'",
                 path.value
             );
             return Err(self
@@ -37,8 +38,8 @@ impl EpochBuilder<'_> {
             let value = self.scheduled(op, scheduled, &buffers)?;
             buffers.insert(scheduled.output.value, value);
         }
-        let nothing = || self.unsupported(fused.id.span, "a fused op that writes no output");
-        buffers.remove(&Buffer::Output).ok_or_else(nothing)
+        let no_output = || self.unsupported(fused.id.span, "a fused op that writes no output");
+        buffers.remove(&Buffer::Output).ok_or_else(no_output)
     }
 
     fn scheduled(
@@ -53,7 +54,7 @@ impl EpochBuilder<'_> {
                 let text = format!("'{}' is read before it is written", buffer.value);
                 return Err(self.unsupported(buffer.span, text));
             };
-            inputs.push(self.inside(op, value.clone(), tms)?);
+            inputs.push(self.viewed(op, value.clone(), tms)?);
         }
         if scheduled.kind.value == OpKind::Dequantization
             && scheduled
@@ -65,45 +66,43 @@ impl EpochBuilder<'_> {
         }
         let value = self.applied(op, scheduled, inputs)?;
         let (node, span) = (op.name.value.as_str(), scheduled.name.span);
-        // The base op's relu is that of the op that writes the output.
-        let own = scheduled.attributes.is(AttributeKey::ReluEn);
-        let attributes = match scheduled.output.value == Buffer::Output && !own {
-            true => &op.attributes,
-            false => &scheduled.attributes,
+        // The base op's relu applies to the scheduled op that writes the output.
+        let has_relu = scheduled.attributes.is(AttributeKey::ReluEn);
+        let attributes = if scheduled.output.value == Buffer::Output && !has_relu {
+            &op.attributes
+        } else {
+            &scheduled.attributes
         };
         let value = self.relu(node, span, attributes, value);
         Ok(self.stored(op, scheduled, value))
     }
 
-    /// TMs between buffers: the ops that can see through them, the others do not.
-    fn inside(&mut self, op: &Op, mut value: Value, tms: &[Spanned<Tm>]) -> Result<Value> {
+    /// A buffer's tensor after TMs: a view, except for transposes and pads, which are stored.
+    fn viewed(&mut self, op: &Op, mut value: Value, tms: &[Spanned<Tm>]) -> Result<Value> {
         for tm in tms {
-            let spread = match tm.value {
-                Tm::TileBroadcast(TileBroadcast::Row) => [true, false],
-                Tm::TileBroadcast(TileBroadcast::Column) => [false, true],
-                Tm::TileBroadcast(TileBroadcast::Both) => [true, true],
-                _ => [false; 2],
-            };
-            let steps = super::steps::tms(std::slice::from_ref(tm));
+            let movements = movements::of_tms(std::slice::from_ref(tm));
             let [t, rows, columns] = value.tiles.map(|size| size as u64);
             let after = TileShape { t, rows, columns }
                 .after_tm(tm.value, tm.span)
                 .map_err(|finding| finding.to_error(self.scope.source))?;
             let after = [after.t, after.rows, after.columns].map(|size| size as usize);
-            if super::steps::flips(&steps) || super::steps::pads(&steps) {
+            if movements.transposes_tiles() || movements.pads() {
                 let node = op.name.value.as_str();
-                value = self.arrived(node, tm.span, value);
-                value = self.moved(node, tm.span, &value, &steps, after);
+                value = self.materialized(node, tm.span, value);
+                value = self.moved(node, tm.span, &value, &movements, after);
                 continue;
             }
-            let from = value.tiles;
-            let way = value.way.get_or_insert_with(|| Way {
-                from,
-                steps: Vec::new(),
-                spread: [false; 2],
+            let stored = value.tiles;
+            let view = value.view.get_or_insert_with(|| TensorView {
+                stored,
+                movements: MovementList::default(),
+                broadcast: None,
             });
-            way.steps.extend(steps);
-            way.spread = [way.spread[0] || spread[0], way.spread[1] || spread[1]];
+            view.movements.extend(movements);
+            if let Tm::TileBroadcast(next) = tm.value {
+                let broadcast = view.broadcast.map_or(next, |first| first.then(next));
+                view.broadcast = Some(broadcast);
+            }
             value.tiles = after;
         }
         Ok(value)
@@ -119,12 +118,12 @@ impl EpochBuilder<'_> {
             attributes,
         };
         if kind.is_binary() && !inputs.is_empty() {
-            let given = scale(kind, &scheduled.attributes);
-            return Ok(self.binary(call(format!("netlist.{kind}"), given), &inputs));
+            let attributes = binary_attributes(kind, &scheduled.attributes);
+            return Ok(self.binary(call(format!("netlist.{kind}"), attributes), &inputs));
         }
         let inputs = inputs.into_iter();
         let inputs: Vec<Value> = inputs
-            .map(|value| self.arrived(node, span, value))
+            .map(|value| self.materialized(node, span, value))
             .collect();
         let Some(first) = inputs.first() else {
             return Err(self.unsupported(span, "an op without inputs"));
@@ -135,21 +134,21 @@ impl EpochBuilder<'_> {
         }
         if kind == OpKind::Matmul {
             let Some(right) = inputs.get(1) else {
-                return Err(self.unsupported(span, "a product of fewer than two inputs"));
+                return Err(self.unsupported(span, "a matmul of fewer than two inputs"));
             };
-            let mut given = super::ops::factors(first, right);
+            let mut attributes = matmul_operands(first, right);
             let blocks = scheduled.attributes.integer(AttributeKey::MK);
             if self.scope.mode == NumericMode::Formats {
-                given.push(("m_k".into(), size(usize::try_from(blocks).unwrap_or(1))));
+                attributes.push(("m_k".into(), size(usize::try_from(blocks).unwrap_or(1))));
                 let accumulate = op.acc_df.map_or(DataFormat::Float32, |format| format.value);
-                given.push(("accumulate".into(), accumulate.name().into()));
-                given.push(("intermediate".into(), op.intermed_df.value.name().into()));
+                attributes.push(("accumulate".into(), accumulate.name().into()));
+                attributes.push(("intermediate".into(), op.intermed_df.value.name().into()));
             }
             let tiles = [tiles[0], tiles[1], right.tiles[2]];
             let tile = [tile[0], right.tile[1]];
             let operands: Vec<&Value> = inputs.iter().collect();
             return Ok(self.call(
-                call("netlist.matmul".to_owned(), given),
+                call("netlist.matmul".to_owned(), attributes),
                 &operands,
                 tiles,
                 tile,
@@ -167,21 +166,24 @@ impl EpochBuilder<'_> {
             let text = format!("ops of type {kind} are not part of fused ops");
             return Err(self.unsupported(scheduled.kind.span, text));
         }
-        let mut given = curve(kind, &scheduled.attributes, tile[0] > 16 && tile[1] > 16);
-        // What is not computed keeps its old value where a buffer is read and written (facts 10.6).
+        let with_vector = tile[0] > 16 && tile[1] > 16;
+        let mut attributes = sfpu_attributes(kind, &scheduled.attributes, with_vector);
+        // Elements outside of the computed vector keep the value of the buffer where the op reads
+        // and writes the same one (facts 10.6).
         let (read, _) = &scheduled.inputs[0];
         let keeps = read.value == scheduled.output.value;
-        given.push(("keeps".into(), Attribute::I1(keeps)));
+        attributes.push(("keeps".into(), Attribute::I1(keeps)));
         let operands: &[&Value] = if keeps { &[first, first] } else { &[first] };
         Ok(self.call(
-            call(format!("netlist.{kind}"), given),
+            call(format!("netlist.{kind}"), attributes),
             operands,
             tiles,
             tile,
         ))
     }
 
-    /// The format of the buffer that is written: integers always, others in `formats`.
+    /// Rounds to the format of the buffer that is written: to integers always, to others in the mode
+    /// `formats`.
     fn stored(&mut self, op: &Op, scheduled: &ScheduledOp, value: Value) -> Value {
         let format = match scheduled.output.value {
             Buffer::Intermediate(_) => Some(op.intermed_df.value),
@@ -193,7 +195,7 @@ impl EpochBuilder<'_> {
         let dest = scheduled.output.value == Buffer::Dest;
         let formats = self.scope.mode == NumericMode::Formats;
         match format.filter(|&format| formats || !dest && is_integer(format)) {
-            // Registers that hold integers hold floats after a dequantization.
+            // An integer register holds floats after a dequantization.
             Some(format) if dest && is_integer(format) => value,
             Some(format) => self.round(&op.name.value, scheduled.name.span, value, format),
             None => value,

@@ -4,11 +4,11 @@
 mod epoch;
 mod epochs;
 mod fused;
+mod movements;
 mod ops;
 mod package;
 mod program;
 mod replicas;
-mod steps;
 mod together;
 mod value;
 

@@ -7,7 +7,7 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{Attribute, Dictionary};
 use tenon_netlist::{AttributeKey, AttributeValue, Attributes, DataFormat, Op, OpKind, Span};
 
-/// What a kernel is given.
+/// A kernel to emit.
 pub(super) struct Call<'a> {
     pub node: &'a str,
     pub span: Span,
@@ -16,7 +16,7 @@ pub(super) struct Call<'a> {
 }
 
 impl EpochBuilder<'_> {
-    /// Emits a kernel; its result is of the given shape.
+    /// Emits a kernel; its result has `tiles` tiles of size `tile`.
     pub(super) fn call(
         &mut self,
         call: Call<'_>,
@@ -39,56 +39,58 @@ impl EpochBuilder<'_> {
             tile,
             rounded: None,
             constant: false,
-            way: None,
+            view: None,
         }
     }
 
-    /// The kernel of an op.
+    /// Emits the kernels of an op.
     pub(super) fn compute(&mut self, op: &Op, inputs: &[Value]) -> Result<Value> {
         use OpKind::*;
         let kind = op.kind.value;
         match kind {
             FusedOp => self.fused(op, inputs),
             Matmul if op.attributes.is(AttributeKey::Identity) => Ok(self.sparse(op, inputs)),
-            Matmul | Depthwise => self.product(op, inputs),
+            Matmul | Depthwise => self.matmul(op, inputs),
             Splice => Ok(self.splice(op, inputs)),
             Embedding | Topk => Ok(self.lookup(op, inputs)),
             Reduce => Ok(self.reduce(op.name.value.as_str(), op.name.span, &op.attributes, inputs)),
             Buffer | Drainer => {
-                let text = format!("ops of type {kind} are known to the reader only");
+                let text = format!("ops of type {kind} cannot be lowered");
                 Err(self.unsupported(op.kind.span, text))
             }
             _ => self.elementwise(op, inputs),
         }
     }
 
-    /// Element by element. Tiles of different sizes have in common what the smallest has; the
-    /// rest is zeros (facts 3.8).
+    /// An elementwise op. It runs on tiles of the smallest height and width among its operands; the
+    /// other elements are zeros (facts 3.8).
     fn elementwise(&mut self, op: &Op, inputs: &[Value]) -> Result<Value> {
         let (node, span, kind) = (op.name.value.as_str(), op.name.span, op.kind.value);
-        let own = op.blocking.tile().map(|side| side as usize);
-        let common = inputs.iter().fold(own, |tile, value| {
+        let declared = op.blocking.tile().map(|side| side as usize);
+        let common = inputs.iter().fold(declared, |tile, value| {
             [tile[0].min(value.tile[0]), tile[1].min(value.tile[1])]
         });
         let inputs: Vec<Value> = inputs
             .iter()
-            .map(|value| match value.tile == common && kind.is_binary() {
-                true => value.clone(),
-                false => {
-                    let whole = self.arrived(node, span, value.clone());
-                    self.resized(node, span, whole, common)
+            .map(|value| {
+                if value.tile == common && kind.is_binary() {
+                    return value.clone();
                 }
+                let stored = self.materialized(node, span, value.clone());
+                self.resized(node, span, stored, common)
             })
             .collect();
-        let attributes = match kind.is_sfpu() {
-            // Golden computes whole tiles where they are tiny (facts 3.2).
-            true if common[0] <= 16 || common[1] <= 16 => curve(kind, &op.attributes, false),
-            true => curve(kind, &op.attributes, true),
-            false => scale(kind, &op.attributes),
+        let attributes = if kind.is_sfpu() {
+            // The golden model ignores `vector` for tiny tiles (facts 3.2).
+            let with_vector = common[0] > 16 && common[1] > 16;
+            sfpu_attributes(kind, &op.attributes, with_vector)
+        } else {
+            binary_attributes(kind, &op.attributes)
         };
-        let kernel = match kind.is_copy() || kind == OpKind::Tilizer {
-            true => "netlist.nop".to_owned(),
-            false => format!("netlist.{kind}"),
+        let kernel = if kind.is_copy() || kind == OpKind::Tilizer {
+            "netlist.nop".to_owned()
+        } else {
+            format!("netlist.{kind}")
         };
         let call = Call {
             node,
@@ -102,45 +104,47 @@ impl EpochBuilder<'_> {
         if kind.is_binary() {
             return Ok(self.binary(call, &inputs));
         }
-        let mut made = self.call(
+        let mut result = self.call(
             call,
             &inputs.iter().collect::<Vec<_>>(),
             first.tiles,
             common,
         );
         if kind.is_copy() {
-            made.rounded = first.rounded;
+            result.rounded = first.rounded;
         }
-        Ok(made)
+        Ok(result)
     }
 
-    /// An op of two tensors, one of which it may see through TMs.
+    /// A binary op, which reads at most one operand through a view: the last that has one.
     pub(super) fn binary(&mut self, mut call: Call<'_>, inputs: &[Value]) -> Value {
-        let seen = inputs.iter().rposition(|value| value.way.is_some());
+        let viewed = inputs.iter().rposition(|value| value.view.is_some());
         let mut operands = Vec::with_capacity(inputs.len());
         for (index, value) in inputs.iter().enumerate() {
-            if let Some(way) = value.way.as_ref().filter(|_| seen == Some(index)) {
-                let given = &mut call.attributes;
-                given.push(("seen".into(), Attribute::I32(index as i32)));
-                given.push(("tiles".into(), sizes(&way.from)));
-                given.push(("steps".into(), way.steps.join("; ").into()));
-                given.extend(way.spread().map(|spread| ("spread".into(), spread.into())));
+            if let Some(view) = value.view.as_ref().filter(|_| viewed == Some(index)) {
+                let attributes = &mut call.attributes;
+                attributes.push(("seen".into(), Attribute::I32(index as i32)));
+                attributes.push(("tiles".into(), sizes(&view.stored)));
+                attributes.push(("steps".into(), view.movements.to_string().into()));
+                let broadcast = view.broadcast.map(|broadcast| broadcast.name());
+                attributes.extend(broadcast.map(|name| ("spread".into(), name.into())));
                 operands.push(value.clone());
             } else {
-                operands.push(self.arrived(call.node, call.span, value.clone()));
+                operands.push(self.materialized(call.node, call.span, value.clone()));
             }
         }
         let (tiles, tile) = (operands[0].tiles, operands[0].tile);
         self.call(call, &operands.iter().collect::<Vec<_>>(), tiles, tile)
     }
 
-    fn product(&mut self, op: &Op, inputs: &[Value]) -> Result<Value> {
+    /// A dense matmul, or a depthwise one.
+    fn matmul(&mut self, op: &Op, inputs: &[Value]) -> Result<Value> {
         let [a, b, ..] = inputs else {
-            return Err(self.unsupported(op.kind.span, "a product of fewer than two inputs"));
+            return Err(self.unsupported(op.kind.span, "a matmul of fewer than two inputs"));
         };
-        let attributes = &op.attributes;
-        let count = |key| usize::try_from(attributes.integer(key)).unwrap_or(0);
-        let mut given: Dictionary = vec![
+        let declared = &op.attributes;
+        let count = |key| usize::try_from(declared.integer(key)).unwrap_or(0);
+        let mut attributes: Dictionary = vec![
             ("m_k".into(), size(count(AttributeKey::MK))),
             ("integer".into(), Attribute::I1(is_integer(op))),
         ];
@@ -150,30 +154,31 @@ impl EpochBuilder<'_> {
             ("dequant", AttributeKey::Dequant),
         ];
         for (name, key) in switches {
-            given.push((name.into(), Attribute::I1(attributes.is(key))));
+            attributes.push((name.into(), Attribute::I1(declared.is(key))));
         }
-        let zero_point = attributes.number(AttributeKey::ZeroPoint).unwrap_or(0.0);
-        given.push(("zero_point".into(), Attribute::F32(zero_point as f32)));
-        let z = match attributes.is(AttributeKey::Accumulate) {
-            true => count(AttributeKey::Z).max(1),
-            false => 1,
+        let zero_point = declared.number(AttributeKey::ZeroPoint).unwrap_or(0.0);
+        attributes.push(("zero_point".into(), Attribute::F32(zero_point as f32)));
+        let z = if declared.is(AttributeKey::Accumulate) {
+            count(AttributeKey::Z).max(1)
+        } else {
+            1
         };
-        given.push(("z".into(), size(z)));
-        // The original takes "invalid" for no op.
-        let curve = attributes
+        attributes.push(("z".into(), size(z)));
+        // "invalid" is the original's word for no op.
+        let activation = declared
             .word(AttributeKey::SfpuOp)
             .filter(|word| *word != "invalid");
-        given.extend(curve.map(|word| ("sfpu_op".into(), word.into())));
+        attributes.extend(activation.map(|word| ("sfpu_op".into(), word.into())));
         if self.scope.mode == NumericMode::Formats {
             let accumulate = op.acc_df.map_or(DataFormat::Float32, |format| format.value);
-            given.push(("accumulate".into(), accumulate.name().into()));
-            given.push(("intermediate".into(), op.intermed_df.value.name().into()));
+            attributes.push(("accumulate".into(), accumulate.name().into()));
+            attributes.push(("intermediate".into(), op.intermed_df.value.name().into()));
         }
         let depthwise = op.kind.value == OpKind::Depthwise;
         if !depthwise {
             let sums = op.gradient_op.is_some_and(|gradient| gradient.value);
-            given.push(("sums".into(), Attribute::I1(sums)));
-            given.extend(factors(a, b));
+            attributes.push(("sums".into(), Attribute::I1(sums)));
+            attributes.extend(matmul_operands(a, b));
         }
         let tiles = [a.tiles[0] / z, a.tiles[1], b.tiles[2]];
         let call = Call {
@@ -185,20 +190,20 @@ impl EpochBuilder<'_> {
                 "netlist.matmul"
             }
             .to_owned(),
-            attributes: given,
+            attributes,
         };
         let tile = [a.tile[0], b.tile[1]];
         Ok(self.call(call, &inputs.iter().collect::<Vec<_>>(), tiles, tile))
     }
 
-    /// The product with a sparse matrix (facts 3.3).
+    /// A matmul with a sparse matrix as operand A (facts 3.3).
     fn sparse(&mut self, op: &Op, inputs: &[Value]) -> Value {
         use AttributeKey::*;
-        let mut given = self.placed(op);
+        let mut attributes = self.blocking_attributes(op);
         let keys = [UKt, SparseTilePtrBits, SparseUblockIdxBits, FractureFactor];
         for key in keys {
             if op.attributes.find(key).is_some() {
-                given.push((
+                attributes.push((
                     key.name().into(),
                     Attribute::I64(op.attributes.integer(key)),
                 ));
@@ -208,59 +213,59 @@ impl EpochBuilder<'_> {
             .inputs
             .get(2)
             .map_or(DataFormat::RawUInt32, |input| input.df.value);
-        given.push(("encoding".into(), encoding.name().into()));
-        given.push(("bias".into(), Attribute::I1(op.attributes.is(Bias))));
+        attributes.push(("encoding".into(), encoding.name().into()));
+        attributes.push(("bias".into(), Attribute::I1(op.attributes.is(Bias))));
         let width = inputs.get(1).map_or(32, |value| value.tile[1]);
-        self.whole(op, "netlist.sparse_matmul", given, inputs, [32, width])
+        self.declared_shape(op, "netlist.sparse_matmul", attributes, inputs, [32, width])
     }
 
     fn splice(&mut self, op: &Op, inputs: &[Value]) -> Value {
-        let mut given = self.placed(op);
+        let mut attributes = self.blocking_attributes(op);
         let mut takings = Vec::new();
         for input in 0..inputs.len() {
             let taking = op.attributes.splice_input(input).map(|found| &found.value);
-            if let Some(AttributeValue::List(numbers)) = taking {
-                let number = |&n: &i64| Attribute::I32(i32::try_from(n).unwrap_or(-1));
-                takings.extend(numbers.iter().map(number));
+            if let Some(AttributeValue::List(values)) = taking {
+                let value = |&n: &i64| Attribute::I32(i32::try_from(n).unwrap_or(-1));
+                takings.extend(values.iter().map(value));
             }
         }
-        given.push(("takings".into(), Attribute::Array(takings)));
+        attributes.push(("takings".into(), Attribute::Array(takings)));
         let granularity = op
             .attributes
             .word(AttributeKey::Granularity)
             .unwrap_or("ublock");
-        given.push(("granularity".into(), granularity.into()));
-        given.push(("order".into(), op.blocking.order().name().into()));
+        attributes.push(("granularity".into(), granularity.into()));
+        attributes.push(("order".into(), op.blocking.order().name().into()));
         let tile = inputs.first().map_or([32, 32], |value| value.tile);
-        self.whole(op, "netlist.splice", given, inputs, tile)
+        self.declared_shape(op, "netlist.splice", attributes, inputs, tile)
     }
 
     fn lookup(&mut self, op: &Op, inputs: &[Value]) -> Value {
         use AttributeKey::*;
-        let mut given = self.placed(op);
+        let mut attributes = self.blocking_attributes(op);
         for key in [NumIndices, K] {
-            given.push((
+            attributes.push((
                 key.name().into(),
                 Attribute::I64(op.attributes.integer(key)),
             ));
         }
         let sort = op.attributes.word(Sort).unwrap_or("none");
-        given.push((Sort.name().into(), sort.into()));
-        given.push((
+        attributes.push((Sort.name().into(), sort.into()));
+        attributes.push((
             Kreduce.name().into(),
             Attribute::I1(op.attributes.is(Kreduce)),
         ));
-        self.whole(
+        self.declared_shape(
             op,
             &format!("netlist.{}", op.kind.value),
-            given,
+            attributes,
             inputs,
             [32, 32],
         )
     }
 
-    /// An op whose kernel makes the declared shape.
-    fn whole(
+    /// An op whose result has the shape that its blocking declares.
+    fn declared_shape(
         &mut self,
         op: &Op,
         kernel: &str,
@@ -278,8 +283,8 @@ impl EpochBuilder<'_> {
         self.call(call, &operands, tiles_of(&op.blocking), tile)
     }
 
-    /// The blocking of the output.
-    fn placed(&self, op: &Op) -> Dictionary {
+    /// The attributes for the blocking of the output.
+    fn blocking_attributes(&self, op: &Op) -> Dictionary {
         let pair = |pair: [u32; 2]| sizes(&pair.map(|size| size as usize));
         vec![
             ("tiles".into(), sizes(&tiles_of(&op.blocking))),
@@ -289,7 +294,7 @@ impl EpochBuilder<'_> {
         ]
     }
 
-    /// A maximum; also inside fused ops.
+    /// A maximum along a dimension, of an op or of a scheduled op of a fused op.
     pub(super) fn reduce(
         &mut self,
         node: &str,
@@ -319,29 +324,34 @@ impl EpochBuilder<'_> {
     }
 }
 
-/// The attributes of an op of the special-function unit.
-pub(super) fn curve(kind: OpKind, attributes: &Attributes, parts: bool) -> Dictionary {
-    let mut given: Dictionary = Vec::new();
-    let number = |key: AttributeKey, absent: f64| {
-        let value = attributes.number(key).unwrap_or(absent);
+/// The kernel attributes of an op of the special-function unit (SFPU); `with_vector` keeps the
+/// restriction to a vector of each tile.
+pub(super) fn sfpu_attributes(
+    kind: OpKind,
+    declared: &Attributes,
+    with_vector: bool,
+) -> Dictionary {
+    let mut attributes = Dictionary::new();
+    let value = |key: AttributeKey, default: f64| {
+        let value = declared.number(key).unwrap_or(default);
         (key.name().into(), Attribute::F32(value as f32))
     };
     match kind {
-        OpKind::Lrelu => given.push(number(AttributeKey::Slope, 0.01)),
-        OpKind::Dropout => given.push(number(AttributeKey::P, 0.0)),
+        OpKind::Lrelu => attributes.push(value(AttributeKey::Slope, 0.01)),
+        OpKind::Dropout => attributes.push(value(AttributeKey::P, 0.0)),
         OpKind::Power => {
-            let exponent = attributes.integer(AttributeKey::Exp);
-            given.push((AttributeKey::Exp.name().into(), Attribute::I64(exponent)));
+            let exponent = declared.integer(AttributeKey::Exp);
+            attributes.push((AttributeKey::Exp.name().into(), Attribute::I64(exponent)));
         }
         _ => {}
     }
-    let vector = attributes.word(AttributeKey::Vector).filter(|_| parts);
-    given.extend(vector.map(|vector| ("vector".into(), vector.into())));
-    given
+    let vector = declared.word(AttributeKey::Vector).filter(|_| with_vector);
+    attributes.extend(vector.map(|vector| ("vector".into(), vector.into())));
+    attributes
 }
 
-/// The attributes of an op of two tensors.
-pub(super) fn scale(kind: OpKind, attributes: &Attributes) -> Dictionary {
+/// The kernel attributes of a binary op.
+pub(super) fn binary_attributes(kind: OpKind, attributes: &Attributes) -> Dictionary {
     use OpKind::{Dequantization, Quantization, Requantization};
     match kind {
         Quantization | Requantization | Dequantization => {
@@ -352,40 +362,43 @@ pub(super) fn scale(kind: OpKind, attributes: &Attributes) -> Dictionary {
     }
 }
 
-/// Whether an op is a product of dense matrices.
-pub(super) fn is_product(op: &Op) -> bool {
+/// Whether an op is a matmul of dense matrices.
+pub(super) fn is_dense_matmul(op: &Op) -> bool {
     op.kind.value == OpKind::Matmul && !op.attributes.is(AttributeKey::Identity)
 }
 
-/// Whether an op sees its inputs through their TMs.
-pub(super) fn sees(op: &Op) -> bool {
+/// Whether an op reads its inputs through views.
+pub(super) fn reads_views(op: &Op) -> bool {
     op.kind.value.is_binary() || op.kind.value == OpKind::FusedOp
 }
 
-/// Whether a product is one of integers.
+/// Whether a matmul is one of integers.
 pub(super) fn is_integer(op: &Op) -> bool {
     let format = op.inputs.first().map(|input| input.df.value);
     use DataFormat::{Int8, Int32, UInt8};
     matches!(format, Some(Int8 | UInt8 | Int32))
 }
 
-/// How the two tensors of a product come to it, and which of them come again.
-pub(super) fn factors(a: &Value, b: &Value) -> Dictionary {
-    let mut given = Dictionary::new();
+/// The attributes for operands A and B of a matmul: their stored tiles, the movements of their views,
+/// and which of them is the same in most runs.
+pub(super) fn matmul_operands(a: &Value, b: &Value) -> Dictionary {
+    let mut attributes = Dictionary::new();
     for (index, value) in [a, b].into_iter().enumerate() {
-        let from = value.way.as_ref().map_or(value.tiles, |way| way.from);
-        given.push((format!("tiles_{index}").into(), sizes(&from)));
-        if let Some(way) = &value.way {
-            given.push((format!("steps_{index}").into(), way.steps.join("; ").into()));
+        let view = value.view.as_ref();
+        let stored = view.map_or(value.tiles, |view| view.stored);
+        attributes.push((format!("tiles_{index}").into(), sizes(&stored)));
+        if let Some(view) = view {
+            let movements = view.movements.to_string();
+            attributes.push((format!("steps_{index}").into(), movements.into()));
         }
         if value.constant {
-            given.push((format!("constant_{index}").into(), Attribute::I1(true)));
+            attributes.push((format!("constant_{index}").into(), Attribute::I1(true)));
         }
     }
-    given
+    attributes
 }
 
-/// What is wrong with the netlist at a place.
+/// An error about the netlist.
 pub(super) fn invalid(text: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidModel, text)
 }

@@ -1,9 +1,11 @@
-//! Tensors in registers, and the small kernels that every op may need around it.
+//! Tensors in registers, and the kernels around an op: movement, rounding, resizing, relu.
 
 use super::epoch::{EpochBuilder, TENSOR};
+use super::movements::tile_after;
 use super::ops::Call;
 use tenon_bef::{Attribute, Dictionary, RegisterId};
 use tenon_netlist::{AttributeKey, Attributes, Blocking, DataFormat, Span};
+use tenon_tile::{MovementList, TileBroadcast};
 
 /// A tensor in a register.
 #[derive(Debug, Clone)]
@@ -13,38 +15,26 @@ pub(super) struct Value {
     pub tiles: [usize; 3],
     /// Height and width of a tile.
     pub tile: [usize; 2],
-    /// A format that all its elements fit.
+    /// A format in which all its elements are exact.
     pub rounded: Option<DataFormat>,
     /// Whether it is the same in most runs, as parameters are.
     pub constant: bool,
-    /// What its op does to it itself on the way; `tiles` and `tile` are what comes of it.
-    pub way: Option<Way>,
+    /// The view through which the op reads it; `tiles` and `tile` are those of the view.
+    pub view: Option<TensorView>,
 }
 
-/// The steps between the tensor in a register and an op.
+/// TMs that an op applies while it reads its operand: the moved tensor is never stored.
 #[derive(Debug, Clone)]
-pub(super) struct Way {
-    /// Tiles of the tensor in the register.
-    pub from: [usize; 3],
-    /// In the words of `netlist.move`.
-    pub steps: Vec<String>,
-    /// Whether the first row and the first column of each tile then stand for all of it.
-    pub spread: [bool; 2],
+pub(super) struct TensorView {
+    /// Slices, rows and columns of tiles of the tensor in the register.
+    pub stored: [usize; 3],
+    /// Movements of tiles.
+    pub movements: MovementList,
+    /// The broadcast inside each tile, after the movements.
+    pub broadcast: Option<TileBroadcast>,
 }
 
-impl Way {
-    /// In the word of `netlist.tile_broadcast`.
-    pub fn spread(&self) -> Option<&'static str> {
-        match self.spread {
-            [true, true] => Some("rc"),
-            [true, false] => Some("r"),
-            [false, true] => Some("c"),
-            [false, false] => None,
-        }
-    }
-}
-
-/// The tiles of a blocking. What does not fit memory is refused where it is allocated.
+/// The tiles of a blocking. Allocation reports a tensor that exceeds the memory.
 pub(super) fn tiles_of(blocking: &Blocking) -> [usize; 3] {
     let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
     [
@@ -65,16 +55,15 @@ pub(super) fn size(size: usize) -> Attribute {
     Attribute::I64(i64::try_from(size).unwrap_or(i64::MAX))
 }
 
-/// What tells a kernel that its operand comes again.
+/// The attribute of a kernel whose operand is the same in most runs.
 pub(super) fn constant(value: &Value) -> Dictionary {
-    let told = value
-        .constant
-        .then(|| ("constant".into(), Attribute::I1(true)));
-    told.into_iter().collect()
+    let attribute = ("constant".into(), Attribute::I1(true));
+    let attribute = value.constant.then_some(attribute);
+    attribute.into_iter().collect()
 }
 
 impl EpochBuilder<'_> {
-    /// A kernel of one operand and no attributes.
+    /// Emits a kernel of one operand without attributes.
     pub(super) fn simple(&mut self, name: &str, node: &str, span: Span, value: Value) -> Value {
         let location = self.location(span);
         let register = self
@@ -92,13 +81,13 @@ impl EpochBuilder<'_> {
         }
     }
 
-    /// Unpad, TMs, pad.
+    /// Emits the movements of a tensor, which then has `after` tiles.
     pub(super) fn moved(
         &mut self,
         node: &str,
         span: Span,
         value: &Value,
-        steps: &[String],
+        movements: &MovementList,
         after: [usize; 3],
     ) -> Value {
         let location = self.location(span);
@@ -109,44 +98,43 @@ impl EpochBuilder<'_> {
             .attributes(constant(value))
             .attribute("node", node)
             .attribute("tiles", sizes(&value.tiles))
-            .attribute("steps", steps.join("; "))
+            .attribute("steps", movements.to_string())
             .location(location)
             .result(TENSOR);
-        // Blocks of sixteen stay together unless they are turned or something is added.
-        let kept = !super::steps::flips(steps) && !super::steps::pads(steps);
+        // Blocks of sixteen elements keep their shared exponent unless they are transposed or padded.
+        let kept = !movements.transposes_tiles() && !movements.pads();
         Value {
             register,
             tiles: after,
-            tile: super::steps::tile(steps, value.tile),
+            tile: tile_after(movements, value.tile),
             rounded: value.rounded.filter(|_| kept),
             constant: value.constant,
-            way: None,
+            view: None,
         }
     }
 
-    /// The tensor that an op would see, in a register.
-    pub(super) fn arrived(&mut self, node: &str, span: Span, mut value: Value) -> Value {
-        let Some(way) = value.way.take() else {
+    /// Stores the view of a tensor: for ops that do not read through views.
+    pub(super) fn materialized(&mut self, node: &str, span: Span, mut value: Value) -> Value {
+        let Some(view) = value.view.take() else {
             return value;
         };
-        let spread = way.spread();
-        if !way.steps.is_empty() {
-            let after = std::mem::replace(&mut value.tiles, way.from);
-            value = self.moved(node, span, &value, &way.steps, after);
+        if !view.movements.is_empty() {
+            let after = std::mem::replace(&mut value.tiles, view.stored);
+            value = self.moved(node, span, &value, &view.movements, after);
         }
-        let Some(spread) = spread else {
+        let Some(broadcast) = view.broadcast else {
             return value;
         };
         let call = Call {
             node,
             span,
             kernel: "netlist.tile_broadcast".to_owned(),
-            attributes: vec![("dim".into(), spread.into())],
+            attributes: vec![("dim".into(), broadcast.name().into())],
         };
         self.call(call, &[&value], value.tiles, value.tile)
     }
 
-    /// Rounds to a format.
+    /// Emits the rounding to a format.
     pub(super) fn round(
         &mut self,
         node: &str,
@@ -174,7 +162,7 @@ impl EpochBuilder<'_> {
         }
     }
 
-    /// Tiles of another size (facts 3.8).
+    /// Emits the change of the tile size (facts 3.8).
     pub(super) fn resized(
         &mut self,
         node: &str,
@@ -202,7 +190,7 @@ impl EpochBuilder<'_> {
         }
     }
 
-    /// The relu of an op's attributes.
+    /// Emits the relu that an op's attributes enable.
     pub(super) fn relu(
         &mut self,
         node: &str,
@@ -213,7 +201,8 @@ impl EpochBuilder<'_> {
         if !attributes.is(AttributeKey::ReluEn) {
             return value;
         }
-        // Without a mode, and with none, numbers below the threshold are cut (facts 3.8).
+        // Every mode but `max`, an absent one included, clears the values below the threshold
+        // (facts 3.8).
         let mode = match attributes.word(AttributeKey::ReluMode) {
             Some(mode) if mode.eq_ignore_ascii_case("max") => "max",
             _ => "min",

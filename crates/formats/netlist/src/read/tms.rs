@@ -1,10 +1,11 @@
 //! Tensor manipulations (facts 4).
 
 use super::reader::Reader;
-use crate::netlist::{Pad, TileBroadcast, Tm};
+use crate::netlist::{Pad, Tm};
 use crate::source::Spanned;
 use crate::yaml::{Node, NodeKind};
 use crate::{Finding, Rule};
+use tenon_tile::{TileBroadcast, Word};
 
 /// The names of TMs, for messages.
 const NAMES: &str = "broadcast, transpose, hslice, vslice, hstack, vstack, pad, tile_broadcast";
@@ -93,15 +94,12 @@ fn read_pad_list(reader: &mut Reader, node: &Node) -> Option<Pad> {
 }
 
 fn read_tile_broadcast(reader: &mut Reader, node: &Node) -> Option<TileBroadcast> {
-    match node.text() {
-        Some("r") => Some(TileBroadcast::Row),
-        Some("c") => Some(TileBroadcast::Column),
-        Some("rc") => Some(TileBroadcast::Both),
-        _ => {
-            let finding = Finding::new(Rule::ValueWord, node.span, "unknown tile broadcast");
-            let found = node.text().unwrap_or(node.kind_name());
-            reader.report(finding.expected("one of r, c, rc").found(found));
-            None
-        }
+    let broadcast = node.text().and_then(TileBroadcast::from_word);
+    if broadcast.is_none() {
+        let finding = Finding::new(Rule::ValueWord, node.span, "unknown tile broadcast");
+        let found = node.text().unwrap_or(node.kind_name());
+        let choices = format!("one of {}", TileBroadcast::choices());
+        reader.report(finding.expected(choices).found(found));
     }
+    broadcast
 }
