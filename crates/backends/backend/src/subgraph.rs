@@ -4,7 +4,7 @@
 use crate::OptimisationViews;
 use std::collections::{BTreeMap, BTreeSet};
 use tenon_base::Result;
-use tenon_graph::{Graph, Names, Node, NodeId, ValueId};
+use tenon_graph::{Graph, Node, NodeId, UniqueNames, ValueId};
 
 /// A subgraph: a separate graph, and the ids of its nodes and values in the whole graph.
 ///
@@ -73,7 +73,7 @@ impl Subgraph {
     /// The problems of [`OptimisationViews::check`]; then nothing is changed. Ids of nodes change.
     pub fn apply(&self, views: &OptimisationViews, whole: &mut Graph) -> Result<Vec<String>> {
         views.check(&self.graph)?;
-        let mut names = Names::of(whole);
+        let mut names = UniqueNames::of(whole);
         let mut gone = BTreeSet::new();
         let mut came = Vec::new();
         for substitution in &views.substitutions {
@@ -171,7 +171,7 @@ fn splice(
     part: &Graph,
     node: &Node,
     known: &mut BTreeMap<ValueId, ValueId>,
-    names: &mut Names,
+    names: &mut UniqueNames,
 ) -> String {
     let mut value = |id: ValueId| {
         *known.entry(id).or_insert_with(|| {

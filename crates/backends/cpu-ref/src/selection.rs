@@ -8,7 +8,7 @@ use crate::loop_nest::{AxisExtents, Lanes, LoopNest, broadcast, strides};
 use crate::number::{Accumulator, Index, Number, WidenedArithmetic};
 use std::cmp::Ordering;
 use tenon_base::{Result, stop};
-use tenon_graph::geometry::{distinct, unsuppressed};
+use tenon_graph::geometry::{selected_boxes, unique_elements};
 use tenon_tensor::DataType;
 
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
@@ -250,7 +250,7 @@ fn non_zero(node: &Node<'_>) -> Result<Kernel, BuildError> {
 
 /// The result is computed when compiling.
 fn unique(node: &Node<'_>) -> Result<Kernel, BuildError> {
-    let found = distinct(&node.inference())?;
+    let found = unique_elements(&node.inference())?;
     let list = |all: &[usize]| all.iter().map(|&at| at as i64).collect::<Vec<_>>();
     let lists = [&found.first, &found.inverse, &found.counts].map(|all| list(all));
     sized!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
@@ -272,7 +272,7 @@ fn unique(node: &Node<'_>) -> Result<Kernel, BuildError> {
 
 /// The selected boxes are computed when compiling.
 fn suppression(node: &Node<'_>) -> Result<Kernel, BuildError> {
-    let rows = unsuppressed(&node.inference())?.concat();
+    let rows = selected_boxes(&node.inference())?.concat();
     Ok(Kernel::new(move |operands| {
         let (_, mut outputs) = operands.split();
         outputs.slice::<i64>(0)?.copy_from_slice(&rows);

@@ -8,7 +8,9 @@ use crate::infer::infer_node;
 use crate::place::{Asker, Assignment};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::operator::OperatorClass;
-use tenon_graph::{Attribute, Attributes, Graph, Names, Node, OperatorDef, ValueId, operator};
+use tenon_graph::{
+    Attribute, Attributes, Graph, Node, OperatorDef, UniqueNames, ValueId, operator,
+};
 use tenon_tensor::{DataType, Shape, Tensor, TensorType};
 
 /// What a rule makes of a node.
@@ -49,7 +51,7 @@ pub(crate) struct Rewriter<'g> {
     uses: Vec<u32>,
     /// What stands for a value from here on.
     forward: Vec<Option<ValueId>>,
-    names: Names,
+    names: UniqueNames,
     changed: bool,
 }
 
@@ -66,7 +68,7 @@ const MAX_REPLACEMENTS: usize = 100;
 /// Applies rules to every node of `graph` once; answers whether anything changed. `asker` knows
 /// which backend would execute a node.
 pub(crate) fn rewrite(graph: &mut Graph, sets: &[RuleSet], asker: &Asker<'_>) -> Result<bool> {
-    let names = Names::of(graph);
+    let names = UniqueNames::of(graph);
     let todo = std::mem::take(&mut graph.nodes);
     let mut rewriter = Rewriter::new(graph, &todo, names);
     for node in todo {
@@ -76,7 +78,7 @@ pub(crate) fn rewrite(graph: &mut Graph, sets: &[RuleSet], asker: &Asker<'_>) ->
 }
 
 impl<'g> Rewriter<'g> {
-    fn new(graph: &'g mut Graph, todo: &[Node], names: Names) -> Self {
+    fn new(graph: &'g mut Graph, todo: &[Node], names: UniqueNames) -> Self {
         let mut uses = vec![0u32; graph.values.len()];
         for value in todo.iter().flat_map(|node| node.inputs.iter().flatten()) {
             uses[value.index()] += 1;

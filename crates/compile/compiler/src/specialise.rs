@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tenon_backend::{Backend, BackendId, NodeView, Registry, evaluate};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_graph::operator::Arity;
-use tenon_graph::{Attribute, Graph, Names, Node, ValueId};
+use tenon_graph::{Attribute, Graph, Node, UniqueNames, ValueId};
 use tenon_tensor::{Tensor, TensorType};
 
 /// A result larger than this is folded only while it stays within [`MAX_GROWTH`] times its inputs:
@@ -72,7 +72,7 @@ pub(crate) fn give_constants(graph: &mut Graph, given: &BTreeMap<String, Tensor>
 
 /// Names the nodes that have no name after what they make, so that each can be told of.
 pub(crate) fn name_nodes(graph: &mut Graph) {
-    let mut names = Names::of(graph);
+    let mut names = UniqueNames::of(graph);
     for index in 0..graph.nodes.len() {
         if graph.nodes[index].name.is_empty() {
             let output = graph.nodes[index].outputs.iter().flatten().next();

@@ -205,12 +205,12 @@ fn drop_unused_outputs(node: &mut Node, used: &[bool]) {
 }
 
 /// The names of a graph, to make new ones that differ from all.
-pub struct Names {
+pub struct UniqueNames {
     values: HashSet<String>,
     nodes: HashSet<String>,
 }
 
-impl Names {
+impl UniqueNames {
     /// The names of `graph` as they are now.
     pub fn of(graph: &Graph) -> Self {
         Self {
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn new_names_are_new() {
         let (graph, _) = graph();
-        let mut names = Names::of(&graph);
+        let mut names = UniqueNames::of(&graph);
         assert_eq!(names.value("a"), "a.1");
         assert_eq!(names.value("a"), "a.2");
         assert_eq!(names.node("a"), "a");

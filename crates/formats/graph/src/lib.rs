@@ -36,7 +36,7 @@ pub use check::{
     check_attributes, check_inputs, check_node, check_outputs, check_types, infer, infer_node,
 };
 pub use cost::Cost;
-pub use edit::Names;
+pub use edit::UniqueNames;
 pub use graph::{Graph, Node, NodeId, Value, ValueId};
 pub use markdown::operator_table_markdown;
 pub use operator::{Inference, OperatorDef};

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use tenon_backend::Backend;
 use tenon_base::{Error, Result};
 use tenon_graph::{
-    Attribute, Attributes, DataType, Graph, Names, Node, Tensor, TensorType, ValueId, infer,
+    Attribute, Attributes, DataType, Graph, Node, Tensor, TensorType, UniqueNames, ValueId, infer,
 };
 use tenon_tensor::convert;
 
@@ -71,7 +71,7 @@ pub(super) fn place_nodes(graph: &mut Graph, asker: &Asker<'_>) -> Result<Vec<No
     let mut casts: Option<Casts> = None;
     let nodes = std::mem::take(&mut graph.nodes);
     let names = |graph: &mut Graph, rest: &[Node]| {
-        let mut names = Names::of(graph);
+        let mut names = UniqueNames::of(graph);
         for node in rest {
             names.node(&node.name);
         }
@@ -136,7 +136,7 @@ fn cast_placement(
 
 /// The casts of a graph.
 struct Casts {
-    names: Names,
+    names: UniqueNames,
     /// For each value that was cast its wider form.
     wide: HashMap<ValueId, ValueId>,
 }

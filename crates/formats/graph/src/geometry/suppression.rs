@@ -49,7 +49,7 @@ impl Area {
 
 /// The rows of `NonMaxSuppression`'s output: batch, class and box. All its inputs must be known
 /// when compiling.
-pub fn unsuppressed(node: &Inference<'_>) -> Result<Vec<[i64; 3]>> {
+pub fn selected_boxes(node: &Inference<'_>) -> Result<Vec<[i64; 3]>> {
     let (boxes, scores) = (node.input(0)?, node.input(1)?);
     rank(boxes, "boxes", 3..=3)?;
     rank(scores, "scores", 3..=3)?;

@@ -6,7 +6,7 @@ use super::shapes::{
     Inferred, axis, axis_attribute, broadcast, expect_dtype, expect_scalar, extent, invalid, one,
     rank, same,
 };
-use crate::geometry::{distinct, unsuppressed};
+use crate::geometry::{selected_boxes, unique_elements};
 use crate::operator::{AttributeDef, OperandDef};
 use crate::{DataType, Inference};
 use tenon_base::{Error, ErrorKind, Result};
@@ -192,7 +192,7 @@ fn count_non_zero(tensor: &Tensor) -> usize {
 }
 
 fn unique(node: &Inference<'_>) -> Inferred {
-    let (x, found) = (node.input(0)?, distinct(node)?);
+    let (x, found) = (node.input(0)?, unique_elements(node)?);
     let count = found.first.len();
     let shape = if found.by_axis {
         let mut shape = x.shape().to_vec();
@@ -214,7 +214,7 @@ fn unique(node: &Inference<'_>) -> Inferred {
 }
 
 fn suppression(node: &Inference<'_>) -> Inferred {
-    one(DataType::I64, [unsuppressed(node)?.len(), 3])
+    one(DataType::I64, [selected_boxes(node)?.len(), 3])
 }
 
 fn compress(node: &Inference<'_>) -> Inferred {

@@ -9,7 +9,7 @@ use tenon_tensor::{DataType, Tensor, convert};
 /// What `Unique` finds in its input. The input counts as `[outer, extent, inner]`; slices along the
 /// middle are compared.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Distinct {
+pub struct UniqueElements {
     /// Elements before the axis.
     pub outer: usize,
     /// Slices.
@@ -27,7 +27,7 @@ pub struct Distinct {
 }
 
 /// What `Unique` finds; its input must be known when compiling.
-pub fn distinct(node: &Inference<'_>) -> Result<Distinct> {
+pub fn unique_elements(node: &Inference<'_>) -> Result<UniqueElements> {
     let x = node.input(0)?;
     let constant = node.constant(0).ok_or_else(|| {
         Error::new(
@@ -49,7 +49,7 @@ pub fn distinct(node: &Inference<'_>) -> Result<Distinct> {
         let message = "slices without elements, of which there may be any number";
         return Err(Error::new(ErrorKind::Unsupported, message).found(x));
     }
-    let mut found = Distinct {
+    let mut found = UniqueElements {
         outer,
         extent,
         inner,
@@ -62,7 +62,7 @@ pub fn distinct(node: &Inference<'_>) -> Result<Distinct> {
     Ok(found)
 }
 
-impl Distinct {
+impl UniqueElements {
     fn fill(&mut self, keys: &[i64], sorted: bool) {
         let order = |a: usize, b: usize| -> Ordering {
             for outer in 0..self.outer {
