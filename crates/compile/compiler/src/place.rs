@@ -13,7 +13,7 @@ mod optimise;
 mod report;
 
 pub(crate) use ask::{Asker, Assignment};
-pub use crossings::{Crossing, Way};
+pub use crossings::{Crossing, CrossingKind};
 pub(crate) use groups::groups;
 
 use crate::memory;
@@ -57,7 +57,7 @@ pub struct Hint {
 
 /// Why a backend was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
+pub enum QueryReason {
     /// It is among the preferred ones.
     Preference,
     /// A hint of this pattern names it.
@@ -66,12 +66,12 @@ pub enum Asked {
     Optimisation,
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for QueryReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Asked::Preference => f.write_str("preference"),
-            Asked::Hint(pattern) => write!(f, "hint {pattern}"),
-            Asked::Optimisation => f.write_str("optimisation"),
+            QueryReason::Preference => f.write_str("preference"),
+            QueryReason::Hint(pattern) => write!(f, "hint {pattern}"),
+            QueryReason::Optimisation => f.write_str("optimisation"),
         }
     }
 }
@@ -84,7 +84,7 @@ pub struct NodeRefusal {
     /// Why.
     pub refusal: Refusal,
     /// Why it was asked.
-    pub asked: Asked,
+    pub query: QueryReason,
 }
 
 /// Where one node runs.

@@ -4,7 +4,7 @@ use std::path::Path;
 use tenon::backends::{BackendSetup, Runtime};
 use tenon::{BackendId, LoadOptions, Model, Package, RunOptions, Tensor};
 use tenon_base::Control;
-use tenon_compiler::{Options, Placement, Way, compile};
+use tenon_compiler::{Options, Placement, CrossingKind, compile};
 use tenon_graph::Graph;
 use tenon_neff::{Limits, WriteOptions};
 use tenon_tensor::BufferMut;
@@ -88,13 +88,13 @@ fn execute(model: &Model) -> (Vec<f32>, Vec<(String, u64, u64)>) {
 }
 
 /// The transfer of each value, in order.
-fn ways(placement: &Placement) -> Vec<(&str, &str, Way)> {
+fn ways(placement: &Placement) -> Vec<(&str, &str, CrossingKind)> {
     let all = placement.crossings.iter();
     all.map(|crossing| {
         (
             crossing.value.as_str(),
-            crossing.user.as_str(),
-            crossing.way,
+            crossing.consumer.as_str(),
+            crossing.kind,
         )
     })
     .collect()
@@ -130,7 +130,7 @@ fn exports_of_one_library_are_imported_by_the_other() {
         &Memory("NegHeap", DMA_BUF, DMA_BUF, &[]),
         &Memory("AbsHeap", DMA_BUF, DMA_BUF, &[]),
     );
-    let expected = [("n", "OwnAbs", Way::Import), ("a", "OwnNeg", Way::Import)];
+    let expected = [("n", "OwnAbs", CrossingKind::Import), ("a", "OwnNeg", CrossingKind::Import)];
     assert_eq!(ways(&placement), expected);
     // x goes in and y comes out; the tensors between were imported in the first execution.
     let (y, counts) = execute(&model);
@@ -142,7 +142,7 @@ fn exports_of_one_library_are_imported_by_the_other() {
 fn memory_of_one_name_is_shared() {
     let memory = Memory("OneHeap", 0, 0, &[]);
     let (model, placement) = both(&memory, &memory);
-    let expected = [("n", "OwnAbs", Way::Shared), ("a", "OwnNeg", Way::Shared)];
+    let expected = [("n", "OwnAbs", CrossingKind::Shared), ("a", "OwnNeg", CrossingKind::Shared)];
     assert_eq!(ways(&placement), expected);
     let (y, counts) = execute(&model);
     assert_eq!(y, NEGATED);
@@ -155,7 +155,7 @@ fn memory_of_no_kind_in_common_is_copied() {
         &Memory("OneHeap", 0, 0, &[]),
         &Memory("Another", DMA_BUF, 0, &[]),
     );
-    let expected = [("n", "OwnAbs", Way::Copy), ("a", "OwnNeg", Way::Copy)];
+    let expected = [("n", "OwnAbs", CrossingKind::Copy), ("a", "OwnNeg", CrossingKind::Copy)];
     assert_eq!(ways(&placement), expected);
     // n comes out of one and goes into the other, and a the other way.
     let (y, counts) = execute(&model);
@@ -165,7 +165,7 @@ fn memory_of_no_kind_in_common_is_copied() {
 
 #[test]
 fn exported_plain_memory_is_not_copied() {
-    for (exports, way, copies) in [(0, Way::Copy, 2), (MALLOC, Way::Shared, 1)] {
+    for (exports, way, copies) in [(0, CrossingKind::Copy, 2), (MALLOC, CrossingKind::Shared, 1)] {
         let (model, placement) = with_reference(&Memory("NegHeap", 0, exports, &[]));
         assert_eq!(ways(&placement), [("n", "CpuRef", way)]);
         let (y, counts) = execute(&model);
@@ -181,7 +181,7 @@ fn a_tensor_that_is_exported_is_preferred_to_plain_memory() {
         &Memory("NegHeap", 0, MALLOC, &[]),
         &Memory("AbsHeap", MALLOC, MALLOC, &[]),
     );
-    let expected = [("n", "OwnAbs", Way::Import), ("a", "OwnNeg", Way::Copy)];
+    let expected = [("n", "OwnAbs", CrossingKind::Import), ("a", "OwnNeg", CrossingKind::Copy)];
     assert_eq!(ways(&placement), expected);
     let (y, counts) = execute(&model);
     assert_eq!(y, NEGATED);
@@ -193,6 +193,6 @@ fn a_tensor_that_is_exported_is_preferred_to_plain_memory() {
 #[test]
 fn unreachable_memory_is_skipped() {
     let (model, placement) = with_reference(&Memory("NegHeap", 0, MALLOC, &["DARK_FIRST"]));
-    assert_eq!(ways(&placement), [("n", "CpuRef", Way::Shared)]);
+    assert_eq!(ways(&placement), [("n", "CpuRef", CrossingKind::Shared)]);
     assert_eq!(execute(&model).0[1], 2f32.exp());
 }

@@ -1,6 +1,6 @@
 //! Who is asked for a node, in which order, and what they answer.
 
-use super::{Asked, Hint, NodePlacement, NodeRefusal, Target, is_view};
+use super::{Hint, NodePlacement, NodeRefusal, QueryReason, Target, is_view};
 use crate::{layout, movement};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(crate) struct Asker<'a> {
 
 /// Whom a node is offered to.
 enum Candidate<'a> {
-    Backend(&'a Arc<dyn Backend>, Asked),
+    Backend(&'a Arc<dyn Backend>, QueryReason),
     Dma,
 }
 
@@ -248,7 +248,7 @@ impl<'a> Asker<'a> {
                         Err(text) => placement.refusals.push(NodeRefusal {
                             backend: BackendId::new("dma"),
                             refusal: Reason::Other { text }.into(),
-                            asked: Asked::Preference,
+                            query: QueryReason::Preference,
                         }),
                     }
                     continue;
@@ -264,7 +264,7 @@ impl<'a> Asker<'a> {
                     placement.refusals.push(NodeRefusal {
                         backend: backend.id(),
                         refusal,
-                        asked: asked.clone(),
+                        query: asked.clone(),
                     });
                     let Some((types, operands)) = wider else {
                         continue;
@@ -273,7 +273,7 @@ impl<'a> Asker<'a> {
                     widened = Some(operands);
                 }
             }
-            if let Asked::Hint(pattern) = asked {
+            if let QueryReason::Hint(pattern) = asked {
                 placement.hint = Some(pattern);
             }
             placement.target = Target::Backend(backend.id());
@@ -298,20 +298,20 @@ impl<'a> Asker<'a> {
             .iter()
             .find(|(hint, _)| hint.pattern.matches(&node.name));
         if let Some((hint, backend)) = hint {
-            add(&mut list, backend, Asked::Hint(hint.pattern.clone()));
+            add(&mut list, backend, QueryReason::Hint(hint.pattern.clone()));
         }
         let moves = node.op.class == OperatorClass::Movement;
         // The first choice may claim a movement for its subgraph; then DMA, then the others.
         if let Some(first) = self.backends.first()
             && !(moves && first.id().as_str() == "CpuRef")
         {
-            add(&mut list, first, Asked::Preference);
+            add(&mut list, first, QueryReason::Preference);
         }
         if moves {
             list.push(Candidate::Dma);
         }
         for backend in &self.backends {
-            add(&mut list, backend, Asked::Preference);
+            add(&mut list, backend, QueryReason::Preference);
         }
         list
     }

@@ -12,18 +12,18 @@ pub struct Crossing {
     /// The value's name.
     pub value: String,
     /// Who made its bytes; several where data movement put them together.
-    pub makers: Vec<BackendId>,
+    pub producers: Vec<BackendId>,
     /// Who uses it.
-    pub user: BackendId,
+    pub consumer: BackendId,
     /// How it passes.
-    pub way: Way,
+    pub kind: CrossingKind,
     /// Its bytes.
     pub bytes: u64,
 }
 
 /// How a value passes from where it is made to who uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum CrossingKind {
     /// The user reads it where it lies.
     Shared,
     /// The user's tensor is made of the maker's memory.
@@ -32,24 +32,24 @@ pub enum Way {
     Copy,
 }
 
-impl Way {
+impl CrossingKind {
     fn between(maker: &[HandleFactory], user: &[HandleFactory]) -> Self {
         match edge_strategy(maker, user) {
-            Some(EdgeStrategy::Direct) => Way::Shared,
+            Some(EdgeStrategy::Direct) => CrossingKind::Shared,
             // Plain memory is not made of anything: exported tensors are read where they lie.
-            Some(EdgeStrategy::Export) if user.is_empty() => Way::Shared,
-            Some(EdgeStrategy::Export) => Way::Import,
-            Some(EdgeStrategy::Copy) | None => Way::Copy,
+            Some(EdgeStrategy::Export) if user.is_empty() => CrossingKind::Shared,
+            Some(EdgeStrategy::Export) => CrossingKind::Import,
+            Some(EdgeStrategy::Copy) | None => CrossingKind::Copy,
         }
     }
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for CrossingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Way::Shared => "shared",
-            Way::Import => "import",
-            Way::Copy => "copy",
+            CrossingKind::Shared => "shared",
+            CrossingKind::Import => "import",
+            CrossingKind::Copy => "copy",
         })
     }
 }
@@ -128,15 +128,15 @@ fn crossing(graph: &Graph, id: ValueId, origin: Origin, user: usize, sides: &[Si
     let holder = origin
         .holder
         .map_or(&[][..], |holder| &sides[holder].factories);
-    let makers = sides
+    let producers = sides
         .iter()
         .enumerate()
         .filter(|&(number, _)| number != user && origin.makers & bit(number) != 0);
     Crossing {
         value: value.name.clone(),
-        makers: makers.map(|(_, side)| side.id.clone()).collect(),
-        user: sides[user].id.clone(),
-        way: Way::between(holder, &sides[user].factories),
+        producers: producers.map(|(_, side)| side.id.clone()).collect(),
+        consumer: sides[user].id.clone(),
+        kind: CrossingKind::between(holder, &sides[user].factories),
         bytes: value.ty.as_ref().map_or(0, TensorType::bytes) as u64,
     }
 }

@@ -1,7 +1,7 @@
 //! What backends make of their subgraphs.
 
 use super::ask::Operands;
-use super::{Asked, Asker, NodePlacement, NodeRefusal, Target, groups, owners};
+use super::{Asker, NodePlacement, NodeRefusal, QueryReason, Target, groups, owners};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use tenon_backend::{Backend, BackendId, OptimisationViews, Subgraph};
@@ -172,7 +172,7 @@ fn place_again(
             refusals.push(NodeRefusal {
                 backend: id.clone(),
                 refusal: part.refusal.clone(),
-                asked: Asked::Optimisation,
+                query: QueryReason::Optimisation,
             });
             match asker.decide(graph, graph.node(place), &without, false) {
                 Ok(decision) => {

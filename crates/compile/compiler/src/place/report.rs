@@ -23,7 +23,7 @@ impl Placement {
                 .iter()
                 .map(|refused| RefusalReport {
                     backend: refused.backend.to_string(),
-                    cause: refused.asked.to_string(),
+                    cause: refused.query.to_string(),
                     reason: refused.refusal.reason.code().to_owned(),
                     arguments: arguments(&refused.refusal.reason),
                     text: refused.refusal.to_string(),
@@ -45,9 +45,9 @@ impl Placement {
 fn crossing(crossing: &Crossing) -> CrossingReport {
     CrossingReport {
         value: crossing.value.clone(),
-        from: crossing.makers.iter().map(ToString::to_string).collect(),
-        to: crossing.user.to_string(),
-        way: crossing.way.to_string(),
+        from: crossing.producers.iter().map(ToString::to_string).collect(),
+        to: crossing.consumer.to_string(),
+        way: crossing.kind.to_string(),
         bytes: crossing.bytes,
     }
 }
