@@ -45,17 +45,15 @@ impl fmt::Display for Failure {
 pub(super) struct Runner {
     registry: Registry,
     runtime: Runtime,
-    /// The backend under test, then `CpuRef` for nodes that it does not support.
+    /// The backend under test, then the reference implementation for the nodes that it refuses.
     backends: Vec<BackendId>,
 }
 
 impl Runner {
     pub(super) fn new(registry: &Registry, backend: BackendId) -> Self {
-        let reference = BackendId::new("CpuRef");
+        let reference = registry.reference().map(|reference| reference.id());
         let mut backends = vec![backend];
-        if backends[0] != reference {
-            backends.push(reference);
-        }
+        backends.extend(reference.filter(|reference| *reference != backends[0]));
         Self {
             registry: registry.clone(),
             runtime: Runtime::new(registry.clone(), tenon_builtin::kernels()),

@@ -138,15 +138,8 @@ fn in_place(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
     let plan = backend.plan(&spec, CpuLevel::Baseline)?;
     let workload = backend.workload(&spec)?;
     let (inputs, outputs) = (sample.operands(), sample.output_types());
-    let fits = |pair: &&InPlace| {
-        let size = sample.outputs.get(pair.output).map(TensorType::bytes);
-        sample
-            .inputs
-            .get(pair.input)
-            .map(|input| input.bytes().len())
-            == size
-    };
-    let pairs: Vec<InPlace> = plan.in_place.iter().filter(fits).copied().collect();
+    let pairs = plan.in_place.iter().filter(|pair| pair.fits(&spec));
+    let pairs: Vec<InPlace> = pairs.copied().collect();
     for &pair in &pairs {
         let mut operands = OwnedOperands::of(backend, &inputs, &outputs, plan.scratch_bytes)?;
         operands.place(pair)?;

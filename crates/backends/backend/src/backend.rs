@@ -166,6 +166,11 @@ impl dyn Backend + '_ {
         Ok(Ok(plain))
     }
 
+    /// Whether it implements every operator exactly, from plain constants.
+    pub fn is_reference(&self) -> bool {
+        self.has(crate::REFERENCE_IMPLEMENTATION, &PropertyValue::Bool(true))
+    }
+
     /// Whether a capability is listed with exactly this value.
     pub fn has(&self, name: &str, value: &PropertyValue) -> bool {
         self.capability(name).as_ref() == Some(value)

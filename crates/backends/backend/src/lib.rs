@@ -47,7 +47,7 @@ pub use options::{
 };
 pub use owned::OwnedOperands;
 pub use problem::{LoadError, LoadWarning};
-pub use registry::{ContextEntry, PROTECTED_CONTENT, Registry};
+pub use registry::{ContextEntry, PROTECTED_CONTENT, REFERENCE_IMPLEMENTATION, Registry};
 pub use subgraph::Subgraph;
 pub use support::{NodeView, Reason, Refusal};
 pub use tenon_base::CpuLevel;

@@ -10,6 +10,10 @@ use tenon_base::{Error, ErrorKind, Result};
 /// The capability of backends that can protect content from access by the CPU.
 pub const PROTECTED_CONTENT: &str = "ProtectedContentAllocation";
 
+/// The capability of backends that implement every operator exactly and read plain constants:
+/// constants are computed on such a backend, and what others refuse runs there.
+pub const REFERENCE_IMPLEMENTATION: &str = "ReferenceImplementation";
+
 /// The backends of one runtime; not a global.
 #[derive(Clone, Default)]
 pub struct Registry {
@@ -100,6 +104,11 @@ impl Registry {
             reason,
             backend,
         });
+    }
+
+    /// The first backend with the capability [`REFERENCE_IMPLEMENTATION`].
+    pub fn reference(&self) -> Option<&Arc<dyn Backend>> {
+        self.iter().find(|backend| backend.is_reference())
     }
 
     /// All, in order of registration.

@@ -40,6 +40,21 @@ pub struct InPlace {
     pub output: usize,
 }
 
+impl InPlace {
+    /// Output 0 in the memory of `input`.
+    pub const fn of_input(input: usize) -> Self {
+        Self { input, output: 0 }
+    }
+
+    /// Whether both operands exist and have the same size, which every pair of a plan must.
+    pub fn fits(self, spec: &WorkloadSpec) -> bool {
+        let input = spec.inputs.get(self.input).and_then(Option::as_ref);
+        let output = spec.outputs.get(self.output).and_then(Option::as_ref);
+        let pair = input.zip(output);
+        pair.is_some_and(|(input, output)| input.ty.bytes() == output.bytes())
+    }
+}
+
 /// The prepared form of a constant input, for the backend's kernels.
 #[derive(Debug, Clone)]
 pub struct Prepared {
@@ -63,6 +78,17 @@ pub struct WorkloadPlan {
     pub in_place: Vec<InPlace>,
     /// Constants in prepared form, whose plain form the workload does not read.
     pub prepared: Vec<Prepared>,
+}
+
+impl WorkloadPlan {
+    /// The plan of a workload that needs no memory besides its operands and may write output 0 into
+    /// the memory of any of `inputs`.
+    pub fn in_place(inputs: impl IntoIterator<Item = usize>) -> Self {
+        Self {
+            in_place: inputs.into_iter().map(InPlace::of_input).collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// An operator that is ready to execute; shared by concurrent executions. Executing allocates no

@@ -49,10 +49,7 @@ impl Kernel {
     /// The kernel, whose output 0 may replace input 0.
     pub(crate) fn in_place(self) -> Self {
         Self {
-            in_place: vec![InPlace {
-                input: 0,
-                output: 0,
-            }],
+            in_place: vec![InPlace::of_input(0)],
             ..self
         }
     }

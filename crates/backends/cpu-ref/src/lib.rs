@@ -37,8 +37,8 @@ use kernel::{BuildError, BuildKernel, Kernel, Node};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use tenon_backend::{
-    Backend, BackendId, CpuLevel, MAX_OUTPUTS, NodeView, Reason, Refusal, Workload, WorkloadPlan,
-    WorkloadSpec,
+    Backend, BackendId, Capability, CpuLevel, MAX_OUTPUTS, PropertyValue, NodeView,
+    REFERENCE_IMPLEMENTATION, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::infer;
@@ -60,6 +60,11 @@ impl Backend for CpuRef {
             "reference kernels of {} operators, plain and exact",
             kernels().len()
         )
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        let value = PropertyValue::Bool(true);
+        vec![Capability::new(REFERENCE_IMPLEMENTATION, value)]
     }
 
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {

@@ -1,7 +1,7 @@
 //! From a graph to a package: the stages in order.
 
 use crate::arena::{MEMORY_STRATEGIES, MemoryStrategy};
-use crate::place::{Asker, Hint, Placement};
+use crate::place::{BackendSelector, Hint, Placement};
 use crate::{lower, memory, optimise, outputs, pack, pads, place, specialise};
 use std::collections::BTreeMap;
 use tenon_backend::{BackendId, CpuLevel, Registry};
@@ -75,12 +75,12 @@ pub struct Compiled {
 /// that no backend takes (problems of a stage together), and what [`Control::check`] answers.
 pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
     let control = &options.control;
-    let asker = Asker::new(options.registry, &options.backends, &options.hints)?;
+    let selector = BackendSelector::new(options.registry, &options.backends, &options.hints)?;
     let names = outputs::names(&graph);
     specialise::name_nodes(&mut graph);
     specialise::give_constants(&mut graph, &options.constants)?;
     specialise::specialise(&mut graph, options.registry, control)?;
-    optimise::optimise(&mut graph, options.registry, &asker, control)?;
+    optimise::optimise(&mut graph, options.registry, &selector, control)?;
     pads::give_fill(&mut graph)?;
     outputs::restore(&mut graph, &names)?;
     finish(graph, &names, options)
@@ -92,8 +92,8 @@ pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
 /// # Errors
 /// Backends and hints that are not there, and nodes that no backend takes.
 pub fn place_graph(graph: &mut Graph, options: &Options<'_>) -> Result<Placement> {
-    let asker = Asker::new(options.registry, &options.backends, &options.hints)?;
-    place::place(graph, &asker, &options.control)
+    let selector = BackendSelector::new(options.registry, &options.backends, &options.hints)?;
+    place::place(graph, &selector, &options.control)
 }
 
 /// The stages from placing on, for a graph that is as it shall be, with the names of its outputs.

@@ -1,7 +1,7 @@
 //! The passes between specialising and placing, and the order they run in.
 
 use crate::layout;
-use crate::place::Asker;
+use crate::place::BackendSelector;
 use crate::rewrite::{Guard, RuleSet, rewrite};
 use crate::specialise::{remove_unused, specialise};
 use crate::{clean, fuse};
@@ -19,13 +19,13 @@ const MAX_ROUNDS: usize = 20;
 pub(crate) fn optimise(
     graph: &mut Graph,
     registry: &Registry,
-    asker: &Asker<'_>,
+    selector: &BackendSelector<'_>,
     control: &Control,
 ) -> Result<()> {
     let mut run = |step: &str, rules: &[RuleSet]| -> Result<()> {
         for _ in 0..MAX_ROUNDS {
             control.progress(step, 0, 1)?;
-            let changed = rewrite(graph, rules, asker)?;
+            let changed = rewrite(graph, rules, selector)?;
             specialise(graph, registry, control)?;
             let merged = clean::merge_equal(graph);
             remove_unused(graph);
@@ -41,7 +41,11 @@ pub(crate) fn optimise(
     let clean = (clean::RULES, Guard::None);
     run("clean", &[clean])?;
     run("fuse", &[clean, (fuse::PATTERNS, Guard::None)])?;
-    if asker.all().into_iter().any(layout::prefers_channels_last) {
+    if selector
+        .all()
+        .into_iter()
+        .any(layout::prefers_channels_last)
+    {
         let images = (layout::IMAGES, Guard::Layout);
         run("lay out", &[clean, images, (layout::RULES, Guard::Backend)])?;
     }

@@ -5,16 +5,16 @@
 //! casts. What a backend makes of its subgraphs comes last, and what it rejects then is offered to
 //! the others again.
 
-mod ask;
 mod convert;
 mod crossings;
 mod groups;
 mod optimise;
 mod report;
+mod selector;
 
-pub(crate) use ask::{Asker, Assignment};
 pub use crossings::{Crossing, CrossingKind};
 pub(crate) use groups::groups;
+pub(crate) use selector::{Assignment, BackendSelector};
 
 use crate::memory;
 use std::collections::BTreeMap;
@@ -154,14 +154,18 @@ impl fmt::Display for Placement {
 
 /// Places every node. Casts are put into the graph where only a data type was missing, and what
 /// backends make of their subgraphs. Nodes that nobody takes are reported together.
-pub(crate) fn place(graph: &mut Graph, asker: &Asker<'_>, control: &Control) -> Result<Placement> {
-    let nodes = convert::place_nodes(graph, asker)?;
+pub(crate) fn place(
+    graph: &mut Graph,
+    selector: &BackendSelector<'_>,
+    control: &Control,
+) -> Result<Placement> {
+    let nodes = convert::place_nodes(graph, selector)?;
     let mut placed: BTreeMap<String, NodePlacement> = nodes
         .into_iter()
         .map(|placement| (placement.node.clone(), placement))
         .collect();
-    asker.check_hints(graph)?;
-    optimise::optimise(graph, &mut placed, asker, control)?;
+    selector.check_hints(graph)?;
+    optimise::optimise(graph, &mut placed, selector, control)?;
     let mut nodes = Vec::with_capacity(graph.nodes.len());
     for node in &graph.nodes {
         let found = placed.remove(&node.name);
@@ -176,13 +180,13 @@ pub(crate) fn place(graph: &mut Graph, asker: &Asker<'_>, control: &Control) -> 
         nodes[id.index()].target = Target::Dma;
     }
     let mut placement = Placement {
-        backends: asker.preference(),
-        unavailable: asker.unavailable().to_vec(),
+        backends: selector.preference(),
+        unavailable: selector.unavailable().to_vec(),
         nodes,
         crossings: Vec::new(),
     };
     number_subgraphs(graph, &mut placement);
-    crossings::find(graph, &mut placement, asker);
+    crossings::find(graph, &mut placement, selector);
     Ok(placement)
 }
 

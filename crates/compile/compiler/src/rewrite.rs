@@ -1,11 +1,12 @@
 //! Rewriting a graph node by node: rules look backwards from a node and replace it.
 //!
-//! Nodes are visited in order; those already visited are what a rule may look at. A rule answers
-//! another node for the same outputs, or values that stand for the outputs. What is no longer used
-//! goes away by itself, and order holds because a new node stands where the old one stood.
+//! Nodes are visited in topological order; a rule may inspect the nodes already visited. It returns
+//! a replacement node with the same outputs, or existing values that replace the outputs. Dead nodes
+//! are removed at once. The order stays topological, because a new node takes the old one's position.
 
 use crate::infer::infer_node;
-use crate::place::{Asker, Assignment};
+use crate::place::{Assignment, BackendSelector};
+use std::cell::OnceCell;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::operator::OperatorClass;
 use tenon_graph::{
@@ -13,43 +14,48 @@ use tenon_graph::{
 };
 use tenon_tensor::{DataType, Shape, Tensor, TensorType};
 
-/// What a rule makes of a node.
+/// The result of a rule.
 pub(crate) enum Outcome {
-    /// Nothing: the next rule is asked.
+    /// The rule does not match: the next one is tried.
     Keep,
-    /// Another node with the same outputs; it is shown to all rules again.
+    /// Another node with the same outputs; all rules are tried on it again.
     Replace(Node),
-    /// Values that stand for the outputs from here on.
+    /// Values that replace the outputs in all later nodes.
     Forward(Vec<Option<ValueId>>),
 }
 
-/// A rule; see the module.
+/// A rewrite rule, see the module.
 pub(crate) type Rule = fn(&mut Rewriter<'_>, &Node) -> Result<Outcome>;
 
-/// Which backends a rule's results are held against.
+/// A condition on the backend that would execute a rule's result.
 #[derive(Clone, Copy)]
 pub(crate) enum Guard {
-    /// The result is kept on every backend.
+    /// Any backend.
     None,
-    /// The result is undone when a less preferred backend would execute it than what it replaces.
+    /// A backend at least as preferred as those of the replaced nodes; otherwise the result is undone.
     Backend,
-    /// The same, and the backend that executes it prefers channels-last images.
+    /// As `Backend`, and the backend prefers channels-last images.
     Layout,
 }
 
 /// Rules of one guard.
 pub(crate) type RuleSet = (&'static [Rule], Guard);
 
-/// A graph while rules change it.
+/// The backend of a node, queried at most once in a pass: a node's operands do not change in it.
+type CachedAssignment = OnceCell<Option<Assignment>>;
+
+/// A graph during one pass of rules over it.
 pub(crate) struct Rewriter<'g> {
     graph: &'g mut Graph,
-    /// Nodes visited or made so far; `None` once nobody uses them.
+    /// Nodes visited or emitted so far; `None` for dead ones.
     nodes: Vec<Option<Node>>,
-    /// For each value the position in `nodes` of the node that makes it.
+    /// The assignments of `nodes`.
+    assignments: Vec<CachedAssignment>,
+    /// For each value the position in `nodes` of its producer.
     producer: Vec<Option<usize>>,
-    /// For each value the number of uses by living nodes, nodes to come and the graph's outputs.
+    /// For each value the number of uses by live nodes, nodes not yet visited and graph outputs.
     uses: Vec<u32>,
-    /// What stands for a value from here on.
+    /// For each value its replacement.
     forward: Vec<Option<ValueId>>,
     names: UniqueNames,
     changed: bool,
@@ -62,32 +68,40 @@ struct Checkpoint {
     changed: bool,
 }
 
-/// Rules that make each other applicable for ever would be a defect; this bounds them.
+/// The limit for rules that replace each other's results without end, which would be a defect.
 const MAX_REPLACEMENTS: usize = 100;
 
-/// Applies rules to every node of `graph` once; answers whether anything changed. `asker` knows
-/// which backend would execute a node.
-pub(crate) fn rewrite(graph: &mut Graph, sets: &[RuleSet], asker: &Asker<'_>) -> Result<bool> {
+/// Applies rules to every node of `graph` once; returns whether anything changed. The guards query
+/// `selector`.
+pub(crate) fn rewrite(
+    graph: &mut Graph,
+    sets: &[RuleSet],
+    selector: &BackendSelector<'_>,
+) -> Result<bool> {
     let names = UniqueNames::of(graph);
-    let todo = std::mem::take(&mut graph.nodes);
-    let mut rewriter = Rewriter::new(graph, &todo, names);
-    for node in todo {
-        rewriter.visit(node, sets, asker)?;
+    let unvisited = std::mem::take(&mut graph.nodes);
+    let mut rewriter = Rewriter::new(graph, &unvisited, names);
+    for node in unvisited {
+        rewriter.visit(node, sets, selector)?;
     }
     Ok(rewriter.finish())
 }
 
 impl<'g> Rewriter<'g> {
-    fn new(graph: &'g mut Graph, todo: &[Node], names: UniqueNames) -> Self {
+    fn new(graph: &'g mut Graph, unvisited: &[Node], names: UniqueNames) -> Self {
         let mut uses = vec![0u32; graph.values.len()];
-        for value in todo.iter().flat_map(|node| node.inputs.iter().flatten()) {
+        for value in unvisited
+            .iter()
+            .flat_map(|node| node.inputs.iter().flatten())
+        {
             uses[value.index()] += 1;
         }
         for value in &graph.outputs {
             uses[value.index()] += 1;
         }
         Self {
-            nodes: Vec::with_capacity(todo.len()),
+            nodes: Vec::with_capacity(unvisited.len()),
+            assignments: Vec::with_capacity(unvisited.len()),
             producer: vec![None; graph.values.len()],
             forward: vec![None; graph.values.len()],
             uses,
@@ -97,7 +111,12 @@ impl<'g> Rewriter<'g> {
         }
     }
 
-    fn visit(&mut self, mut node: Node, sets: &[RuleSet], asker: &Asker<'_>) -> Result<()> {
+    fn visit(
+        &mut self,
+        mut node: Node,
+        sets: &[RuleSet],
+        selector: &BackendSelector<'_>,
+    ) -> Result<()> {
         for index in 0..node.inputs.len() {
             if let Some(value) = node.inputs[index] {
                 node.inputs[index] = Some(self.resolve(value));
@@ -107,13 +126,17 @@ impl<'g> Rewriter<'g> {
             let all = sets.iter();
             all.flat_map(|(rules, guard)| rules.iter().map(move |rule| (rule, *guard)))
         };
+        let mut assignment = CachedAssignment::new();
         let mut replacements = 0;
         'again: loop {
             for (rule, guard) in rules() {
                 let before = self.checkpoint();
                 let outcome =
                     rule(self, &node).map_err(|e| e.at(Location::node(node.name.as_str())))?;
-                if !self.is_allowed(guard, &node, &outcome, &before, asker) {
+                let current = (&node, &assignment);
+                let replacement = CachedAssignment::new();
+                let result = (&outcome, &replacement);
+                if !self.is_allowed(guard, current, result, &before, selector) {
                     self.undo(before);
                     continue;
                 }
@@ -122,12 +145,12 @@ impl<'g> Rewriter<'g> {
                     Outcome::Replace(new) => {
                         self.changed = true;
                         self.exchange_uses(&new, &node);
-                        node = new;
+                        (node, assignment) = (new, replacement);
                         replacements += 1;
                         if replacements > MAX_REPLACEMENTS {
                             return Err(Error::new(
                                 ErrorKind::Internal,
-                                format!("rules replace node '{}' for ever", node.name),
+                                format!("rules replace node '{}' without end", node.name),
                             ));
                         }
                         continue 'again;
@@ -141,7 +164,7 @@ impl<'g> Rewriter<'g> {
             }
             break;
         }
-        self.push(node);
+        self.push(node, assignment);
         Ok(())
     }
 
@@ -153,28 +176,29 @@ impl<'g> Rewriter<'g> {
         }
     }
 
-    /// Takes back what a rule emitted since `checkpoint`.
+    /// Removes the nodes and values that a rule emitted since `checkpoint`.
     fn undo(&mut self, checkpoint: Checkpoint) {
         for node in self.nodes.drain(checkpoint.nodes..).flatten() {
             for input in node.inputs.iter().flatten() {
                 self.uses[input.index()] = self.uses[input.index()].saturating_sub(1);
             }
         }
+        self.assignments.truncate(checkpoint.nodes);
         self.graph.values.truncate(checkpoint.values);
         self.grow();
         self.changed = checkpoint.changed;
     }
 
-    /// Whether the guard of a rule allows its result: the node that takes over the work of `node`
-    /// (its name, or its outputs) must not fall to a less preferred backend than `node` and the
-    /// nodes that it absorbs.
+    /// Whether the guard of a rule allows its result: the backend of the main result (the node with
+    /// the name of `node`, or else with its outputs) must be at least as preferred as the backends of
+    /// `node` and of the nodes that it absorbs.
     fn is_allowed(
         &self,
         guard: Guard,
-        node: &Node,
-        outcome: &Outcome,
+        (node, assignment): (&Node, &CachedAssignment),
+        (outcome, replacement): (&Outcome, &CachedAssignment),
         before: &Checkpoint,
-        asker: &Asker<'_>,
+        selector: &BackendSelector<'_>,
     ) -> bool {
         let new = match outcome {
             Outcome::Keep => return true,
@@ -184,28 +208,41 @@ impl<'g> Rewriter<'g> {
         if matches!(guard, Guard::None) {
             return true;
         }
-        let mut emitted = self.nodes[before.nodes..].iter().flatten().chain(new);
-        let Some(main) = emitted.find(|emitted| emitted.name == node.name).or(new) else {
+        let emitted = before.nodes..self.nodes.len();
+        let mut emitted = emitted.filter_map(|position| self.visited(position));
+        let main = emitted.find(|(emitted, _)| emitted.name == node.name);
+        let Some(main) = main.or(new.map(|new| (new, replacement))) else {
             return true;
         };
-        let assignment = asker.assignment(self.graph, main);
-        let rank = Assignment::rank(assignment.as_ref());
+        let query = |(node, cache): (&Node, &CachedAssignment)| {
+            *cache.get_or_init(|| selector.assignment(self.graph, node))
+        };
+        let main_assignment = query(main);
+        let rank = Assignment::rank(main_assignment);
         let absorbed = node
             .inputs
             .iter()
             .flatten()
-            .filter(|input| self.uses(**input) == 1 && !main.inputs.contains(&Some(**input)));
-        let absorbed = absorbed.filter_map(|&input| self.producer(input));
-        let absorbed = absorbed.filter(|node| node.op.class == OperatorClass::Compute);
-        let mut replaced = std::iter::once(node).chain(absorbed);
-        let before = |node| Assignment::rank(asker.assignment(self.graph, node).as_ref());
-        replaced.all(|node| rank <= before(node))
+            .filter(|input| self.uses(**input) == 1 && !main.0.inputs.contains(&Some(**input)));
+        let absorbed = absorbed.filter_map(|&input| self.visited(self.position(input)?));
+        let absorbed = absorbed.filter(|(node, _)| node.op.class == OperatorClass::Compute);
+        let mut replaced = std::iter::once((node, assignment)).chain(absorbed);
+        replaced.all(|node| rank <= Assignment::rank(query(node)))
             && match guard {
-                Guard::Layout => {
-                    assignment.is_some_and(|assignment| assignment.prefers_channels_last())
-                }
+                Guard::Layout => main_assignment.is_some_and(Assignment::prefers_channels_last),
                 Guard::None | Guard::Backend => true,
             }
+    }
+
+    /// The node at a position of `nodes`, unless it is dead.
+    fn visited(&self, position: usize) -> Option<(&Node, &CachedAssignment)> {
+        let node = self.nodes.get(position)?.as_ref()?;
+        Some((node, self.assignments.get(position)?))
+    }
+
+    /// The position of the producer of a value.
+    fn position(&self, value: ValueId) -> Option<usize> {
+        self.producer.get(value.index()).copied().flatten()
     }
 
     fn resolve(&self, mut value: ValueId) -> ValueId {
@@ -237,7 +274,7 @@ impl<'g> Rewriter<'g> {
         }
     }
 
-    /// One use less; nodes that nobody uses any more go, and with them their uses.
+    /// Removes one use, and recursively the nodes without uses.
     fn release(&mut self, value: ValueId) {
         let mut stack = vec![value];
         while let Some(value) = stack.pop() {
@@ -261,18 +298,19 @@ impl<'g> Rewriter<'g> {
         }
     }
 
-    fn push(&mut self, node: Node) {
+    fn push(&mut self, node: Node, assignment: CachedAssignment) {
         for output in node.outputs.iter().flatten() {
             self.producer[output.index()] = Some(self.nodes.len());
         }
         self.nodes.push(Some(node));
+        self.assignments.push(assignment);
     }
 
     fn finish(mut self) -> bool {
         for index in 0..self.graph.outputs.len() {
             self.graph.outputs[index] = self.resolve(self.graph.outputs[index]);
         }
-        // Backwards, so that whole unused chains go.
+        // In reverse order, so that whole dead chains are removed.
         for position in (0..self.nodes.len()).rev() {
             let unused = self.nodes[position].as_ref().is_some_and(|node| {
                 node.outputs
@@ -292,25 +330,24 @@ impl<'g> Rewriter<'g> {
     }
 }
 
-/// What rules ask.
+/// What rules inspect.
 impl Rewriter<'_> {
-    /// The node that makes a value, unless it is an input or a constant.
+    /// The node that produces a value, unless it is an input or a constant.
     pub fn producer(&self, value: ValueId) -> Option<&Node> {
-        let position = self.producer.get(value.index()).copied().flatten()?;
-        self.nodes.get(position)?.as_ref()
+        self.nodes.get(self.position(value)?)?.as_ref()
     }
 
-    /// The node that makes input `index` of `node`, if its operator is `op`.
-    pub fn made_by(&self, node: &Node, index: usize, op: &str) -> Option<&Node> {
+    /// The producer of input `index` of `node`, if its operator is `op`.
+    pub fn producer_of(&self, node: &Node, index: usize, op: &str) -> Option<&Node> {
         let value = node.inputs.get(index).copied().flatten()?;
         self.producer(value)
             .filter(|producer| producer.op.name == op)
     }
 
-    /// The same, if nobody else uses the value and the node makes nothing else.
-    pub fn absorbs(&self, node: &Node, index: usize, op: &str) -> Option<&Node> {
+    /// The same producer, if `node` is the only user of its only output.
+    pub fn sole_producer_of(&self, node: &Node, index: usize, op: &str) -> Option<&Node> {
         let value = node.inputs.get(index).copied().flatten()?;
-        let producer = self.made_by(node, index, op)?;
+        let producer = self.producer_of(node, index, op)?;
         (self.uses(value) == 1 && producer.outputs.iter().flatten().count() == 1)
             .then_some(producer)
     }
@@ -346,7 +383,7 @@ impl Rewriter<'_> {
         Ok(self.ty(value)?.shape())
     }
 
-    /// Whether a value's elements are f32, what the fused operators are made for.
+    /// Whether a value's elements are f32, the type of the fused operators.
     pub fn is_f32(&self, value: ValueId) -> bool {
         self.ty(value).is_ok_and(|ty| ty.dtype() == DataType::F32)
     }
@@ -357,30 +394,30 @@ impl Rewriter<'_> {
         self.ty(value).is_ok_and(|ty| types.contains(&ty.dtype()))
     }
 
-    /// The number that a constant of one f32 element holds.
+    /// The element of a constant of one f32 element.
     pub fn scalar(&self, value: Option<ValueId>) -> Option<f32> {
         match self.constant(value)?.as_slice::<f32>()? {
-            [number] => Some(*number),
+            [element] => Some(*element),
             _ => None,
         }
     }
 
-    /// Of a node with two inputs: the input that is a constant of one element, its number, and the
-    /// other input.
-    pub fn scalar_side(&self, node: &Node) -> Option<(ValueId, f32)> {
+    /// For a node with two inputs of which one is a constant of one element: the other input, and
+    /// that element.
+    pub fn scalar_operand(&self, node: &Node) -> Option<(ValueId, f32)> {
         match node.inputs.as_slice() {
             &[Some(a), Some(b)] => {
-                let left = self.scalar(Some(a)).map(|number| (b, number));
-                self.scalar(Some(b)).map(|number| (a, number)).or(left)
+                let left = self.scalar(Some(a)).map(|element| (b, element));
+                self.scalar(Some(b)).map(|element| (a, element)).or(left)
             }
             _ => None,
         }
     }
 }
 
-/// What rules make.
+/// What rules emit.
 impl Rewriter<'_> {
-    /// Adds a constant; `base` names it, made unique.
+    /// Adds a constant with a unique name derived from `base`.
     pub fn add_constant(&mut self, base: &str, tensor: Tensor) -> ValueId {
         let name = self.names.value(base);
         let id = self.graph.add_constant(name, tensor);
@@ -388,7 +425,7 @@ impl Rewriter<'_> {
         id
     }
 
-    /// Adds a node before the one being visited and answers its only output.
+    /// Adds a node before the visited one and returns its only output.
     pub fn emit(
         &mut self,
         base: &str,
@@ -404,8 +441,8 @@ impl Rewriter<'_> {
             .ok_or_else(|| Error::new(ErrorKind::Internal, "no output"))
     }
 
-    /// Adds a node that takes over the name `node` has, which is called `NAME.suffix` from here on,
-    /// with as many outputs. It stands before `node`.
+    /// Adds a node before `node` with its name and number of outputs; `node` is renamed to
+    /// `NAME.suffix`.
     pub fn emit_for(
         &mut self,
         node: &mut Node,
@@ -444,10 +481,10 @@ impl Rewriter<'_> {
         for value in inputs.iter().flatten() {
             self.uses[value.index()] += 1;
         }
-        let made = node.outputs.iter().flatten().copied().collect();
-        self.push(node);
+        let outputs = node.outputs.iter().flatten().copied().collect();
+        self.push(node, CachedAssignment::new());
         self.changed = true;
-        Ok(made)
+        Ok(outputs)
     }
 
     /// The constant shape of a Reshape.
@@ -457,7 +494,7 @@ impl Rewriter<'_> {
         Ok(self.add_constant(&format!("{base}.shape"), tensor))
     }
 
-    /// A Reshape before the node being visited.
+    /// Adds a Reshape before the visited node.
     pub fn reshape(&mut self, base: &str, value: ValueId, shape: &[usize]) -> Result<ValueId> {
         let extents = self.shape_constant(base, shape)?;
         self.emit(
@@ -468,7 +505,7 @@ impl Rewriter<'_> {
         )
     }
 
-    /// A node with the outputs and the name of `node` that does something else.
+    /// A node with another operator, and the name and outputs of `node`.
     pub fn node_like(
         &self,
         node: &Node,
@@ -492,7 +529,7 @@ impl Rewriter<'_> {
         self.node_like(node, "Reshape", reshape_attributes(shape), inputs)
     }
 
-    /// A Transpose before the node being visited.
+    /// Adds a Transpose before the visited node.
     pub fn transpose(&mut self, base: &str, value: ValueId, perm: &[usize]) -> Result<ValueId> {
         self.emit(base, "Transpose", perm_attributes(perm), &[Some(value)])
     }
@@ -505,7 +542,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// The row of an operator that the compiler makes.
+/// The definition of an operator that the compiler emits.
 pub(crate) fn operator_of(name: &str) -> Result<&'static OperatorDef> {
     operator::operator(name).ok_or_else(|| {
         Error::new(
@@ -518,9 +555,10 @@ pub(crate) fn operator_of(name: &str) -> Result<&'static OperatorDef> {
 /// Attributes of a Reshape to exactly `shape`.
 pub(crate) fn reshape_attributes(shape: &[usize]) -> Attributes {
     // Without allowzero an extent of 0 means "as in the input".
-    match shape.contains(&0) {
-        true => Attributes::new().with("allowzero", Attribute::Int(1)),
-        false => Attributes::new(),
+    if shape.contains(&0) {
+        Attributes::new().with("allowzero", Attribute::Int(1))
+    } else {
+        Attributes::new()
     }
 }
 

@@ -3,7 +3,8 @@
 
 use crate::infer::infer_node;
 use std::collections::{BTreeMap, BTreeSet};
-use tenon_backend::{Backend, BackendId, NodeView, Registry, evaluate};
+use std::sync::Arc;
+use tenon_backend::{Backend, NodeView, Registry, evaluate};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_graph::operator::Arity;
 use tenon_graph::{Attribute, Graph, Node, UniqueNames, ValueId};
@@ -88,6 +89,7 @@ pub fn specialise(graph: &mut Graph, registry: &Registry, control: &Control) -> 
     remove_unused(graph);
     let mut walk = Walk {
         registry,
+        reference: registry.reference(),
         control,
         problems: Vec::new(),
         failed: BTreeSet::new(),
@@ -121,6 +123,7 @@ pub fn specialise(graph: &mut Graph, registry: &Registry, control: &Control) -> 
 
 struct Walk<'a> {
     registry: &'a Registry,
+    reference: Option<&'a Arc<dyn Backend>>,
     control: &'a Control,
     problems: Vec<Error>,
     /// Values whose node failed: what depends on them is not reported again.
@@ -202,7 +205,7 @@ impl Walk<'_> {
         self.control.run(evaluated)
     }
 
-    /// The backend that folds the node: CpuRef, which is exact, before others.
+    /// The backend that folds the node: the reference implementation, which is exact, or another.
     fn evaluator(
         &self,
         node: &Node,
@@ -219,8 +222,8 @@ impl Walk<'_> {
             constants: inputs,
             outputs: &outputs,
         };
-        let exact = self.registry.find(&BackendId::new("CpuRef"));
-        exact
+        let reference = self.reference;
+        reference
             .into_iter()
             .chain(self.registry.iter())
             .find(|backend| backend.supports(&view).is_ok())

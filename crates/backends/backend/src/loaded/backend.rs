@@ -160,16 +160,13 @@ fn read_lists(table: &abi::Backend) -> Result<Lists> {
 /// An in-place pair: the input and the output exist and have the same size.
 fn in_place(raw: abi::InPlace, spec: &WorkloadSpec) -> Result<InPlace> {
     let (input, output) = (raw.input as usize, raw.output as usize);
-    let source = spec.inputs.get(input).and_then(Option::as_ref);
-    let target = spec.outputs.get(output).and_then(Option::as_ref);
-    match (source, target) {
-        (Some(source), Some(target)) if source.ty.bytes() == target.bytes() => {
-            Ok(InPlace { input, output })
-        }
-        _ => Err(invalid(format!(
+    let pair = InPlace { input, output };
+    if !pair.fits(spec) {
+        return Err(invalid(format!(
             "output {output} cannot be computed in place of input {input}"
-        ))),
+        )));
     }
+    Ok(pair)
 }
 
 /// # Safety

@@ -5,7 +5,7 @@ use super::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::{Level, Simd, VectorOp};
-use tenon_backend::{InPlace, Operands, Refusal, Workload, WorkloadPlan};
+use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::{Result, pool};
 use tenon_tensor::Shape;
 
@@ -116,11 +116,7 @@ fn merge(output: &Shape, a: &Shape, b: &Shape) -> Vec<LoopDim> {
 
 impl UnpreparedWorkload for Binary {
     fn workload_plan(&self) -> WorkloadPlan {
-        let inputs = (0..2).filter(|&input| self.has_output_shape[input]);
-        WorkloadPlan {
-            in_place: inputs.map(|input| InPlace { input, output: 0 }).collect(),
-            ..WorkloadPlan::default()
-        }
+        WorkloadPlan::in_place((0..2).filter(|&input| self.has_output_shape[input]))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::panels::WIDTH;
 use crate::signature::{Signature, refuse};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::{Level, Simd, VectorOp};
-use tenon_backend::{InPlace, Operands, Refusal, Workload, WorkloadPlan};
+use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::{Result, pool};
 
 /// Elements below which one thread is used.
@@ -48,13 +48,7 @@ pub(super) fn layer(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusa
 
 impl UnpreparedWorkload for LayerNorm {
     fn workload_plan(&self) -> WorkloadPlan {
-        WorkloadPlan {
-            in_place: vec![InPlace {
-                input: 0,
-                output: 0,
-            }],
-            ..WorkloadPlan::default()
-        }
+        WorkloadPlan::in_place([0])
     }
 }
 
@@ -199,13 +193,7 @@ pub(super) fn batch(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusa
 
 impl UnpreparedWorkload for BatchNorm {
     fn workload_plan(&self) -> WorkloadPlan {
-        WorkloadPlan {
-            in_place: vec![InPlace {
-                input: 0,
-                output: 0,
-            }],
-            ..WorkloadPlan::default()
-        }
+        WorkloadPlan::in_place([0])
     }
 }
 

@@ -6,7 +6,7 @@ use crate::signature::{Signature, refuse_attribute};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::math::exp;
 use crate::simd::{Level, Simd, VectorOp};
-use tenon_backend::{InPlace, OperandPair, Operands, Refusal, Workload, WorkloadPlan};
+use tenon_backend::{OperandPair, Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::{Result, pool};
 
 /// Elements below which one thread is used.
@@ -39,13 +39,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
 
 impl UnpreparedWorkload for Softmax {
     fn workload_plan(&self) -> WorkloadPlan {
-        WorkloadPlan {
-            in_place: vec![InPlace {
-                input: 0,
-                output: 0,
-            }],
-            ..WorkloadPlan::default()
-        }
+        WorkloadPlan::in_place([0])
     }
 }
 

@@ -5,7 +5,7 @@ use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::math::{UnaryFunction, map_in_place, map_into};
 use crate::simd::{Level, Simd, VectorOp};
-use tenon_backend::{InPlace, OperandPair, Operands, Refusal, Workload, WorkloadPlan};
+use tenon_backend::{OperandPair, Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::Result;
 
 /// Elements of a chunk; one thread is used for at most two.
@@ -100,13 +100,7 @@ fn gelu(signature: &Signature<'_>) -> Result<UnaryFunction, Refusal> {
 
 impl UnpreparedWorkload for Unary {
     fn workload_plan(&self) -> WorkloadPlan {
-        WorkloadPlan {
-            in_place: vec![InPlace {
-                input: 0,
-                output: 0,
-            }],
-            ..WorkloadPlan::default()
-        }
+        WorkloadPlan::in_place([0])
     }
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn into_weights(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<O
             break;
         }
         for op in ["Conv", "ConvTranspose", "Gemm"] {
-            let Some(producer) = rewriter.absorbs(node, side, op).cloned() else {
+            let Some(producer) = rewriter.sole_producer_of(node, side, op).cloned() else {
                 continue;
             };
             if let Some(new) = absorb(rewriter, node, &producer, constant)? {
@@ -246,7 +246,7 @@ pub(crate) fn padding_into_window(rewriter: &mut Rewriter<'_>, node: &Node) -> R
     if node.op.name != "Conv" {
         return Ok(Outcome::Keep);
     }
-    let Some(pad) = rewriter.absorbs(node, 0, "Pad").cloned() else {
+    let Some(pad) = rewriter.sole_producer_of(node, 0, "Pad").cloned() else {
         return Ok(Outcome::Keep);
     };
     let (Some(source), Some(padded)) = (rewriter.input(&pad, 0), rewriter.input(node, 0)) else {

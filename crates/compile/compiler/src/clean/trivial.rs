@@ -142,7 +142,7 @@ fn same_shape(rewriter: &Rewriter<'_>, node: &Node) -> Result<bool> {
 
 /// Max and Min with a scalar are Clip.
 fn bound(rewriter: &Rewriter<'_>, node: &Node) -> Result<Outcome> {
-    let Some((value, _)) = rewriter.scalar_side(node) else {
+    let Some((value, _)) = rewriter.scalar_operand(node) else {
         return Ok(Outcome::Keep);
     };
     let output = node.outputs.first().copied().flatten();

@@ -80,7 +80,7 @@ fn plus(rewriter: &Rewriter<'_>, value: ValueId, number: f32) -> Option<ValueId>
         .producer(value)
         .filter(|node| node.op.name == "Add")?;
     rewriter
-        .scalar_side(node)
+        .scalar_operand(node)
         .filter(|side| near(side.1, number))
         .map(|side| side.0)
 }
@@ -267,7 +267,7 @@ pub(crate) fn into_product(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<O
         return Ok(Outcome::Keep);
     };
     for op in super::convolution::PRODUCTS {
-        let Some(product) = rewriter.absorbs(node, 0, op) else {
+        let Some(product) = rewriter.sole_producer_of(node, 0, op) else {
             continue;
         };
         if product.attributes.string("activation", "none")? != "none" {

@@ -22,7 +22,7 @@ pub(crate) fn additive_mask(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<
     if node.op.name != "Softmax" {
         return Ok(Outcome::Keep);
     }
-    let Some(choice) = rewriter.absorbs(node, 0, "Where").cloned() else {
+    let Some(choice) = rewriter.sole_producer_of(node, 0, "Where").cloned() else {
         return Ok(Outcome::Keep);
     };
     let &[Some(condition), Some(scores), Some(low)] = choice.inputs.as_slice() else {
@@ -155,13 +155,13 @@ fn find(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Option<Parts>> {
 /// The softmax that makes the first input of `node`. A guard may stand between that turns NaN, the
 /// weights of a query that sees no key, into 0, as the fused operator has it.
 fn weights(rewriter: &Rewriter<'_>, node: &Node) -> Option<Node> {
-    if let Some(softmax) = rewriter.absorbs(node, 0, "Softmax") {
+    if let Some(softmax) = rewriter.sole_producer_of(node, 0, "Softmax") {
         return Some(softmax.clone());
     }
-    let guard = rewriter.absorbs(node, 0, "Where")?;
+    let guard = rewriter.sole_producer_of(node, 0, "Where")?;
     let weights = rewriter.input(guard, 2)?;
-    let test = rewriter.made_by(guard, 0, "IsNaN")?;
-    let softmax = rewriter.made_by(guard, 2, "Softmax")?;
+    let test = rewriter.producer_of(guard, 0, "IsNaN")?;
+    let softmax = rewriter.producer_of(guard, 2, "Softmax")?;
     let guards = rewriter.input(test, 0) == Some(weights)
         && rewriter.scalar(rewriter.input(guard, 1)) == Some(0.0)
         && rewriter.uses(weights) == 2;

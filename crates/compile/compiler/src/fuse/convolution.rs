@@ -50,7 +50,7 @@ fn open_product(
     side: usize,
     op: &str,
 ) -> Result<Option<Node>> {
-    let Some(product) = rewriter.absorbs(node, side, op) else {
+    let Some(product) = rewriter.sole_producer_of(node, side, op) else {
         return Ok(None);
     };
     let (Some(made), Some(output)) = (

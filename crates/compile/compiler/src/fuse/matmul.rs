@@ -90,7 +90,7 @@ pub(crate) fn transposed_b(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<O
     if node.op.name != MATMUL {
         return Ok(Outcome::Keep);
     }
-    let Some(transpose) = rewriter.made_by(node, 1, "Transpose") else {
+    let Some(transpose) = rewriter.producer_of(node, 1, "Transpose") else {
         return Ok(Outcome::Keep);
     };
     let mut perm = perm_of(rewriter, transpose)?;
@@ -116,7 +116,7 @@ pub(crate) fn scaled_input(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<O
     }
     for index in [0, 1] {
         for op in ["Mul", "Div"] {
-            let Some(scaling) = rewriter.absorbs(node, index, op) else {
+            let Some(scaling) = rewriter.sole_producer_of(node, index, op) else {
                 continue;
             };
             let Some((value, factor)) = factor_of(rewriter, scaling) else {
@@ -145,7 +145,7 @@ pub(crate) fn factor_of(
     node: &Node,
 ) -> Option<(tenon_graph::ValueId, f32)> {
     match node.op.name {
-        "Mul" => rewriter.scalar_side(node),
+        "Mul" => rewriter.scalar_operand(node),
         "Div" => {
             let number = rewriter.scalar(rewriter.input(node, 1))?;
             let value = rewriter.input(node, 0)?;
@@ -168,7 +168,7 @@ pub(crate) fn scaled_result(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<
     let Some(side) = node.inputs.iter().position(|input| *input == Some(value)) else {
         return Ok(Outcome::Keep);
     };
-    let Some(product) = rewriter.absorbs(node, side, MATMUL) else {
+    let Some(product) = rewriter.sole_producer_of(node, side, MATMUL) else {
         return Ok(Outcome::Keep);
     };
     let (Some(made), Some(output)) = (

@@ -86,7 +86,7 @@ fn normalised(rewriter: &Rewriter<'_>, node: &Node) -> Result<Option<(ValueId, V
             .and_then(|node| rewriter.input(node, 0))
             .and_then(|sum| rewriter.producer(sum))
             .filter(|node| node.op.name == "Add");
-        let Some((mean, epsilon)) = sum.and_then(|node| rewriter.scalar_side(node)) else {
+        let Some((mean, epsilon)) = sum.and_then(|node| rewriter.scalar_operand(node)) else {
             continue;
         };
         if let Some(of) = mean_of(rewriter, mean)? {
@@ -145,7 +145,7 @@ pub(crate) fn layer_scale(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
     }
     for (side, other) in [(0, 1), (1, 0)] {
         for op in ["LayerNormalization", "RMSNormalization"] {
-            let Some(norm) = rewriter.absorbs(node, side, op).cloned() else {
+            let Some(norm) = rewriter.sole_producer_of(node, side, op).cloned() else {
                 continue;
             };
             if let Some(new) = scaled(rewriter, node, &norm, other)? {

@@ -14,7 +14,7 @@ pub(crate) fn flattened(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outc
         }
         _ => return Ok(Outcome::Keep),
     };
-    let Some(reshape) = rewriter.absorbs(node, 0, "Reshape") else {
+    let Some(reshape) = rewriter.sole_producer_of(node, 0, "Reshape") else {
         return Ok(Outcome::Keep);
     };
     let (Some(image), Some(flat), Some(weights)) = (

@@ -1,6 +1,6 @@
 //! Nodes that compute in a wider type, because their own is all that a backend lacks.
 
-use super::ask::{Asker, Operands};
+use super::selector::{BackendSelector, Operands};
 use super::{NodePlacement, Target};
 use crate::rewrite::operator_of;
 use std::collections::HashMap;
@@ -61,11 +61,14 @@ pub(super) fn wider(
         && same
             .into_iter()
             .all(|(ours, made)| ours.as_ref().is_none_or(|ours| ours == made));
-    (fits && wider.asked(backend, node).is_ok()).then_some(((narrow, wide), wider))
+    (fits && wider.query(backend, node).is_ok()).then_some(((narrow, wide), wider))
 }
 
 /// Decides for every node, and puts casts around those that compute in a wider type.
-pub(super) fn place_nodes(graph: &mut Graph, asker: &Asker<'_>) -> Result<Vec<NodePlacement>> {
+pub(super) fn place_nodes(
+    graph: &mut Graph,
+    selector: &BackendSelector<'_>,
+) -> Result<Vec<NodePlacement>> {
     let mut problems = Vec::new();
     let mut placed = Vec::with_capacity(graph.nodes.len());
     let mut casts: Option<Casts> = None;
@@ -78,7 +81,7 @@ pub(super) fn place_nodes(graph: &mut Graph, asker: &Asker<'_>) -> Result<Vec<No
         names
     };
     for (index, node) in nodes.iter().enumerate() {
-        let decision = match asker.decide(graph, node, &[], true) {
+        let decision = match selector.decide(graph, node, &[], true) {
             Ok(decision) => decision,
             Err(error) => {
                 problems.push(error);
@@ -96,13 +99,13 @@ pub(super) fn place_nodes(graph: &mut Graph, asker: &Asker<'_>) -> Result<Vec<No
         });
         let (before, node, after) = casts.around(graph, node, &operands)?;
         for cast in before {
-            placed.push(cast_placement(graph, &cast, asker, &mut problems));
+            placed.push(cast_placement(graph, &cast, selector, &mut problems));
             graph.nodes.push(cast);
         }
         placed.push(decision.placement);
         graph.nodes.push(node);
         for cast in after {
-            placed.push(cast_placement(graph, &cast, asker, &mut problems));
+            placed.push(cast_placement(graph, &cast, selector, &mut problems));
             graph.nodes.push(cast);
         }
     }
@@ -113,10 +116,10 @@ pub(super) fn place_nodes(graph: &mut Graph, asker: &Asker<'_>) -> Result<Vec<No
 fn cast_placement(
     graph: &Graph,
     cast: &Node,
-    asker: &Asker<'_>,
+    selector: &BackendSelector<'_>,
     problems: &mut Vec<Error>,
 ) -> NodePlacement {
-    match asker.decide(graph, cast, &[], false) {
+    match selector.decide(graph, cast, &[], false) {
         Ok(decision) => decision.placement,
         Err(error) => {
             problems.push(error);

@@ -1,6 +1,6 @@
 //! Values that pass from one backend to another.
 
-use super::{Asker, Placement, Target};
+use super::{BackendSelector, Placement, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use tenon_backend::{BackendId, EdgeStrategy, HandleFactory, edge_strategy};
@@ -71,7 +71,7 @@ struct Origin {
 
 /// Finds the values that one backend makes and another uses, once a user. Views and data movement
 /// pass on who made what they show or move; what is moved lies in plain memory.
-pub(super) fn find(graph: &Graph, placement: &mut Placement, asker: &Asker<'_>) {
+pub(super) fn find(graph: &Graph, placement: &mut Placement, selector: &BackendSelector<'_>) {
     let mut sides: Vec<Side> = Vec::new();
     let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     let mut origins = vec![Origin::default(); graph.values.len()];
@@ -93,7 +93,7 @@ pub(super) fn find(graph: &Graph, placement: &mut Placement, asker: &Asker<'_>) 
             },
             Target::Backend(id) => {
                 let own = *numbers.entry(id.as_str()).or_insert_with(|| {
-                    let factories = asker.find(id).map(|backend| backend.handle_factories());
+                    let factories = selector.find(id).map(|backend| backend.handle_factories());
                     sides.push(Side {
                         id: id.clone(),
                         factories: factories.unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! What backends make of their subgraphs.
 
-use super::ask::Operands;
-use super::{Asker, NodePlacement, NodeRefusal, QueryReason, Target, groups, owners};
+use super::selector::Operands;
+use super::{BackendSelector, NodePlacement, NodeRefusal, QueryReason, Target, groups, owners};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use tenon_backend::{Backend, BackendId, OptimisationViews, Subgraph};
@@ -16,10 +16,10 @@ type Placed = BTreeMap<String, NodePlacement>;
 pub(super) fn optimise(
     graph: &mut Graph,
     placed: &mut Placed,
-    asker: &Asker<'_>,
+    selector: &BackendSelector<'_>,
     control: &Control,
 ) -> Result<()> {
-    for backend in asker.all() {
+    for backend in selector.all() {
         control.progress("optimise", 0, 1)?;
         let id = backend.id();
         let mut parts = subgraphs(graph, placed, &id);
@@ -38,7 +38,7 @@ pub(super) fn optimise(
         }
         for (part, names, views) in answers {
             apply(graph, placed, backend, part, &names, &views)?;
-            place_again(graph, placed, asker, &id, &names, &views)?;
+            place_again(graph, placed, selector, &id, &names, &views)?;
         }
     }
     Ok(())
@@ -85,7 +85,7 @@ fn apply(
         let target = match super::is_view(node.op.class) {
             true => Target::View,
             false => {
-                let asked = Operands::of(graph, node).asked(&**backend, node);
+                let asked = Operands::of(graph, node).query(&**backend, node);
                 asked.map_err(|refusal| {
                     let text = format!(
                         "backend {} does not take what it made of a subgraph, {}: {refusal}",
@@ -140,7 +140,7 @@ fn replaced(
 fn place_again(
     graph: &Graph,
     placed: &mut Placed,
-    asker: &Asker<'_>,
+    selector: &BackendSelector<'_>,
     id: &BackendId,
     names: &[String],
     views: &OptimisationViews,
@@ -174,7 +174,7 @@ fn place_again(
                 refusal: part.refusal.clone(),
                 query: QueryReason::Optimisation,
             });
-            match asker.decide(graph, graph.node(place), &without, false) {
+            match selector.decide(graph, graph.node(place), &without, false) {
                 Ok(decision) => {
                     let mut placement = decision.placement;
                     refusals.append(&mut placement.refusals);

@@ -1,4 +1,4 @@
-//! Who is asked for a node, in which order, and what they answer.
+//! Backend selection: the order of support queries for a node, and the decision that follows.
 
 use super::{Hint, NodePlacement, NodeRefusal, QueryReason, Target, is_view};
 use crate::{layout, movement};
@@ -9,58 +9,61 @@ use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::operator::OperatorClass;
 use tenon_graph::{Graph, Node, Tensor, TensorType, ValueId};
 
-/// Backends that were named, sorted by whether they can compute here.
+/// The backends of a list of names.
 #[derive(Default)]
-struct Named<'r> {
+struct ResolvedBackends<'r> {
     available: Vec<&'r Arc<dyn Backend>>,
-    /// Those that cannot, each with the reason.
+    /// Backends that cannot run on this machine, each with the reason.
     unavailable: Vec<(BackendId, String)>,
-    /// An error a name that nothing is known of.
+    /// One error for each unknown name.
     unknown: Vec<Error>,
 }
 
-impl<'r> Named<'r> {
-    fn of(registry: &'r Registry, ids: &[BackendId]) -> Self {
-        let mut named = Self::default();
+impl<'r> ResolvedBackends<'r> {
+    fn new(registry: &'r Registry, ids: &[BackendId]) -> Self {
+        let mut resolved = Self::default();
         let mut seen = BTreeSet::new();
         for id in ids.iter().filter(|id| seen.insert(*id)) {
             match (registry.find(id), registry.unavailable(id)) {
-                (Some(backend), _) => named.available.push(backend),
-                (None, Some(reason)) => named.unavailable.push((id.clone(), reason.to_owned())),
-                (None, None) => named.unknown.push(registry.unknown(id)),
+                (Some(backend), _) => resolved.available.push(backend),
+                (None, Some(reason)) => resolved.unavailable.push((id.clone(), reason.to_owned())),
+                (None, None) => resolved.unknown.push(registry.unknown(id)),
             }
         }
-        named
+        resolved
     }
 }
 
-/// The error about a model for which no backend is left.
-fn none_left(unavailable: &[(BackendId, String)]) -> Error {
+/// The error about a model when every named backend is unavailable.
+fn none_available(unavailable: &[(BackendId, String)]) -> Error {
     let error = Error::new(ErrorKind::Unsupported, "no backend to place the model on");
     let reasons = unavailable.iter();
     let reasons: Vec<String> = reasons
         .map(|(id, reason)| format!("{id}: {reason}"))
         .collect();
-    match reasons.is_empty() {
-        true => error,
-        false => error.found(reasons.join("; ")),
+    if reasons.is_empty() {
+        error
+    } else {
+        error.found(reasons.join("; "))
     }
 }
 
-/// Asks backends: those that hints name, then the preferred ones.
-pub(crate) struct Asker<'a> {
+/// Selects the backend of a node: a hinted one first, then the others in order of preference.
+pub(crate) struct BackendSelector<'a> {
     backends: Vec<&'a Arc<dyn Backend>>,
+    /// Whether the first of `backends` is offered data movement before DMA.
+    first_moves_data: bool,
     hints: Vec<(&'a Hint, &'a Arc<dyn Backend>)>,
     unavailable: Vec<(BackendId, String)>,
 }
 
-/// Whom a node is offered to.
+/// An executor that a node is offered to.
 enum Candidate<'a> {
     Backend(&'a Arc<dyn Backend>, QueryReason),
     Dma,
 }
 
-/// The operands of a node as backends see them.
+/// The operands of a node, as a support query takes them.
 pub(super) struct Operands {
     pub inputs: Vec<Option<TensorType>>,
     pub constants: Vec<Option<Tensor>>,
@@ -68,7 +71,7 @@ pub(super) struct Operands {
 }
 
 impl Operands {
-    /// Those of a node of `graph`.
+    /// The operands of a node of `graph`.
     pub fn of(graph: &Graph, node: &Node) -> Self {
         let types = |ids: &[Option<ValueId>]| -> Vec<Option<TensorType>> {
             ids.iter()
@@ -83,8 +86,8 @@ impl Operands {
         }
     }
 
-    /// Whether `backend` takes `node` with these operands.
-    pub fn asked(&self, backend: &dyn Backend, node: &Node) -> std::result::Result<(), Refusal> {
+    /// Whether `backend` supports `node` with these operands.
+    pub fn query(&self, backend: &dyn Backend, node: &Node) -> std::result::Result<(), Refusal> {
         fn refs<T>(list: &[Option<T>]) -> Vec<Option<&T>> {
             list.iter().map(Option::as_ref).collect()
         }
@@ -102,71 +105,73 @@ impl Operands {
     }
 }
 
-/// The backend that would execute a node.
-pub(crate) struct Assignment<'a> {
-    /// How many are asked before.
+/// The backend that would execute a node, in the terms that rewrites compare.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Assignment {
     rank: usize,
-    backend: &'a Arc<dyn Backend>,
+    prefers_channels_last: bool,
 }
 
-impl Assignment<'_> {
-    /// How many backends are preferred to it; more than any where there is none.
-    pub fn rank(assignment: Option<&Self>) -> usize {
+impl Assignment {
+    /// The number of candidates that precede the backend; the maximum without a backend.
+    pub fn rank(assignment: Option<Self>) -> usize {
         assignment.map_or(usize::MAX, |assignment| assignment.rank)
     }
 
-    /// Whether it computes best on images with channels last.
-    pub fn prefers_channels_last(&self) -> bool {
-        layout::prefers_channels_last(self.backend)
+    /// Whether the backend prefers images with channels last.
+    pub fn prefers_channels_last(self) -> bool {
+        self.prefers_channels_last
     }
 }
 
-/// Who takes a node, and with which operands when not with its own.
+/// The placement of a node, and its operands in a wider type where it is converted.
 pub(super) struct Decision {
     pub placement: NodePlacement,
     pub widened: Option<Operands>,
 }
 
-impl<'a> Asker<'a> {
-    /// Asks `backends` in this order, and before them those of `hints`. Unknown names are reported
-    /// together; backends that cannot compute here are left out.
+impl<'a> BackendSelector<'a> {
+    /// A selector over `backends` in this order, preceded for each node by the backend of its hint.
+    /// Unknown names are reported together; unavailable backends are skipped.
     pub fn new(registry: &'a Registry, backends: &[BackendId], hints: &'a [Hint]) -> Result<Self> {
         let hinted = hints.iter().map(|hint| hint.backend.clone());
         let hinted: Vec<BackendId> = hinted.filter(|id| !backends.contains(id)).collect();
-        let hinted = Named::of(registry, &hinted);
-        let mut named = Named::of(registry, backends);
+        let hinted = ResolvedBackends::new(registry, &hinted);
+        let mut named = ResolvedBackends::new(registry, backends);
         named.unavailable.extend(hinted.unavailable);
         let mut problems = hinted.unknown;
         problems.append(&mut named.unknown);
         if problems.is_empty() && named.available.is_empty() {
-            problems.push(none_left(&named.unavailable));
+            problems.push(none_available(&named.unavailable));
         }
         let hints = hints.iter();
         let hints = hints.filter_map(|hint| Some((hint, registry.find(&hint.backend)?)));
-        let asker = Self {
+        let first = named.available.first();
+        let selector = Self {
+            first_moves_data: first.is_some_and(|first| !first.is_reference()),
             backends: named.available,
             hints: hints.collect(),
             unavailable: named.unavailable,
         };
-        Error::from_all(problems).map_or(Ok(asker), Err)
+        Error::from_all(problems).map_or(Ok(selector), Err)
     }
 
-    /// Backends that were named, but cannot compute here, each with the reason.
+    /// The named backends that cannot run on this machine, each with the reason.
     pub fn unavailable(&self) -> &[(BackendId, String)] {
         &self.unavailable
     }
 
-    /// Their names.
+    /// The names of the backends in order of preference.
     pub fn preference(&self) -> Vec<BackendId> {
         self.backends.iter().map(|backend| backend.id()).collect()
     }
 
-    /// The backend of that name, when it may have nodes.
+    /// The backend of that name, among those that nodes are offered to.
     pub fn find(&self, id: &BackendId) -> Option<&'a Arc<dyn Backend>> {
         self.all().into_iter().find(|backend| backend.id() == *id)
     }
 
-    /// All backends that may have nodes, the preferred ones first.
+    /// All backends that nodes are offered to, the preferred ones first.
     pub fn all(&self) -> Vec<&'a Arc<dyn Backend>> {
         let mut seen = BTreeSet::new();
         let hinted = self.hints.iter().map(|(_, backend)| *backend);
@@ -178,13 +183,13 @@ impl<'a> Asker<'a> {
             .collect()
     }
 
-    /// Every hint must be of some node: a name written wrongly would go unnoticed.
+    /// Checks that every hint matches a node, so that a misspelt name is reported.
     pub fn check_hints(&self, graph: &Graph) -> Result<()> {
-        let lost = self.hints.iter().filter(|(hint, _)| {
+        let unmatched = self.hints.iter().filter(|(hint, _)| {
             let mut nodes = graph.nodes.iter();
             !nodes.any(|node| hint.pattern.matches(&node.name))
         });
-        let problems = lost.map(|(hint, _)| {
+        let problems = unmatched.map(|(hint, _)| {
             let text = format!("no node is called like '{}'", hint.pattern);
             Error::new(ErrorKind::Usage, text)
                 .help("the names of the nodes that are left after optimising: --emit-graph")
@@ -192,28 +197,33 @@ impl<'a> Asker<'a> {
         Error::from_all(problems).map_or(Ok(()), Err)
     }
 
-    /// The backend that would execute a node of `graph`, also in a wider type; `None` for data
-    /// movement that becomes descriptors, views, and nodes that no backend takes.
-    pub fn assignment(&self, graph: &Graph, node: &Node) -> Option<Assignment<'a>> {
+    /// The backend that would execute a node of `graph`, possibly in a wider type; `None` for data
+    /// movement that becomes descriptors, views, and nodes that no backend supports.
+    pub fn assignment(&self, graph: &Graph, node: &Node) -> Option<Assignment> {
         if is_view(node.op.class) {
             return None;
         }
         let operands = Operands::of(graph, node);
         let mut candidates = self.candidates(node, &[]).into_iter().enumerate();
         candidates.find_map(|(rank, candidate)| match candidate {
-            // What comes after descriptors is asked only where they cannot do it.
+            // Descriptors are assumed to be possible: the candidates after them are not queried.
             Candidate::Dma => Some(None),
             Candidate::Backend(backend, _) => {
-                let takes = operands.asked(&**backend, node).is_ok()
+                let supports = operands.query(&**backend, node).is_ok()
                     || node.op.class == OperatorClass::Compute
                         && super::convert::wider(node, &operands, &**backend).is_some();
-                takes.then_some(Some(Assignment { rank, backend }))
+                let assignment = || Assignment {
+                    rank,
+                    prefers_channels_last: layout::prefers_channels_last(backend),
+                };
+                supports.then(|| Some(assignment()))
             }
         })?
     }
 
-    /// Finds who takes `node`, those of `without` not asked. `widen` offers the node in wider types
-    /// where only its own are missing.
+    /// Places `node` on the first candidate that supports it; the backends of `without` are not
+    /// queried. With `widen`, a backend that lacks only the node's data type is queried with a wider
+    /// one.
     pub(super) fn decide(
         &self,
         graph: &Graph,
@@ -237,8 +247,8 @@ impl<'a> Asker<'a> {
         }
         let operands = Operands::of(graph, node);
         for candidate in self.candidates(node, without) {
-            let (backend, asked) = match candidate {
-                Candidate::Backend(backend, asked) => (backend, asked),
+            let (backend, query) = match candidate {
+                Candidate::Backend(backend, query) => (backend, query),
                 Candidate::Dma => {
                     match movement::descriptors(graph, node, &|_| Some(0)) {
                         Ok(_) => {
@@ -254,17 +264,18 @@ impl<'a> Asker<'a> {
                     continue;
                 }
             };
-            match operands.asked(&**backend, node) {
+            match operands.query(&**backend, node) {
                 Ok(()) => {}
                 Err(refusal) => {
-                    let wider = match widen && node.op.class == OperatorClass::Compute {
-                        true => super::convert::wider(node, &operands, &**backend),
-                        false => None,
+                    let wider = if widen && node.op.class == OperatorClass::Compute {
+                        super::convert::wider(node, &operands, &**backend)
+                    } else {
+                        None
                     };
                     placement.refusals.push(NodeRefusal {
                         backend: backend.id(),
                         refusal,
-                        query: asked.clone(),
+                        query: query.clone(),
                     });
                     let Some((types, operands)) = wider else {
                         continue;
@@ -273,24 +284,24 @@ impl<'a> Asker<'a> {
                     widened = Some(operands);
                 }
             }
-            if let QueryReason::Hint(pattern) = asked {
+            if let QueryReason::Hint(pattern) = query {
                 placement.hint = Some(pattern);
             }
             placement.target = Target::Backend(backend.id());
             return Ok(Decision { placement, widened });
         }
-        Err(nobody(node, &placement.refusals))
+        Err(no_backend(node, &placement.refusals))
     }
 
-    /// Whom a node is offered to, in order, each once.
+    /// The candidates for a node in order, each once.
     fn candidates(&self, node: &Node, without: &[BackendId]) -> Vec<Candidate<'a>> {
         let mut list = Vec::with_capacity(self.backends.len() + 2);
         let mut seen: Vec<BackendId> = without.to_vec();
-        let mut add = |list: &mut Vec<_>, backend: &'a Arc<dyn Backend>, asked| {
+        let mut add = |list: &mut Vec<_>, backend: &'a Arc<dyn Backend>, query| {
             let id = backend.id();
             if !seen.contains(&id) {
                 seen.push(id);
-                list.push(Candidate::Backend(backend, asked));
+                list.push(Candidate::Backend(backend, query));
             }
         };
         let hint = self
@@ -300,14 +311,15 @@ impl<'a> Asker<'a> {
         if let Some((hint, backend)) = hint {
             add(&mut list, backend, QueryReason::Hint(hint.pattern.clone()));
         }
-        let moves = node.op.class == OperatorClass::Movement;
-        // The first choice may claim a movement for its subgraph; then DMA, then the others.
+        // The preferred backend may keep data movement in its subgraph; then DMA, then the others.
+        // A reference implementation is no faster than DMA.
+        let moves_data = node.op.class == OperatorClass::Movement;
         if let Some(first) = self.backends.first()
-            && !(moves && first.id().as_str() == "CpuRef")
+            && (!moves_data || self.first_moves_data)
         {
             add(&mut list, first, QueryReason::Preference);
         }
-        if moves {
+        if moves_data {
             list.push(Candidate::Dma);
         }
         for backend in &self.backends {
@@ -317,8 +329,8 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// The error about a node that nobody takes.
-fn nobody(node: &Node, refusals: &[NodeRefusal]) -> Error {
+/// The error about a node that no backend supports.
+fn no_backend(node: &Node, refusals: &[NodeRefusal]) -> Error {
     let reasons: Vec<String> = refusals
         .iter()
         .map(|refused| format!("{}: {}", refused.backend, refused.refusal))
