@@ -6,7 +6,7 @@ use crate::samples::{Sample, samples};
 use tenon_backend::{Backend, CpuLevel, InPlace, OwnedOperands, Workload, WorkloadPlan, evaluate};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_cpu_ref::CpuRef;
-use tenon_tensor::{BufferMut, Tensor, TensorType};
+use tenon_tensor::{BufferMut, Tensor};
 
 /// Threads that share a workload, and executions per thread.
 const THREADS: usize = 8;

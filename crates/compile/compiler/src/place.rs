@@ -1,9 +1,8 @@
 //! Placement: which backend each node runs on, and why not on others.
 //!
-//! Each node is offered to the backend that a hint names, then to the backends in order of
-//! preference; where only the data type is missing, the node computes in a wider one between
-//! casts. What a backend makes of its subgraphs comes last, and what it rejects then is offered to
-//! the others again.
+//! Each node is offered to the backend of a matching hint, then to the backends in order of
+//! preference; where a backend lacks only the data type, the node runs in a wider one between casts.
+//! Backends then optimise their subgraphs; nodes that they reject are offered to the other backends.
 
 mod convert;
 mod crossings;
@@ -25,14 +24,14 @@ use tenon_base::{Control, Error, ErrorKind, Pattern, Result};
 use tenon_graph::operator::OperatorClass;
 use tenon_graph::{DataType, Graph, NodeId};
 
-/// Who executes a node.
+/// The executor of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A workload of a backend.
     Backend(BackendId),
     /// DMA descriptors.
     Dma,
-    /// Nobody: the same bytes under another shape.
+    /// None: the same bytes with another shape.
     View,
 }
 
@@ -46,23 +45,23 @@ impl fmt::Display for Target {
     }
 }
 
-/// A wish for nodes: those whose name is of the pattern are offered to this backend first.
+/// A preference for some nodes: those whose names match are offered to this backend first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hint {
-    /// Which nodes.
+    /// The pattern of node names.
     pub pattern: Pattern,
-    /// Who shall take them.
+    /// The preferred backend.
     pub backend: BackendId,
 }
 
-/// Why a backend was asked.
+/// The reason why a backend received a support query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueryReason {
-    /// It is among the preferred ones.
+    /// It is in the list of backends.
     Preference,
     /// A hint of this pattern names it.
     Hint(Pattern),
-    /// It was to optimise a subgraph of its own.
+    /// It optimised a subgraph.
     Optimisation,
 }
 
@@ -76,36 +75,36 @@ impl fmt::Display for QueryReason {
     }
 }
 
-/// A backend (or `dma`) that did not take a node.
+/// A refusal of a node by a backend (or by `dma`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRefusal {
-    /// Who refused.
+    /// The backend.
     pub backend: BackendId,
-    /// Why.
+    /// Its reason.
     pub refusal: Refusal,
-    /// Why it was asked.
+    /// Why it was queried.
     pub query: QueryReason,
 }
 
-/// Where one node runs.
+/// The placement of one node.
 #[derive(Debug, Clone)]
 pub struct NodePlacement {
     /// The node's name.
     pub node: String,
     /// Its operator.
     pub operator: &'static str,
-    /// Who executes it.
+    /// Its executor.
     pub target: Target,
     /// The hint that chose the backend.
     pub hint: Option<Pattern>,
-    /// The type that the node computes in instead of its own, between casts.
+    /// The node's data type and the wider one in which it runs, between casts.
     pub converted: Option<(DataType, DataType)>,
-    /// The subgraph of its backend that it belongs to, counted over all backends; `None` for data
-    /// movement and views outside of any.
+    /// Its subgraph, numbered over all backends; `None` for data movement and views outside of a
+    /// subgraph.
     pub subgraph: Option<u32>,
-    /// Who was asked before and why they did not take it.
+    /// The refusals of the candidates before its executor.
     pub refusals: Vec<NodeRefusal>,
-    /// The nodes that its backend took as this one.
+    /// The nodes that its backend replaced with this one.
     pub replaced: Option<Arc<Graph>>,
 }
 
@@ -114,24 +113,24 @@ pub struct NodePlacement {
 pub struct Placement {
     /// Backends in order of preference.
     pub backends: Vec<BackendId>,
-    /// Backends that were named, but cannot compute here, each with the reason.
+    /// The named backends that cannot run on this machine, each with the reason.
     pub unavailable: Vec<(BackendId, String)>,
     /// One entry a node, in the graph's order.
     pub nodes: Vec<NodePlacement>,
-    /// Values that one backend makes and another uses, once a user, in the order of their first
-    /// use.
+    /// Values that one backend produces and another consumes, one entry for each consumer, in the
+    /// order of their first use.
     pub crossings: Vec<Crossing>,
 }
 
 impl Placement {
-    /// Who executes a node.
+    /// The executor of a node.
     pub fn target(&self, node: NodeId) -> Option<&Target> {
         self.nodes
             .get(node.index())
             .map(|placement| &placement.target)
     }
 
-    /// Number of nodes that a target executes.
+    /// The number of nodes with an executor.
     pub fn count(&self, target: &Target) -> usize {
         self.nodes
             .iter()
@@ -146,14 +145,14 @@ impl Placement {
 }
 
 impl fmt::Display for Placement {
-    /// One line: what [`tenon_neff::PlacementReport`] says.
+    /// One line, as for [`tenon_neff::PlacementReport`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.report().fmt(f)
     }
 }
 
-/// Places every node. Casts are put into the graph where only a data type was missing, and what
-/// backends make of their subgraphs. Nodes that nobody takes are reported together.
+/// Places every node. Inserts casts around nodes in a wider type, and the substitutions of backends.
+/// Nodes that no backend supports are reported together.
 pub(crate) fn place(
     graph: &mut Graph,
     selector: &BackendSelector<'_>,
@@ -190,7 +189,7 @@ pub(crate) fn place(
     Ok(placement)
 }
 
-/// Numbers the subgraphs of backends in their order.
+/// Numbers the subgraphs of backends in topological order.
 fn number_subgraphs(graph: &Graph, placement: &mut Placement) {
     let targets: Vec<&Target> = placement.nodes.iter().map(|node| &node.target).collect();
     let owners = owners(graph, &targets);
@@ -207,8 +206,8 @@ fn number_subgraphs(graph: &Graph, placement: &mut Placement) {
     }
 }
 
-/// A number for the owner of each node: a backend, or 0 for data movement. A view belongs to who
-/// makes what it shows, and when nobody does, to who first uses it.
+/// The owner of each node: the number of a backend, or 0 for data movement. The owner of a view is
+/// that of its source's producer, or else that of its first consumer.
 pub(crate) fn owners(graph: &Graph, targets: &[&Target]) -> Vec<u32> {
     let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
     let mut owners: Vec<Option<u32>> = Vec::with_capacity(targets.len());
@@ -222,29 +221,29 @@ pub(crate) fn owners(graph: &Graph, targets: &[&Target]) -> Vec<u32> {
             }
             Target::View => {
                 let source = node.inputs.first().copied().flatten();
-                let maker = source.and_then(|id| producers[id.index()]);
-                maker.and_then(|maker| owners[maker.index()])
+                let producer = source.and_then(|id| producers[id.index()]);
+                producer.and_then(|producer| owners[producer.index()])
             }
         });
     }
-    // Backwards, so that a view of a view asks one that has its answer.
-    let mut first_user: Vec<Option<usize>> = vec![None; graph.values.len()];
+    // In reverse order: the owner of a view's consumer is known before the view's.
+    let mut first_consumer: Vec<Option<usize>> = vec![None; graph.values.len()];
     for (index, node) in graph.nodes.iter().enumerate().rev() {
-        let user = node
+        let consumer = node
             .outputs
             .iter()
             .flatten()
-            .find_map(|id| first_user[id.index()]);
-        let user = user.and_then(|user| owners[user]);
-        owners[index] = owners[index].or(user);
+            .find_map(|id| first_consumer[id.index()]);
+        let consumer = consumer.and_then(|consumer| owners[consumer]);
+        owners[index] = owners[index].or(consumer);
         for input in node.inputs.iter().flatten() {
-            first_user[input.index()] = Some(index);
+            first_consumer[input.index()] = Some(index);
         }
     }
     owners.into_iter().map(|owner| owner.unwrap_or(0)).collect()
 }
 
-/// Whether a node is offered to backends: views are nobody's.
+/// Whether a node is a view, which no backend executes.
 fn is_view(class: OperatorClass) -> bool {
     class == OperatorClass::View
 }

@@ -1,17 +1,17 @@
-//! Temporal epochs: graphs that run together because their ops hand tensors to each other (facts
-//! 6.5), and the order of ops in one.
+//! Temporal epochs: the connected components of graphs whose ops pass tensors to each other (facts
+//! 6.5), found by union-find (Tarjan 1975), and a topological order of the ops of each (Kahn 1962).
 
 use std::collections::{BTreeSet, HashMap};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_netlist::{Graph, Netlist, Op, Queue, QueueKind, Source};
 
-/// For each graph the epoch that it is part of: the positions of the graphs of an epoch.
+/// The epochs, each as the positions of its graphs.
 pub(super) fn epochs(netlist: &Netlist) -> Vec<Vec<usize>> {
     let mut owner: HashMap<&str, usize> = HashMap::new();
     for (index, graph) in netlist.graphs.iter().enumerate() {
         owner.extend(graph.ops.iter().map(|op| (&*op.name.value, index)));
     }
-    // Each graph points to the first of its epoch.
+    // Union-find: each graph points towards the first graph of its epoch.
     let mut first: Vec<usize> = (0..netlist.graphs.len()).collect();
     let root = |first: &[usize], mut at: usize| {
         while first[at] != at {
@@ -35,12 +35,12 @@ pub(super) fn epochs(netlist: &Netlist) -> Vec<Vec<usize>> {
     epochs
 }
 
-/// The ops of an epoch, each after those that it reads from, and how its queues are ordered.
+/// The ops of an epoch in topological order, and the order of its queue accesses.
 pub(super) struct Schedule<'n> {
     pub ops: Vec<&'n Op>,
-    /// Queues that are filled before they are read: what is pushed on an input is read on it.
+    /// Queues that are written before they are read: an entry is read for the input that pushed it.
     pub streaming: BTreeSet<&'n str>,
-    /// Queues that are read, those that are read before they are written included.
+    /// All queues that are read.
     pub reads: BTreeSet<&'n str>,
 }
 
@@ -52,7 +52,7 @@ impl<'n> Schedule<'n> {
         source: &Source,
     ) -> Result<Self> {
         let ops: Vec<&'n Op> = graphs.iter().flat_map(|graph| &graph.ops).collect();
-        let places: HashMap<&str, usize> = ops
+        let positions: HashMap<&str, usize> = ops
             .iter()
             .enumerate()
             .map(|(index, op)| (&*op.name.value, index))
@@ -62,13 +62,15 @@ impl<'n> Schedule<'n> {
         for (index, op) in ops.iter().enumerate() {
             for input in &op.inputs {
                 let name = &*input.name.value;
-                match (places.get(name), queues.get(name)) {
+                match (positions.get(name), queues.get(name)) {
                     (_, Some(queue)) => {
                         readers.entry(&queue.name.value).or_default().push(index);
                     }
-                    (Some(&maker), _) => after[maker].push(index),
+                    (Some(&producer), _) => after[producer].push(index),
                     (None, None) => {
-                        let text = format!("input '{name}' is in no graph that runs with it");
+                        let text = format!(
+                            "input '{name}' is neither a queue nor an op of a graph of the same epoch"
+                        );
                         return Err(super::error_at(source, input.name.span, text));
                     }
                 }
@@ -78,11 +80,11 @@ impl<'n> Schedule<'n> {
         let mut streaming = BTreeSet::new();
         for &name in &reads {
             let queue = queues[name];
-            let writer = places.get(&*queue.input.value).copied();
+            let writer = positions.get(&*queue.input.value).copied();
             let Some(writer) = writer.filter(|_| queue.kind.value == QueueKind::Queue) else {
                 continue;
             };
-            // A queue that leads back to what fills it holds the entry of an earlier input.
+            // A queue in a cycle with its writer holds the entry of an earlier input.
             let readers = &readers[name];
             if !readers
                 .iter()
@@ -92,12 +94,9 @@ impl<'n> Schedule<'n> {
                 streaming.insert(name);
             }
         }
-        let order = sorted(&after).ok_or_else(|| {
+        let order = topological_order(&after).ok_or_else(|| {
             let names: Vec<&str> = graphs.iter().map(|graph| &*graph.name.value).collect();
-            let text = format!(
-                "the ops of {} wait for each other in a circle",
-                names.join(", ")
-            );
+            let text = format!("the ops of {} form a cycle", names.join(", "));
             Error::new(ErrorKind::InvalidModel, text)
         })?;
         Ok(Self {
@@ -108,6 +107,7 @@ impl<'n> Schedule<'n> {
     }
 }
 
+/// Whether a path leads from one node to another (depth-first search).
 fn reaches(after: &[Vec<usize>], from: usize, to: usize) -> bool {
     let mut seen = vec![false; after.len()];
     let mut open = vec![from];
@@ -122,17 +122,17 @@ fn reaches(after: &[Vec<usize>], from: usize, to: usize) -> bool {
     false
 }
 
-/// All numbers, each after those that point to it, otherwise in order; `None` for a circle.
-fn sorted(after: &[Vec<usize>]) -> Option<Vec<usize>> {
-    let mut waits = vec![0usize; after.len()];
-    after.iter().flatten().for_each(|&next| waits[next] += 1);
-    let mut ready: BTreeSet<usize> = (0..after.len()).filter(|&at| waits[at] == 0).collect();
+/// Kahn's algorithm with the smallest ready node first; `None` for a graph with a cycle.
+fn topological_order(after: &[Vec<usize>]) -> Option<Vec<usize>> {
+    let mut indegree = vec![0usize; after.len()];
+    after.iter().flatten().for_each(|&next| indegree[next] += 1);
+    let mut ready: BTreeSet<usize> = (0..after.len()).filter(|&at| indegree[at] == 0).collect();
     let mut order = Vec::with_capacity(after.len());
     while let Some(at) = ready.pop_first() {
         order.push(at);
         for &next in &after[at] {
-            waits[next] -= 1;
-            if waits[next] == 0 {
+            indegree[next] -= 1;
+            if indegree[next] == 0 {
                 ready.insert(next);
             }
         }
@@ -145,9 +145,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_keeps_what_comes_first_and_refuses_circles() {
-        assert_eq!(sorted(&[vec![], vec![0], vec![]]), Some(vec![1, 0, 2]));
-        assert_eq!(sorted(&[vec![1], vec![0]]), None);
+    fn the_order_is_topological_and_cycles_are_errors() {
+        assert_eq!(
+            topological_order(&[vec![], vec![0], vec![]]),
+            Some(vec![1, 0, 2])
+        );
+        assert_eq!(topological_order(&[vec![1], vec![0]]), None);
         assert!(reaches(&[vec![1], vec![2], vec![]], 0, 2));
         assert!(!reaches(&[vec![1], vec![2], vec![]], 2, 0));
     }

@@ -1,6 +1,7 @@
-//! Netlists become Modules: a function for the queues, one for each epoch, whose kernels are the ops,
-//! and one for each program (facts 3 to 6). Kernels know the lines that they come from.
+//! Lowering of netlists to Modules: one function declares the queues, one runs the ops of each
+//! temporal epoch, one runs each program (facts 3 to 6). Kernels carry their source locations.
 
+mod concurrent;
 mod epoch;
 mod epochs;
 mod fused;
@@ -9,7 +10,7 @@ mod ops;
 mod package;
 mod program;
 mod replicas;
-mod together;
+
 mod value;
 
 pub use package::{NetlistOutput, NetlistPackage};
@@ -23,20 +24,20 @@ use tenon_netlist::{
     SettingKey, Source, Span, UblockOrder,
 };
 
-/// Where numbers are rounded.
+/// Where values are rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NumericMode {
-    /// f32, but where the original's golden model rounds (facts 5.6).
+    /// f32, rounded where the golden model of the original rounds (facts 5.6).
     #[default]
     Golden,
-    /// Every tensor to the format that is declared for it, as devices store them.
+    /// Every tensor in its declared format, as devices store it.
     Formats,
 }
 
 /// How to lower a netlist.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NetlistOptions {
-    /// Where numbers are rounded.
+    /// Where values are rounded.
     pub mode: NumericMode,
     /// The architecture; the netlist's first when `None` (facts 10.8).
     pub arch: Option<Arch>,
@@ -46,8 +47,8 @@ pub struct NetlistOptions {
 #[derive(Debug, Clone)]
 pub struct LoweredNetlist {
     /// The function `setup` takes a machine and declares its queues; each program's function takes
-    /// a machine and the program's parameters; `eager.GRAPH` takes a machine and runs the graph,
-    /// and those that it hands tensors to, once.
+    /// a machine and the program's parameters; `eager.GRAPH` takes a machine and runs the temporal
+    /// epoch of the graph once.
     pub module: Module,
     /// The programs in the order of the file.
     pub programs: Vec<LoweredProgram>,
@@ -66,7 +67,7 @@ pub struct LoweredProgram {
     pub params: Vec<String>,
 }
 
-/// Lowers a netlist that was read without errors. All problems together.
+/// Lowers a netlist that was read without errors. All problems are reported together.
 pub fn lower_netlist(
     netlist: &Netlist,
     source: &Source,
@@ -84,15 +85,15 @@ pub fn lower_netlist(
             .iter()
             .map(|graph| graph.name.value.clone())
             .collect();
-        let place = || error_at(source, graphs[0].name.span, "").location().clone();
-        let made = program::inputs_of(&graphs)
-            .map_err(|error| error.at(place()))
+        let location = || error_at(source, graphs[0].name.span, "").location().clone();
+        let epoch = program::inputs_of(&graphs)
+            .map_err(|error| error.at(location()))
             .and_then(|inputs| {
                 let name = format!("epoch.{}", names.join("+"));
                 let (function, reads) = epoch::epoch(&scope, name, &graphs)?;
                 Ok((inputs, function, reads))
             });
-        match made {
+        match epoch {
             Ok((inputs, function, reads)) => {
                 let function = module.add(function);
                 let devices = graphs.iter().flat_map(|graph| &graph.target_device);
@@ -149,14 +150,16 @@ fn setup(scope: &Scope<'_>) -> tenon_bef::Function {
             .attribute("tile", value::sizes(&tile))
             .attribute("format", queue.df.value.name())
             .location(scope.location(queue.name.span));
-        let kernel = match queue.is_host_fed() {
-            true => kernel,
-            false => kernel.attribute("source", queue.input.value.as_str()),
+        let kernel = if queue.is_host_fed() {
+            kernel
+        } else {
+            kernel.attribute("source", queue.input.value.as_str())
         };
-        let is_seen = |other: &Queue| other.alias.as_ref().is_some_and(|it| *it == queue.name);
-        let kernel = match queue.alias.is_some() || scope.netlist.queues.iter().any(is_seen) {
-            true => blocked(kernel, &queue.blocking),
-            false => kernel,
+        let is_alias = |other: &Queue| other.alias.as_ref().is_some_and(|it| *it == queue.name);
+        let kernel = if queue.alias.is_some() || scope.netlist.queues.iter().any(is_alias) {
+            blocking_attributes(kernel, &queue.blocking)
+        } else {
+            kernel
         };
         match &queue.alias {
             Some(alias) => kernel.attribute("view_of", alias.value.as_str()).done(),
@@ -166,8 +169,8 @@ fn setup(scope: &Scope<'_>) -> tenon_bef::Function {
     function.returns([])
 }
 
-/// How the elements of a queue lie in its buffers.
-fn blocked<'k>(kernel: KernelBuilder<'k>, blocking: &Blocking) -> KernelBuilder<'k> {
+/// The attributes for the blocking of a queue, which determines the layout of its buffers.
+fn blocking_attributes<'k>(kernel: KernelBuilder<'k>, blocking: &Blocking) -> KernelBuilder<'k> {
     let sizes = |pair: [u32; 2]| value::sizes(&pair.map(|size| size as usize));
     kernel
         .attribute("grid", sizes(blocking.grid_size.value))
@@ -179,18 +182,17 @@ fn blocked<'k>(kernel: KernelBuilder<'k>, blocking: &Blocking) -> KernelBuilder<
         )
 }
 
-/// What all parts of a lowering look things up in.
+/// The netlist and its indices, shared by all parts of a lowering.
 pub(crate) struct Scope<'n> {
     pub netlist: &'n Netlist,
     pub source: &'n Source,
     pub mode: NumericMode,
     pub queues: HashMap<&'n str, &'n Queue>,
-    /// The queues that each op fills.
+    /// The queues that each op pushes to.
     pub filled: HashMap<&'n str, Vec<&'n Queue>>,
-    /// The queues that some execute loads before its first input.
+    /// The queues that the prologue of an execute loads.
     pub loaded: HashSet<&'n str>,
     arch: Option<Arch>,
-    /// The lines that spans start in: kernels are many.
     path: String,
 }
 
@@ -216,17 +218,17 @@ impl<'n> Scope<'n> {
         }
     }
 
-    /// Whether Float32 inputs lose the end of their mantissa (facts 5.6).
+    /// Whether Float32 inputs are rounded to TF32 (facts 5.6).
     fn is_wormhole(&self) -> bool {
         matches!(self.arch, Some(Arch::Wormhole | Arch::WormholeB0))
     }
 
-    /// Whether there is one device only, which runs one graph at a time (facts 6.5).
+    /// Whether the device runs one graph at a time (facts 6.5).
     fn is_grayskull(&self) -> bool {
         matches!(self.arch, None | Some(Arch::Grayskull))
     }
 
-    /// Where a kernel comes from.
+    /// The source location of a kernel.
     fn location(&self, span: Span) -> KernelLocation {
         let (line, column) = self.source.line_column(span.start);
         KernelLocation::FileLineCol {
@@ -236,7 +238,7 @@ impl<'n> Scope<'n> {
         }
     }
 
-    /// The ram whose memory a ram is a view of: itself when it is none.
+    /// The ram that holds the memory of a ram: the aliased one, or itself.
     fn memory_of<'q>(&self, ram: &'q Queue) -> &'q str {
         ram.alias
             .as_ref()
@@ -262,7 +264,7 @@ fn loaded(netlist: &Netlist) -> HashSet<&str> {
     loaded.map(|setting| &*setting.queue.value).collect()
 }
 
-/// An error about a place of the netlist.
+/// An error at a location in the netlist.
 pub(crate) fn error_at(source: &Source, span: Span, text: impl Into<String>) -> Error {
     let (line, column) = source.line_column(span.start);
     let location = Location::file(source.path()).line_column(line, column);

@@ -200,7 +200,7 @@ impl EpochBuilder<'_> {
     fn sparse(&mut self, op: &Op, inputs: &[Value]) -> Value {
         use AttributeKey::*;
         let mut attributes = self.blocking_attributes(op);
-        let keys = [UKt, SparseTilePtrBits, SparseUblockIdxBits, FractureFactor];
+        let keys = [UKt, SparseTilePtrBits, SparseUblockIdxBits, FractureFactor]; // words: allow
         for key in keys {
             if op.attributes.find(key).is_some() {
                 attributes.push((

@@ -1,5 +1,5 @@
-//! A netlist as a package: `@main` makes a machine, loads its queues from variables, runs the
-//! programs once, and stores what was pushed (docs/package.md, "Netlists").
+//! Packages of netlists: `@main` creates a machine, loads its queues from variables, runs the
+//! programs once, and stores the pushed entries (docs/package.md, "Netlists").
 
 use super::LoweredNetlist;
 use super::epoch::MACHINE;
@@ -16,7 +16,7 @@ use tenon_neff::{
 };
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
 
-/// What a package of a netlist runs, and on what.
+/// The programs of a package of a netlist, and their data.
 #[derive(Debug, Clone, Default)]
 pub struct NetlistPackage {
     /// Its name.
@@ -25,11 +25,11 @@ pub struct NetlistPackage {
     pub programs: Vec<String>,
     /// The values of their parameters.
     pub params: BTreeMap<String, i32>,
-    /// Queues that are inputs, with how many entries one execution takes.
+    /// Input queues, with the number of entries that one execution takes.
     pub inputs: Vec<(String, usize)>,
     /// Queues and rams whose entries are in the package: `[n, t, rows, columns]`.
     pub constants: Vec<(String, Tensor)>,
-    /// Queues that are outputs, with how many entries one execution pushes.
+    /// Output queues, with the number of entries that one execution pushes.
     pub outputs: Vec<NetlistOutput>,
 }
 
@@ -40,7 +40,7 @@ pub struct NetlistOutput {
     pub queue: String,
     /// Entries of a queue, slots of a ram.
     pub entries: usize,
-    /// Whether nobody else takes what is pushed.
+    /// Whether no program reads the pushed entries.
     pub drained: bool,
     /// Whether it is a ram.
     pub ram: bool,
@@ -122,7 +122,7 @@ impl Packing<'_> {
             });
             self.load(&mut main, machine, queue, (variable, false))?;
         }
-        let named = |drained| {
+        let names_of = |drained| {
             let queues = package.outputs.iter().filter(move |output| !output.ram);
             let queues = queues.filter(move |output| output.drained == drained);
             let names: Vec<&str> = queues.map(|output| &*output.queue).collect();
@@ -130,8 +130,8 @@ impl Packing<'_> {
         };
         main.kernel("netlist.collect")
             .operands([machine])
-            .attribute("drained", named(true))
-            .attribute("kept", named(false))
+            .attribute("drained", names_of(true))
+            .attribute("kept", names_of(false))
             .done();
         for (function, params) in calls {
             netlist.call(&mut main, machine, (module, &function), &params)?;
@@ -150,19 +150,20 @@ impl Packing<'_> {
         Ok(main.returns([]))
     }
 
-    /// Loads a queue from a variable; `is_given` by the caller, it is not in the queue's format yet.
+    /// Loads a queue from a variable; entries that the caller provides (`is_input`) are not in the
+    /// queue's format yet.
     fn load(
         &self,
         main: &mut FunctionBuilder,
         machine: RegisterId,
         queue: &str,
-        (variable, is_given): (VariableId, bool),
+        (variable, is_input): (VariableId, bool),
     ) -> Result<()> {
         let declared = self.netlist.queue(queue)?;
         let tile = declared.blocking.tile().map(|side| side as usize);
         let ram = declared.kind.value == tenon_netlist::QueueKind::Ram;
         let mut kernel = main.kernel("netlist.load");
-        if is_given {
+        if is_input {
             kernel = kernel.attribute("format", declared.df.value.name());
         }
         kernel
@@ -214,7 +215,7 @@ impl LoweredNetlist {
         found.ok_or_else(|| missing("queue", name))
     }
 
-    /// `[n, t, rows, columns]` of f32.
+    /// The type of a queue's array: `[n, t, rows, columns]` of f32.
     fn array_type(&self, queue: &str, entries: usize) -> Result<TensorType> {
         let blocking = &self.queue(queue)?.blocking;
         let [t, rows, columns] = super::value::tiles_of(blocking);
@@ -226,7 +227,7 @@ impl LoweredNetlist {
         )
     }
 
-    /// Calls a function with the machine and numbers.
+    /// Calls a function with the machine and the values of its parameters.
     fn call(
         &self,
         main: &mut FunctionBuilder,
@@ -235,10 +236,7 @@ impl LoweredNetlist {
         params: &[i32],
     ) -> Result<()> {
         let function = self.function(module, name)?;
-        let params = params
-            .iter()
-            .map(|&number| Attribute::I32(number))
-            .collect();
+        let params = params.iter().map(|&value| Attribute::I32(value)).collect();
         main.kernel("netlist.call")
             .operands([machine])
             .attribute("params", Attribute::Array(params))

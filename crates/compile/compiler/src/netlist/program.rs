@@ -1,4 +1,5 @@
-//! Programs: straight functions of instructions, a function more for each loop's body (facts 6.4).
+//! Lowering of programs: a function of straight-line instructions, and one for each loop body (facts
+//! 6.4).
 
 use super::epoch::MACHINE;
 use super::ops::invalid;
@@ -31,7 +32,7 @@ pub(super) fn function_name(program: &str) -> String {
     format!("program.{program}")
 }
 
-/// Lowers a program; answers its parameters.
+/// Lowers a program; returns its parameters.
 pub(super) fn program(
     scope: &Scope<'_>,
     program: &Program,
@@ -60,9 +61,9 @@ pub(super) fn program(
         module,
         name: name.clone(),
         loops: 0,
-        waiting: Vec::new(),
+        pending: Vec::new(),
         ready: Vec::new(),
-        together: HashMap::new(),
+        merged: HashMap::new(),
         errors: Vec::new(),
     };
     let mut body = Body {
@@ -81,7 +82,7 @@ pub(super) fn eager_name(graph: &str) -> String {
     format!("eager.{graph}")
 }
 
-/// A function that runs an epoch once, without a program: every queue streams.
+/// Adds a function that runs an epoch once, without a program: every queue streams.
 pub(super) fn eager(graph: &str, epoch: &LoweredEpoch, module: &mut Module) {
     let mut function = FunctionBuilder::new(eager_name(graph), FunctionKind::Sync);
     let machine = function.argument(MACHINE);
@@ -92,12 +93,15 @@ pub(super) fn eager(graph: &str, epoch: &LoweredEpoch, module: &mut Module) {
         .attribute("params", names_attribute::<&str>(&[]))
         .result(RUN);
     let kernel = function.kernel("netlist.execute").operands([run]);
-    executing(kernel, epoch).done();
+    execute_attributes(kernel, epoch).done();
     module.add(function.returns([]));
 }
 
-/// What `netlist.execute` is told of an epoch.
-pub(super) fn executing<'k>(kernel: KernelBuilder<'k>, epoch: &LoweredEpoch) -> KernelBuilder<'k> {
+/// The attributes of `netlist.execute` for an epoch.
+pub(super) fn execute_attributes<'k>(
+    kernel: KernelBuilder<'k>,
+    epoch: &LoweredEpoch,
+) -> KernelBuilder<'k> {
     kernel
         .attribute("inputs", i64::from(epoch.inputs))
         .attribute("reads", names_attribute(&epoch.reads))
@@ -110,7 +114,7 @@ pub(super) fn names_attribute<N: AsRef<str>>(names: &[N]) -> Attribute {
     Attribute::list(names.collect())
 }
 
-/// A function that is being filled.
+/// A function under construction.
 pub(super) struct Body {
     function: FunctionBuilder,
     run: RegisterId,
@@ -122,33 +126,33 @@ pub(super) struct Lowering<'l> {
     pub module: &'l mut Module,
     name: String,
     loops: usize,
-    /// Graphs of an epoch whose others have not been executed yet.
-    waiting: Vec<String>,
-    /// Epochs that have been executed and that others may still run beside, with where.
+    /// Executed graphs of an epoch that is not complete yet.
+    pending: Vec<String>,
+    /// Complete epochs that are not emitted yet, because others may run concurrently with them.
     pub ready: Vec<(LoweredEpoch, Span)>,
-    /// Epochs that run beside each other, as one, by their graphs; none where they cannot.
-    pub together: HashMap<Vec<String>, Option<LoweredEpoch>>,
+    /// Concurrent epochs merged into one, by their graphs; `None` where their ops form a cycle.
+    pub merged: HashMap<Vec<String>, Option<LoweredEpoch>>,
     errors: Vec<Error>,
 }
 
 impl Lowering<'_> {
-    /// Instructions up to the end of the program or of the loop that began at `begun`.
+    /// Lowers instructions up to the end of the program, or of the loop that starts at `loop_start`.
     fn block<'p>(
         &mut self,
         body: &mut Body,
         instructions: &mut impl Iterator<Item = &'p Spanned<Instruction>>,
-        begun: Option<Span>,
+        loop_start: Option<Span>,
     ) -> Result<()> {
         while let Some(instruction) = instructions.next() {
             let span = instruction.span;
-            let goes_on = matches!(instruction.value, Instruction::Execute { .. });
-            if !goes_on && self.waiting.is_empty() {
+            let is_execute = matches!(instruction.value, Instruction::Execute { .. });
+            if !is_execute && self.pending.is_empty() {
                 self.run_ready(body);
             }
             match &instruction.value {
-                Instruction::EndLoop if begun.is_some() => return Ok(()),
+                Instruction::EndLoop if loop_start.is_some() => return Ok(()),
                 Instruction::EndLoop => {
-                    let text = "a loop ends that has not begun";
+                    let text = "endloop without a loop";
                     return Err(error_at(self.scope.source, span, text));
                 }
                 Instruction::Loop(count) => {
@@ -160,13 +164,13 @@ impl Lowering<'_> {
                     });
                 }
                 Instruction::EndProgram => break,
-                other => self.straight(body, other, span),
+                other => self.instruction(body, other, span),
             }
         }
         self.run_ready(body);
-        match begun {
+        match loop_start {
             None => Ok(()),
-            Some(span) => Err(error_at(self.scope.source, span, "a loop has no end")),
+            Some(span) => Err(error_at(self.scope.source, span, "a loop without endloop")),
         }
     }
 
@@ -180,7 +184,7 @@ impl Lowering<'_> {
         let mut function = FunctionBuilder::new(name, FunctionKind::Sync);
         let run = function.argument(RUN);
         let mut body = Body { function, run };
-        // The compiler cannot see through an iterator that takes itself along.
+        // Type erasure: a generic argument would make the recursion instantiate without end.
         let instructions: &mut dyn Iterator<Item = &'p Spanned<Instruction>> = instructions;
         let mut instructions = instructions;
         self.block(&mut body, &mut instructions, Some(span))?;
@@ -199,8 +203,8 @@ impl Lowering<'_> {
         with(kernel).location(self.scope.location(span)).done();
     }
 
-    /// An instruction that neither begins nor ends anything.
-    fn straight(&mut self, body: &mut Body, instruction: &Instruction, span: Span) {
+    /// Lowers an instruction without control flow.
+    fn instruction(&mut self, body: &mut Body, instruction: &Instruction, span: Span) {
         match instruction {
             Instruction::Var(variables) => self.declare(body, "netlist.var", variables),
             Instruction::StaticVar(variables) => self.declare(body, "netlist.staticvar", variables),
@@ -253,7 +257,7 @@ impl Lowering<'_> {
         });
     }
 
-    /// The settings of one graph; the epoch is ready with the last of its graphs.
+    /// Lowers the settings of one graph; with the last of its graphs an epoch is ready.
     fn execute(&mut self, body: &mut Body, graph: &Spanned<String>, settings: &[QueueSetting]) {
         let Some(epoch) = self.epochs.get(&graph.value) else {
             let text = format!("there is no graph '{}'", graph.value);
@@ -262,7 +266,7 @@ impl Lowering<'_> {
             return;
         };
         let epoch = epoch.clone();
-        if !self.joins(&epoch) {
+        if !self.is_concurrent(&epoch) {
             self.run_ready(body);
         }
         for setting in settings {
@@ -283,36 +287,34 @@ impl Lowering<'_> {
                 kernel.attributes(fields)
             });
         }
-        self.waiting.push(graph.value.clone());
+        self.pending.push(graph.value.clone());
         if !epoch
             .graphs
             .iter()
-            .all(|graph| self.waiting.contains(graph))
+            .all(|graph| self.pending.contains(graph))
         {
             return;
         }
-        self.waiting.retain(|graph| !epoch.graphs.contains(graph));
+        self.pending.retain(|graph| !epoch.graphs.contains(graph));
         self.ready.push((epoch, graph.span));
     }
 }
 
-/// A number, or the name of a variable.
+/// An operand as an attribute: an integer, or the name of a variable.
 fn operand(operand: &Operand) -> Attribute {
     match operand {
-        Operand::Immediate(number) => Attribute::I64(*number),
+        Operand::Immediate(value) => Attribute::I64(*value),
         Operand::Variable(name) => name.as_str().into(),
     }
 }
 
-/// The epoch of each graph must be one that takes as many inputs everywhere.
+/// The input count of an epoch, which all of its graphs must have.
 pub(super) fn inputs_of(graphs: &[&tenon_netlist::Graph]) -> Result<u32> {
     let counts: Vec<u32> = graphs.iter().map(|graph| graph.input_count.value).collect();
     match counts.first() {
         Some(&first) if counts.iter().all(|&count| count == first) => Ok(first),
-        _ => Err(
-            invalid("graphs that run together take different numbers of inputs")
-                .expected("the same input_count")
-                .found(format_args!("{counts:?}")),
-        ),
+        _ => Err(invalid("graphs of one epoch differ in their input_count")
+            .expected("the same input_count")
+            .found(format_args!("{counts:?}"))),
     }
 }

@@ -1,20 +1,20 @@
-//! Netlists on lists of devices: one graph and one queue a device, `.0`, `.1` (facts 6.5).
+//! Graphs and queues on several devices: one replica for each device, named `.0`, `.1` (facts 6.5).
 
 use std::collections::HashSet;
 use tenon_netlist::{Graph, Instruction, Netlist, Program, Queue, Spanned};
 
 /// The same netlist with every graph and queue on one device.
 pub(super) fn expand(netlist: &Netlist) -> Netlist {
-    let many = |devices: &[Spanned<u32>]| devices.len() > 1;
+    let is_replicated = |devices: &[Spanned<u32>]| devices.len() > 1;
     let queues = netlist
         .queues
         .iter()
-        .filter(|queue| many(&queue.target_device));
+        .filter(|queue| is_replicated(&queue.target_device));
     let graphs = netlist
         .graphs
         .iter()
-        .filter(|graph| many(&graph.target_device));
-    let mut replicated = Replicated {
+        .filter(|graph| is_replicated(&graph.target_device));
+    let mut replicated = ReplicatedNames {
         queues: queues.map(|queue| &*queue.name.value).collect(),
         ops: HashSet::new(),
         graphs: HashSet::new(),
@@ -48,15 +48,15 @@ pub(super) fn expand(netlist: &Netlist) -> Netlist {
     }
 }
 
-/// What there is one of for each device.
-struct Replicated<'n> {
+/// The names of replicated queues, ops and graphs.
+struct ReplicatedNames<'n> {
     queues: HashSet<&'n str>,
     ops: HashSet<&'n str>,
     graphs: HashSet<&'n str>,
 }
 
-impl Replicated<'_> {
-    /// The name on a device; others stay as they are.
+impl ReplicatedNames<'_> {
+    /// Adds the device to the name of a replicated queue or op.
     fn rename(&self, name: &mut String, device: u32) {
         if self.queues.contains(&**name) || self.ops.contains(&**name) {
             *name = format!("{name}.{device}");
@@ -68,7 +68,7 @@ impl Replicated<'_> {
         if devices.len() < 2 {
             return vec![queue.clone()];
         }
-        let on = |device: &Spanned<u32>| {
+        let replica = |device: &Spanned<u32>| {
             let mut queue = queue.clone();
             self.rename(&mut queue.name.value, device.value);
             self.rename(&mut queue.input.value, device.value);
@@ -78,7 +78,7 @@ impl Replicated<'_> {
             queue.target_device = vec![*device];
             queue
         };
-        devices.iter().map(on).collect()
+        devices.iter().map(replica).collect()
     }
 
     fn graph(&self, graph: &Graph) -> Vec<Graph> {
@@ -86,7 +86,7 @@ impl Replicated<'_> {
         if devices.len() < 2 {
             return vec![graph.clone()];
         }
-        let on = |device: &Spanned<u32>| {
+        let replica = |device: &Spanned<u32>| {
             let mut graph = graph.clone();
             graph.name.value = format!("{}.{}", graph.name.value, device.value);
             graph.target_device = vec![*device];
@@ -98,7 +98,7 @@ impl Replicated<'_> {
             }
             graph
         };
-        devices.iter().map(on).collect()
+        devices.iter().map(replica).collect()
     }
 
     fn program(&self, program: &Program, graphs: &[Graph]) -> Program {
@@ -123,7 +123,7 @@ impl Replicated<'_> {
             }
             _ => return vec![instruction.clone()],
         };
-        let on = |device: &Spanned<u32>| {
+        let replica = |device: &Spanned<u32>| {
             let mut one = instruction.clone();
             if let Instruction::Execute { graph, settings } = &mut one.value {
                 graph.value = format!("{}.{}", graph.value, device.value);
@@ -133,6 +133,6 @@ impl Replicated<'_> {
             }
             one
         };
-        devices.iter().map(on).collect()
+        devices.iter().map(replica).collect()
     }
 }

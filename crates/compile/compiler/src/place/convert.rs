@@ -1,4 +1,4 @@
-//! Nodes that compute in a wider type, because their own is all that a backend lacks.
+//! Conversion to a wider data type: for nodes that a backend would support in that type.
 
 use super::selector::{BackendSelector, Operands};
 use super::{NodePlacement, Target};
@@ -11,14 +11,14 @@ use tenon_graph::{
 };
 use tenon_tensor::convert;
 
-/// Types with a wider one that holds all their numbers, in which backends are more likely to
-/// compute. Results are rounded back, so that between nodes the model's own type stays.
+/// Data types and a wider one that represents all their values and that more backends support.
+/// Results are rounded back, so that values between nodes keep the model's type.
 const WIDER: [(DataType, DataType); 2] = [
     (DataType::F16, DataType::F32),
     (DataType::BF16, DataType::F32),
 ];
 
-/// The operands of a node that `backend` refuses, in the wider type, when it takes them.
+/// The operands of a refused node in the wider type, when `backend` supports the node with them.
 pub(super) fn wider(
     node: &Node,
     operands: &Operands,
@@ -28,9 +28,12 @@ pub(super) fn wider(
     let (narrow, wide) = *WIDER
         .iter()
         .find(|(narrow, _)| inputs().any(|ty| ty.dtype() == *narrow))?;
-    let widened = |ty: &TensorType| match ty.dtype() == narrow {
-        true => TensorType::new(wide, ty.shape().clone()),
-        false => Ok(ty.clone()),
+    let widened = |ty: &TensorType| {
+        if ty.dtype() == narrow {
+            TensorType::new(wide, ty.shape().clone())
+        } else {
+            Ok(ty.clone())
+        }
     };
     let types = |list: &[Option<TensorType>]| -> Option<Vec<Option<TensorType>>> {
         let list = list.iter().map(|ty| ty.as_ref().map(widened).transpose());
@@ -45,10 +48,10 @@ pub(super) fn wider(
         constants: constants.collect::<Result<_>>().ok()?,
         outputs: types(&operands.outputs)?,
     };
-    // The operator must make the wider type of the wider type: not one whose attributes name types.
+    // Excludes operators whose attributes name the output type: they would not infer the wider one.
     let inputs: Vec<Option<&TensorType>> = wider.inputs.iter().map(Option::as_ref).collect();
     let known: Vec<Option<&Tensor>> = wider.constants.iter().map(Option::as_ref).collect();
-    let made = infer(
+    let inferred = infer(
         node.op,
         &node.attributes,
         &inputs,
@@ -56,15 +59,15 @@ pub(super) fn wider(
         wider.outputs.len(),
     )
     .ok()?;
-    let same = wider.outputs.iter().zip(&made);
-    let fits = same.clone().count() == wider.outputs.len()
-        && same
+    let pairs = wider.outputs.iter().zip(&inferred);
+    let is_consistent = pairs.clone().count() == wider.outputs.len()
+        && pairs
             .into_iter()
-            .all(|(ours, made)| ours.as_ref().is_none_or(|ours| ours == made));
-    (fits && wider.query(backend, node).is_ok()).then_some(((narrow, wide), wider))
+            .all(|(output, inferred)| output.as_ref().is_none_or(|output| output == inferred));
+    (is_consistent && wider.query(backend, node).is_ok()).then_some(((narrow, wide), wider))
 }
 
-/// Decides for every node, and puts casts around those that compute in a wider type.
+/// Places every node, and inserts casts around those that run in a wider type.
 pub(super) fn place_nodes(
     graph: &mut Graph,
     selector: &BackendSelector<'_>,
@@ -112,7 +115,7 @@ pub(super) fn place_nodes(
     Error::from_all(problems).map_or(Ok(placed), Err)
 }
 
-/// Who casts; a problem when nobody does.
+/// The placement of a cast; an error is added when no backend supports it.
 fn cast_placement(
     graph: &Graph,
     cast: &Node,
@@ -137,15 +140,15 @@ fn cast_placement(
     }
 }
 
-/// The casts of a graph.
+/// The casts inserted into a graph.
 struct Casts {
     names: UniqueNames,
-    /// For each value that was cast its wider form.
+    /// For each cast value its wider form.
     wide: HashMap<ValueId, ValueId>,
 }
 
 impl Casts {
-    /// Casts that stand before `node`, the node on wider values, and casts that stand behind it.
+    /// The casts before `node`, the node on wider values, and the casts after it.
     fn around(
         &mut self,
         graph: &mut Graph,

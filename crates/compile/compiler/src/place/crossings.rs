@@ -6,38 +6,38 @@ use std::fmt;
 use tenon_backend::{BackendId, EdgeStrategy, HandleFactory, edge_strategy};
 use tenon_graph::{Graph, TensorType, ValueId};
 
-/// A value that one backend makes and another uses, once a user.
+/// A value that one backend produces and another consumes; one for each consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crossing {
     /// The value's name.
     pub value: String,
-    /// Who made its bytes; several where data movement put them together.
+    /// The backends that produced its bytes; several where data movement joined them.
     pub producers: Vec<BackendId>,
-    /// Who uses it.
+    /// The backend that reads it.
     pub consumer: BackendId,
-    /// How it passes.
+    /// How the consumer accesses it.
     pub kind: CrossingKind,
-    /// Its bytes.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// How a value passes from where it is made to who uses it.
+/// How a consumer accesses a value of another backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CrossingKind {
-    /// The user reads it where it lies.
+    /// It reads the memory of the producer.
     Shared,
-    /// The user's tensor is made of the maker's memory.
+    /// It imports the memory of the producer as a tensor.
     Import,
-    /// The CPU copies it, or both sides do by way of plain memory.
+    /// The CPU copies it, or both backends do through plain memory.
     Copy,
 }
 
 impl CrossingKind {
-    fn between(maker: &[HandleFactory], user: &[HandleFactory]) -> Self {
-        match edge_strategy(maker, user) {
+    fn between(producer: &[HandleFactory], consumer: &[HandleFactory]) -> Self {
+        match edge_strategy(producer, consumer) {
             Some(EdgeStrategy::Direct) => CrossingKind::Shared,
-            // Plain memory is not made of anything: exported tensors are read where they lie.
-            Some(EdgeStrategy::Export) if user.is_empty() => CrossingKind::Shared,
+            // A consumer of plain memory imports nothing: it reads exported tensors in place.
+            Some(EdgeStrategy::Export) if consumer.is_empty() => CrossingKind::Shared,
             Some(EdgeStrategy::Export) => CrossingKind::Import,
             Some(EdgeStrategy::Copy) | None => CrossingKind::Copy,
         }
@@ -54,89 +54,95 @@ impl fmt::Display for CrossingKind {
     }
 }
 
-/// A backend that has nodes.
-struct Side {
+/// A backend with nodes in the graph.
+struct PlacedBackend {
     id: BackendId,
     factories: Vec<HandleFactory>,
 }
 
-/// Where a value comes from.
+/// The producers of a value, and its memory.
 #[derive(Clone, Copy, Default)]
 struct Origin {
-    /// The backends that made its bytes, a bit each; more than 64 share the last.
-    makers: u64,
-    /// The one in whose memory it lies; `None` for plain memory.
+    /// The backends that produced its bytes, one bit each; backends from the 64th on share the last.
+    producers: u64,
+    /// The backend whose memory holds it; `None` for plain memory.
     holder: Option<usize>,
 }
 
-/// Finds the values that one backend makes and another uses, once a user. Views and data movement
-/// pass on who made what they show or move; what is moved lies in plain memory.
+/// Finds the values that one backend produces and another consumes. Views and data movement keep the
+/// producers of their inputs; data movement writes plain memory.
 pub(super) fn find(graph: &Graph, placement: &mut Placement, selector: &BackendSelector<'_>) {
-    let mut sides: Vec<Side> = Vec::new();
-    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut backends: Vec<PlacedBackend> = Vec::new();
+    let mut indices: BTreeMap<&str, usize> = BTreeMap::new();
     let mut origins = vec![Origin::default(); graph.values.len()];
     let mut seen: BTreeSet<(ValueId, usize)> = BTreeSet::new();
     let mut crossings = Vec::new();
     for (node, placed) in graph.nodes.iter().zip(&placement.nodes) {
         let inputs = || node.inputs.iter().flatten().copied();
-        let joined = || inputs().fold(0, |all, input| all | origins[input.index()].makers);
-        let made = match &placed.target {
+        let joined = || inputs().fold(0, |all, input| all | origins[input.index()].producers);
+        let origin = match &placed.target {
             Target::View => Origin {
-                makers: joined(),
+                producers: joined(),
                 holder: inputs()
                     .next()
                     .and_then(|input| origins[input.index()].holder),
             },
             Target::Dma => Origin {
-                makers: joined(),
+                producers: joined(),
                 holder: None,
             },
             Target::Backend(id) => {
-                let own = *numbers.entry(id.as_str()).or_insert_with(|| {
+                let index = *indices.entry(id.as_str()).or_insert_with(|| {
                     let factories = selector.find(id).map(|backend| backend.handle_factories());
-                    sides.push(Side {
+                    backends.push(PlacedBackend {
                         id: id.clone(),
                         factories: factories.unwrap_or_default(),
                     });
-                    sides.len() - 1
+                    backends.len() - 1
                 });
                 for input in inputs() {
                     let origin = origins[input.index()];
-                    if origin.makers & !bit(own) != 0 && seen.insert((input, own)) {
-                        crossings.push(crossing(graph, input, origin, own, &sides));
+                    if origin.producers & !bit(index) != 0 && seen.insert((input, index)) {
+                        crossings.push(crossing(graph, input, origin, index, &backends));
                     }
                 }
                 Origin {
-                    makers: bit(own),
-                    holder: Some(own),
+                    producers: bit(index),
+                    holder: Some(index),
                 }
             }
         };
         for output in node.outputs.iter().flatten() {
-            origins[output.index()] = made;
+            origins[output.index()] = origin;
         }
     }
     placement.crossings = crossings;
 }
 
-fn bit(number: usize) -> u64 {
-    1 << number.min(63)
+fn bit(index: usize) -> u64 {
+    1 << index.min(63)
 }
 
-fn crossing(graph: &Graph, id: ValueId, origin: Origin, user: usize, sides: &[Side]) -> Crossing {
+fn crossing(
+    graph: &Graph,
+    id: ValueId,
+    origin: Origin,
+    consumer: usize,
+    backends: &[PlacedBackend],
+) -> Crossing {
     let value = graph.value(id);
     let holder = origin
         .holder
-        .map_or(&[][..], |holder| &sides[holder].factories);
-    let producers = sides
+        .map_or(&[][..], |holder| &backends[holder].factories);
+    let producers = backends
         .iter()
         .enumerate()
-        .filter(|&(number, _)| number != user && origin.makers & bit(number) != 0);
+        .filter(|&(index, _)| index != consumer && origin.producers & bit(index) != 0);
     Crossing {
         value: value.name.clone(),
-        producers: producers.map(|(_, side)| side.id.clone()).collect(),
-        consumer: sides[user].id.clone(),
-        kind: CrossingKind::between(holder, &sides[user].factories),
+        producers: producers.map(|(_, backend)| backend.id.clone()).collect(),
+        consumer: backends[consumer].id.clone(),
+        kind: CrossingKind::between(holder, &backends[consumer].factories),
         bytes: value.ty.as_ref().map_or(0, TensorType::bytes) as u64,
     }
 }

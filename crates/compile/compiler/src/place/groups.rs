@@ -1,20 +1,20 @@
-//! Maximal subgraphs of one owner that make no cycle among each other.
+//! Convex partitioning: maximal subgraphs of one owner whose quotient graph has no cycle.
 //!
-//! First every node gets a phase: the most changes of owner on a way that leads to it. Connected
-//! nodes of one owner and phase are a group; an edge between two groups always leads to a later
-//! phase, so that no cycle can be. What this leaves apart (a node that could as well run later)
-//! is merged edge by edge, as long as no other way leads from one group to the other. Both steps
-//! are linear: merging stops after a number of steps that is proportional to the graph.
+//! The phase of a node is the maximum number of owner changes on a path to it. Connected nodes of one
+//! owner and phase are a group; an edge between two groups leads to a later phase, so that the
+//! quotient graph is acyclic. Groups that remain separate (a node that could run in a later phase) are
+//! merged over an edge when no other path leads from one to the other; their order is kept by dynamic
+//! topological sorting (Pearce and Kelly, A dynamic topological sort algorithm for directed acyclic
+//! graphs, 2007). Both steps are linear: merging has a budget proportional to the graph.
 
 use std::collections::BTreeMap;
 use tenon_graph::{Graph, NodeId};
 
-/// Steps of looking for other ways, for each node and edge of the graph.
+/// The budget of search steps for each node and edge of the graph.
 const STEPS: usize = 64;
 
-/// The groups, in an order in which each comes behind those it needs. Nodes of a group keep the
-/// order of the graph, which must be one in which values are made before they are used. `owners`
-/// has a number for each node.
+/// The groups in topological order. Nodes of a group keep the order of the graph, which must be
+/// topological. `owners` has the owner of each node.
 pub(crate) fn groups(graph: &Graph, owners: &[u32]) -> Vec<Vec<NodeId>> {
     let edges = edges(graph);
     let mut clusters = Clusters::new(owners, &edges);
@@ -22,15 +22,15 @@ pub(crate) fn groups(graph: &Graph, owners: &[u32]) -> Vec<Vec<NodeId>> {
     clusters.groups()
 }
 
-/// Pairs of a node that makes a value and one that uses it.
+/// Pairs of a producer and a consumer of a value, sorted by consumer and distinct.
 fn edges(graph: &Graph) -> Vec<(u32, u32)> {
     let producers = graph.producers();
     let mut edges = Vec::new();
     for (index, node) in graph.nodes.iter().enumerate() {
         let start = edges.len();
-        let makers = node.inputs.iter().flatten();
-        let makers = makers.filter_map(|input| producers[input.index()]);
-        edges.extend(makers.map(|maker| (maker.0, index as u32)));
+        let inputs = node.inputs.iter().flatten();
+        let sources = inputs.filter_map(|input| producers[input.index()]);
+        edges.extend(sources.map(|source| (source.0, index as u32)));
         edges[start..].sort_unstable();
         let mut kept = start;
         for at in start..edges.len() {
@@ -44,31 +44,32 @@ fn edges(graph: &Graph) -> Vec<(u32, u32)> {
     edges
 }
 
-/// Nodes drawn together, by the first of them.
+/// A union-find forest of nodes. The root of a cluster is its first node; the other fields hold the
+/// data of a cluster at its root.
 struct Clusters {
-    /// For each node one nearer to the cluster's first; itself for the first.
+    /// For each node an ancestor in the forest; a root is its own parent.
     parent: Vec<u32>,
     owner: Vec<u32>,
-    /// For each first node its place in the order of clusters; all differ.
+    /// The position of each cluster in a topological order; all differ.
     rank: Vec<u32>,
-    /// For each first node those that need it, and those that it needs; some no longer first.
+    /// Successors and predecessors of each cluster, as nodes that may have ceased to be roots.
     after: Vec<Vec<u32>>,
     before: Vec<Vec<u32>>,
-    /// When a node was last seen in a search.
+    /// The last search that visited a cluster.
     seen: Vec<u32>,
     search: u32,
 }
 
 impl Clusters {
-    /// Connected nodes of one owner and phase.
+    /// The clusters of connected nodes of one owner and phase.
     fn new(owners: &[u32], edges: &[(u32, u32)]) -> Self {
         let count = owners.len();
         let mut phase = vec![0u32; count];
-        // Edges come by their second node, whose phase is settled when its last edge was seen.
+        // Edges are sorted by their second node, whose phase is final after its last edge.
         for &(from, to) in edges {
             let (from, to) = (from as usize, to as usize);
-            let here = phase[from] + u32::from(owners[from] != owners[to]);
-            phase[to] = phase[to].max(here);
+            let reached = phase[from] + u32::from(owners[from] != owners[to]);
+            phase[to] = phase[to].max(reached);
         }
         let mut clusters = Self {
             parent: (0..count as u32).collect(),
@@ -82,7 +83,7 @@ impl Clusters {
         for &(from, to) in edges {
             let (a, b) = (from as usize, to as usize);
             if owners[a] == owners[b] && phase[a] == phase[b] {
-                let (a, b) = (clusters.first(from), clusters.first(to));
+                let (a, b) = (clusters.root(from), clusters.root(to));
                 clusters.parent[a.max(b) as usize] = a.min(b);
             }
         }
@@ -95,7 +96,7 @@ impl Clusters {
         }
         let mut between: Vec<(u32, u32)> = edges
             .iter()
-            .map(|&(from, to)| (clusters.first(from), clusters.first(to)))
+            .map(|&(from, to)| (clusters.root(from), clusters.root(to)))
             .filter(|(from, to)| from != to)
             .collect();
         between.sort_unstable();
@@ -107,18 +108,19 @@ impl Clusters {
         clusters
     }
 
-    fn first(&mut self, node: u32) -> u32 {
+    /// The root of a node's cluster.
+    fn root(&mut self, node: u32) -> u32 {
         let mut at = node as usize;
         while self.parent[at] != at as u32 {
-            // Halves the way for the next time.
+            // Path halving.
             self.parent[at] = self.parent[self.parent[at] as usize];
             at = self.parent[at] as usize;
         }
         at as u32
     }
 
-    /// Merges clusters of one owner over every edge that is the only way between them, until none
-    /// is left or `steps` are done.
+    /// Merges clusters of one owner over every edge that is the only path between them, until none is
+    /// left or the budget `steps` is spent.
     fn merge(&mut self, mut steps: usize) {
         loop {
             let mut changed = false;
@@ -130,7 +132,7 @@ impl Clusters {
                 while let Some(to) = self.mergeable(from, &mut steps) {
                     self.join(from, to, &mut steps);
                     changed = true;
-                    if self.first(from) != from {
+                    if self.root(from) != from {
                         break;
                     }
                 }
@@ -141,15 +143,15 @@ impl Clusters {
         }
     }
 
-    /// A cluster of the same owner behind `from` to which no other way leads.
+    /// A successor of `from` with the same owner to which no other path leads.
     fn mergeable(&mut self, from: u32, steps: &mut usize) -> Option<u32> {
-        if self.first(from) != from {
+        if self.root(from) != from {
             return None;
         }
         let mut after = std::mem::take(&mut self.after[from as usize]);
         *steps = steps.saturating_sub(after.len());
         for next in &mut after {
-            *next = self.first(*next);
+            *next = self.root(*next);
         }
         after.retain(|&next| next != from);
         after.sort_unstable_by_key(|&next| self.rank[next as usize]);
@@ -159,12 +161,13 @@ impl Clusters {
         self.after[from as usize] = after;
         candidates
             .into_iter()
-            .find(|&to| *steps > 0 && self.reached(from, to, true, steps).is_some())
+            .find(|&to| *steps > 0 && self.reachable(from, to, true, steps).is_some())
     }
 
-    /// The clusters between both that a way leads to from `from` (forwards), or from which one
-    /// leads to `to` (backwards); `None` when a way other than their own edge joins the two.
-    fn reached(
+    /// The clusters between both in rank that are reachable from `from` (forwards), or from which
+    /// `to` is reachable (backwards); `None` when a path besides their edge connects the two, or the
+    /// budget is spent.
+    fn reachable(
         &mut self,
         from: u32,
         to: u32,
@@ -181,7 +184,7 @@ impl Clusters {
             let next: Vec<u32> = list[at as usize].clone();
             for cluster in next {
                 *steps = steps.checked_sub(1)?;
-                let cluster = self.first(cluster);
+                let cluster = self.root(cluster);
                 if cluster == at || (at == start && cluster == end) {
                     continue;
                 }
@@ -201,38 +204,38 @@ impl Clusters {
         Some(found)
     }
 
-    /// Draws two clusters together and keeps the ranks an order: what leads to them moves before,
-    /// what they lead to behind (Pearce and Kelly: A dynamic topological sort algorithm, 2007).
+    /// Merges two clusters and restores the topological order of the ranks between them: predecessors
+    /// first, then the merged cluster, then successors (Pearce and Kelly 2007).
     fn join(&mut self, from: u32, to: u32, steps: &mut usize) {
         let mut unlimited = usize::MAX;
-        let Some(mut behind) = self.reached(from, to, true, &mut unlimited) else {
+        let Some(mut successors) = self.reachable(from, to, true, &mut unlimited) else {
             return;
         };
-        let Some(mut ahead) = self.reached(from, to, false, &mut unlimited) else {
+        let Some(mut predecessors) = self.reachable(from, to, false, &mut unlimited) else {
             return;
         };
         *steps = steps.saturating_sub(usize::MAX - unlimited);
         let by_rank = |list: &mut Vec<u32>, rank: &[u32]| {
             list.sort_unstable_by_key(|&cluster| rank[cluster as usize]);
         };
-        by_rank(&mut behind, &self.rank);
-        by_rank(&mut ahead, &self.rank);
-        let (kept, gone) = (from.min(to), from.max(to));
-        let order: Vec<u32> = ahead
+        by_rank(&mut successors, &self.rank);
+        by_rank(&mut predecessors, &self.rank);
+        let (kept, absorbed) = (from.min(to), from.max(to));
+        let order: Vec<u32> = predecessors
             .into_iter()
-            .chain([kept, gone])
-            .chain(behind)
+            .chain([kept, absorbed])
+            .chain(successors)
             .collect();
         let mut ranks: Vec<u32> = order.iter().map(|&at| self.rank[at as usize]).collect();
         ranks.sort_unstable();
         for (cluster, rank) in order.into_iter().zip(ranks) {
             self.rank[cluster as usize] = rank;
         }
-        self.parent[gone as usize] = kept;
+        self.parent[absorbed as usize] = kept;
         for lists in [&mut self.after, &mut self.before] {
             let (mut long, mut short) = (
                 std::mem::take(&mut lists[kept as usize]),
-                std::mem::take(&mut lists[gone as usize]),
+                std::mem::take(&mut lists[absorbed as usize]),
             );
             if long.len() < short.len() {
                 std::mem::swap(&mut long, &mut short);
@@ -245,8 +248,8 @@ impl Clusters {
     fn groups(&mut self) -> Vec<Vec<NodeId>> {
         let mut by_rank: BTreeMap<u32, Vec<NodeId>> = BTreeMap::new();
         for node in 0..self.parent.len() as u32 {
-            let first = self.first(node);
-            let rank = self.rank[first as usize];
+            let root = self.root(node);
+            let rank = self.rank[root as usize];
             by_rank.entry(rank).or_default().push(NodeId(node));
         }
         by_rank.into_values().collect()

@@ -1,4 +1,4 @@
-//! What backends make of their subgraphs.
+//! Optimisation of subgraphs by their backends.
 
 use super::selector::Operands;
 use super::{BackendSelector, NodePlacement, NodeRefusal, QueryReason, Target, groups, owners};
@@ -11,8 +11,8 @@ use tenon_graph::{Graph, NodeId};
 /// Placements by the names of their nodes.
 type Placed = BTreeMap<String, NodePlacement>;
 
-/// Hands each backend its subgraphs, in order of preference, and does what it answers: replaces,
-/// deletes, and offers the parts that it rejects to the others.
+/// Has each backend optimise its subgraphs, in order of preference, and applies the result: nodes are
+/// substituted or deleted, and rejected parts are offered to the other backends.
 pub(super) fn optimise(
     graph: &mut Graph,
     placed: &mut Placed,
@@ -23,22 +23,22 @@ pub(super) fn optimise(
         control.progress("optimise", 0, 1)?;
         let id = backend.id();
         let mut parts = subgraphs(graph, placed, &id);
-        let mut answers = Vec::new();
+        let mut results = Vec::new();
         for part in parts.drain(..) {
             let views = backend
                 .optimise(&part.graph)
                 .and_then(|views| views.check(&part.graph).map(|()| views))
                 .map_err(|error| wrong(backend, &part, &error))?;
-            let nothing = views.substitutions.is_empty() && views.deleted.is_empty();
-            if !nothing || !views.failed.is_empty() {
+            let unchanged = views.substitutions.is_empty() && views.deleted.is_empty();
+            if !unchanged || !views.failed.is_empty() {
                 let names = part.nodes.iter().map(|&node| graph.node(node).name.clone());
                 let names: Vec<String> = names.collect();
-                answers.push((part, names, views));
+                results.push((part, names, views));
             }
         }
-        for (part, names, views) in answers {
+        for (part, names, views) in results {
             apply(graph, placed, backend, part, &names, &views)?;
-            place_again(graph, placed, selector, &id, &names, &views)?;
+            place_rejected(graph, placed, selector, &id, &names, &views)?;
         }
     }
     Ok(())
@@ -51,13 +51,14 @@ fn subgraphs(graph: &Graph, placed: &Placed, id: &BackendId) -> Vec<Subgraph> {
         .iter()
         .map(|node| placed.get(&node.name).map_or(&Target::Dma, |p| &p.target))
         .collect();
-    let own = |node: &NodeId| *targets[node.index()] == Target::Backend(id.clone());
+    let is_on_backend = |node: &NodeId| *targets[node.index()] == Target::Backend(id.clone());
     let mut found = groups(graph, &owners(graph, &targets));
-    found.retain(|group| group.iter().any(own));
+    found.retain(|group| group.iter().any(is_on_backend));
     Subgraph::all(graph, &found)
 }
 
-/// Replaces and deletes. The names of the subgraph's nodes tell where they are now.
+/// Applies substitutions and deletions. The nodes of the subgraph are found by their names, because
+/// earlier substitutions move them.
 fn apply(
     graph: &mut Graph,
     placed: &mut Placed,
@@ -66,37 +67,35 @@ fn apply(
     names: &[String],
     views: &OptimisationViews,
 ) -> Result<()> {
-    let places: HashMap<&str, NodeId> = graph
+    let ids: HashMap<&str, NodeId> = graph
         .ids()
         .map(|id| (graph.node(id).name.as_str(), id))
         .collect();
     for (node, name) in part.nodes.iter_mut().zip(names) {
-        *node = *places
-            .get(name.as_str())
-            .ok_or_else(|| Error::new(ErrorKind::Internal, format!("node '{name}' is gone")))?;
+        *node = *ids.get(name.as_str()).ok_or_else(|| {
+            Error::new(ErrorKind::Internal, format!("node '{name}' does not exist"))
+        })?;
     }
-    let came = part
+    let added = part
         .apply(views, graph)
         .map_err(|error| wrong(backend, &part, &error))?;
     graph.infer_types()?;
-    let mut replaced = replaced(&part, views, &came);
-    let new: HashSet<String> = came.into_iter().collect();
+    let mut replaced = replaced(&part, views, &added);
+    let new: HashSet<String> = added.into_iter().collect();
     for node in graph.nodes.iter().filter(|node| new.contains(&node.name)) {
-        let target = match super::is_view(node.op.class) {
-            true => Target::View,
-            false => {
-                let asked = Operands::of(graph, node).query(&**backend, node);
-                asked.map_err(|refusal| {
-                    let text = format!(
-                        "backend {} does not take what it made of a subgraph, {}: {refusal}",
-                        backend.id(),
-                        node.op.name
-                    );
-                    Error::new(ErrorKind::InvalidArgument, text)
-                        .at(Location::node(node.name.as_str()))
-                })?;
-                Target::Backend(backend.id())
-            }
+        let target = if super::is_view(node.op.class) {
+            Target::View
+        } else {
+            let answer = Operands::of(graph, node).query(&**backend, node);
+            answer.map_err(|refusal| {
+                let text = format!(
+                    "backend {} does not support its own substitution, {}: {refusal}",
+                    backend.id(),
+                    node.op.name
+                );
+                Error::new(ErrorKind::InvalidArgument, text).at(Location::node(node.name.as_str()))
+            })?;
+            Target::Backend(backend.id())
         };
         let placement = NodePlacement {
             node: node.name.clone(),
@@ -113,18 +112,18 @@ fn apply(
     Ok(())
 }
 
-/// What each node that came stands for, where it came alone.
+/// For each substitution of a single node the nodes that it replaces.
 fn replaced(
     part: &Subgraph,
     views: &OptimisationViews,
-    came: &[String],
+    added: &[String],
 ) -> HashMap<String, Arc<Graph>> {
     let (mut names, mut groups) = (Vec::new(), Vec::new());
-    let mut came = came.iter();
+    let mut added = added.iter();
     for substitution in &views.substitutions {
         let count = substitution.replacement.nodes.len();
-        let own: Vec<&String> = came.by_ref().take(count).collect();
-        if let [name] = own[..] {
+        let nodes: Vec<&String> = added.by_ref().take(count).collect();
+        if let [name] = nodes[..] {
             let mut nodes = substitution.nodes.clone();
             nodes.sort();
             names.push(name.clone());
@@ -136,8 +135,8 @@ fn replaced(
     names.into_iter().zip(graphs).collect()
 }
 
-/// Offers the nodes of rejected parts, and of no other, to the other backends.
-fn place_again(
+/// Offers the nodes of rejected parts to the other backends.
+fn place_rejected(
     graph: &Graph,
     placed: &mut Placed,
     selector: &BackendSelector<'_>,
@@ -148,7 +147,7 @@ fn place_again(
     if views.failed.is_empty() {
         return Ok(());
     }
-    let places: HashMap<&str, NodeId> = graph
+    let ids: HashMap<&str, NodeId> = graph
         .ids()
         .map(|id| (graph.node(id).name.as_str(), id))
         .collect();
@@ -156,7 +155,7 @@ fn place_again(
     for part in &views.failed {
         for node in &part.nodes {
             let name = &names[node.index()];
-            let (Some(&place), Some(before)) = (places.get(name.as_str()), placed.get(name)) else {
+            let (Some(&id_now), Some(before)) = (ids.get(name.as_str()), placed.get(name)) else {
                 continue;
             };
             if before.target != Target::Backend(id.clone()) {
@@ -174,7 +173,7 @@ fn place_again(
                 refusal: part.refusal.clone(),
                 query: QueryReason::Optimisation,
             });
-            match selector.decide(graph, graph.node(place), &without, false) {
+            match selector.decide(graph, graph.node(id_now), &without, false) {
                 Ok(decision) => {
                     let mut placement = decision.placement;
                     refusals.append(&mut placement.refusals);
@@ -188,12 +187,12 @@ fn place_again(
     Error::from_all(problems).map_or(Ok(()), Err)
 }
 
-/// The error about an answer that does not add up.
+/// The error about an invalid result of a backend.
 fn wrong(backend: &Arc<dyn Backend>, part: &Subgraph, error: &Error) -> Error {
     let first = part.graph.nodes.first();
     let first = first.map_or("", |node| node.name.as_str());
     let text = format!(
-        "backend {} answers wrongly about the subgraph of {} nodes that starts here: {error}",
+        "backend {} returned an invalid optimisation of the subgraph of {} nodes that starts here: {error}",
         backend.id(),
         part.graph.nodes.len()
     );

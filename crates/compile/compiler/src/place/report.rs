@@ -1,4 +1,4 @@
-//! The placement as the package keeps it (docs/package.md).
+//! The placement report of a package (docs/package.md).
 
 use super::{Crossing, Placement};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use tenon_neff::{
 };
 
 impl Placement {
-    /// The report that stands in the package.
+    /// The report for the package.
     pub fn report(&self) -> PlacementReport {
         let nodes = self.nodes.iter().map(|placed| NodePlacement {
             node: placed.node.clone(),
@@ -59,7 +59,7 @@ fn converted((from, to): (DataType, DataType)) -> ConvertedType {
     }
 }
 
-/// What a reason is about, by name.
+/// The arguments of a reason, by name.
 fn arguments(reason: &Reason) -> BTreeMap<String, String> {
     let list: Vec<(&str, String)> = match reason {
         Reason::InputType { input, found } => {

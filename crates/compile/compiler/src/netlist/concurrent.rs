@@ -1,15 +1,15 @@
-//! Executes that follow each other on devices of their own run as one temporal epoch (facts 6.5,
-//! 10.4): their ops beside each other, input by input.
+//! Consecutive executes on disjoint devices run concurrently, as one temporal epoch (facts 6.5,
+//! 10.4).
 
-use super::program::{Body, LoweredEpoch, Lowering, executing, names_attribute};
+use super::program::{Body, LoweredEpoch, Lowering, execute_attributes, names_attribute};
 use super::{Scope, epoch};
 use std::collections::{BTreeSet, HashMap};
 use tenon_netlist::{Graph, Span};
 
 impl Lowering<'_> {
-    /// Whether an epoch runs beside those that are ready: on other devices, as many inputs, and
-    /// not on grayskull.
-    pub(super) fn joins(&self, epoch: &LoweredEpoch) -> bool {
+    /// Whether an epoch runs concurrently with those that are ready: on other devices, with the same
+    /// input count, and not on grayskull.
+    pub(super) fn is_concurrent(&self, epoch: &LoweredEpoch) -> bool {
         self.ready.iter().all(|(other, _)| {
             other.inputs == epoch.inputs
                 && other.devices.is_disjoint(&epoch.devices)
@@ -17,7 +17,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// Has the epochs that are ready run.
+    /// Emits the epochs that are ready.
     pub(super) fn run_ready(&mut self, body: &mut Body) {
         let ready = std::mem::take(&mut self.ready);
         let Some(&(_, span)) = ready.last() else {
@@ -26,28 +26,28 @@ impl Lowering<'_> {
         let parts: Vec<LoweredEpoch> = ready.into_iter().map(|(epoch, _)| epoch).collect();
         let whole = match &parts[..] {
             [only] => Some(only.clone()),
-            _ => self.whole(&parts),
+            _ => self.merge(&parts),
         };
         match whole {
-            Some(whole) if parts.len() == 1 || !self.share(&parts) => {
+            Some(whole) if parts.len() == 1 || !self.share_queues(&parts) => {
                 self.kernel(body, "netlist.execute", span, |kernel| {
-                    executing(kernel, &whole)
+                    execute_attributes(kernel, &whole)
                 });
             }
-            whole => self.together(body, whole.as_ref(), &parts, span),
+            whole => self.concurrent(body, whole.as_ref(), &parts, span),
         }
     }
 
-    /// The epoch of all graphs of several; none where their ops would wait for each other.
-    fn whole(&mut self, parts: &[LoweredEpoch]) -> Option<LoweredEpoch> {
+    /// The epochs merged into one; `None` where their ops form a cycle.
+    fn merge(&mut self, parts: &[LoweredEpoch]) -> Option<LoweredEpoch> {
         let names: Vec<String> = parts.iter().flat_map(|part| part.graphs.clone()).collect();
-        if let Some(known) = self.together.get(&names) {
+        if let Some(known) = self.merged.get(&names) {
             return known.clone();
         }
         let graphs = graphs_of(self.scope, &names);
         let name = format!("epoch.{}", names.join("+"));
-        let made = epoch::epoch(self.scope, name, &graphs).ok();
-        let made = made.map(|(function, reads)| LoweredEpoch {
+        let merged = epoch::epoch(self.scope, name, &graphs).ok();
+        let merged = merged.map(|(function, reads)| LoweredEpoch {
             function: self.module.add(function),
             inputs: parts[0].inputs,
             reads,
@@ -58,20 +58,19 @@ impl Lowering<'_> {
                 .copied()
                 .collect(),
         });
-        self.together.insert(names, made.clone());
-        made
+        self.merged.insert(names, merged.clone());
+        merged
     }
 
-    /// Whether two of them touch one queue: then the one may starve without the other.
-    fn share(&self, parts: &[LoweredEpoch]) -> bool {
-        let mut touched = BTreeSet::new();
-        let mut queues = parts.iter().flat_map(|part| self.touched(part));
-        queues.any(|queue| !touched.insert(queue))
+    /// Whether two epochs access one queue: then one of them may need entries of the other.
+    fn share_queues(&self, parts: &[LoweredEpoch]) -> bool {
+        let mut accessed = BTreeSet::new();
+        let mut queues = parts.iter().flat_map(|part| self.accessed_queues(part));
+        queues.any(|queue| !accessed.insert(queue))
     }
 
-    /// The queues and rams that an epoch reads or writes; of those that share memory the one that
-    /// holds it.
-    fn touched(&self, part: &LoweredEpoch) -> BTreeSet<String> {
+    /// The queues and rams that an epoch reads or writes, aliases as the ram that holds the memory.
+    fn accessed_queues(&self, part: &LoweredEpoch) -> BTreeSet<String> {
         let graphs = graphs_of(self.scope, &part.graphs);
         let ops = graphs.iter().flat_map(|graph| &graph.ops);
         let written = ops.filter_map(|op| self.scope.filled.get(op.name.value.as_str()));
@@ -83,8 +82,8 @@ impl Lowering<'_> {
             .collect()
     }
 
-    /// All at once, and where that starves one after the other.
-    fn together(
+    /// Emits epochs that run as one, or in sequence where that would block on an empty queue.
+    fn concurrent(
         &mut self,
         body: &mut Body,
         whole: Option<&LoweredEpoch>,
@@ -98,7 +97,7 @@ impl Lowering<'_> {
                     .attribute(format!("inputs{index}"), i64::from(part.inputs))
                     .attribute(format!("reads{index}"), names_attribute(&part.reads))
                     .attribute(format!("graphs{index}"), names_attribute(&part.graphs))
-                    // References stand in the order of their names.
+                    // A kernel has its references in the order of their names.
                     .function(format!("epoch{index:05}"), part.function);
             }
             kernel
