@@ -1,43 +1,44 @@
-//! Ranges of the arena: those alive at the same time share no byte.
+//! Arena allocation: offsets for memory blocks, such that blocks with overlapping lifetimes are
+//! disjoint.
 //!
-//! A strategy puts blocks into bins, as Arm NN's do (facts, armnn.md 1.2): a block is a rectangle of
-//! kernels and bytes, and no two of one bin may overlap. Bins lie one behind the other in the
-//! arena. Whatever a strategy answers is checked here before it is used.
+//! A strategy packs blocks into bins, as in Arm NN (facts, armnn.md 1.2): a block is a rectangle of
+//! kernels and bytes, and no two rectangles of one bin may overlap. The arena is the concatenation
+//! of the bins. The result of every strategy is verified before it is used.
 
 mod check;
 mod constant;
-mod packed;
+mod greedy_by_size;
 mod single_axis;
 
 pub use check::check;
 pub use constant::Constant;
-pub use packed::Packed;
+pub use greedy_by_size::GreedyBySize;
 pub use single_axis::SingleAxisPriority;
 
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::ALIGNMENT;
 
-/// Memory that is wanted from the start of one kernel to the end of another.
+/// Memory that is live from the start of one kernel to the end of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
     /// Size in bytes.
     pub bytes: usize,
-    /// The first kernel that touches it.
+    /// The first kernel that accesses it.
     pub first: u32,
-    /// The last kernel that touches it, `first` or later.
+    /// The last kernel that accesses it, `first` or later.
     pub last: u32,
 }
 
 impl Block {
-    /// Its size up to the next multiple of 64: no block takes less room.
+    /// Its size, rounded up to a multiple of 64.
     pub fn padded(&self) -> Result<usize> {
         self.bytes
             .checked_next_multiple_of(ALIGNMENT)
             .ok_or_else(too_large)
     }
 
-    /// Whether both are alive at some kernel.
-    fn meets(&self, other: &Block) -> bool {
+    /// Whether the lifetimes overlap.
+    fn overlaps(&self, other: &Block) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 }
@@ -51,20 +52,21 @@ pub struct Bin {
     pub blocks: Vec<(usize, usize)>,
 }
 
-/// How blocks are put into bins.
+/// A strategy that packs blocks into bins.
 pub trait MemoryStrategy: Send + Sync {
     /// Its name, as in `--memory-strategy`.
     fn name(&self) -> &'static str;
 
-    /// What it does, in a line.
+    /// A description in one line.
     fn description(&self) -> &'static str;
 
-    /// Puts every block that has bytes into exactly one bin. The answer depends on the blocks alone.
+    /// Packs every block of at least one byte into exactly one bin. Deterministic.
     fn pack(&self, blocks: &[Block]) -> Result<Vec<Bin>>;
 }
 
-/// The strategies there are, the one used unless told otherwise first.
-pub const MEMORY_STRATEGIES: [&dyn MemoryStrategy; 3] = [&Packed, &SingleAxisPriority, &Constant];
+/// All strategies, the default first.
+pub const MEMORY_STRATEGIES: [&dyn MemoryStrategy; 3] =
+    [&GreedyBySize, &SingleAxisPriority, &Constant];
 
 /// The strategy of that name.
 pub fn memory_strategy(name: &str) -> Result<&'static dyn MemoryStrategy> {
@@ -79,7 +81,7 @@ pub fn memory_strategy(name: &str) -> Result<&'static dyn MemoryStrategy> {
     })
 }
 
-/// Where each block lies.
+/// The offsets of the blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Assignment {
     /// Offsets in the order of the blocks, multiples of 64; 0 for one without bytes.
@@ -88,7 +90,7 @@ pub struct Assignment {
     pub bytes: usize,
 }
 
-/// Asks a strategy, checks its answer and lays its bins one behind the other.
+/// Runs a strategy, verifies its result and concatenates its bins.
 pub fn assign(strategy: &dyn MemoryStrategy, blocks: &[Block]) -> Result<Assignment> {
     let bins = strategy.pack(blocks)?;
     check(blocks, &bins).map_err(|error| {
@@ -112,21 +114,22 @@ pub fn assign(strategy: &dyn MemoryStrategy, blocks: &[Block]) -> Result<Assignm
     Ok(assignment)
 }
 
-/// The largest sum of blocks alive at one kernel, each padded: no arena can be smaller.
+/// The maximum over all kernels of the padded sizes of live blocks: a lower bound for any arena.
 pub fn lower_bound(blocks: &[Block]) -> Result<usize> {
     let mut changes = Vec::with_capacity(blocks.len() * 2);
     for block in blocks {
         let bytes = block.padded()?;
-        // Counted off one kernel later, before what begins there is counted.
+        // Sorting puts the end of a block before the starts at the next kernel.
         changes.push((u64::from(block.first), true, bytes));
         changes.push((u64::from(block.last) + 1, false, bytes));
     }
     changes.sort_unstable_by_key(|&(kernel, begins, _)| (kernel, begins));
     let (mut alive, mut most) = (0usize, 0);
     for (_, begins, bytes) in changes {
-        match begins {
-            true => alive = alive.checked_add(bytes).ok_or_else(too_large)?,
-            false => alive -= bytes,
+        if begins {
+            alive = alive.checked_add(bytes).ok_or_else(too_large)?;
+        } else {
+            alive -= bytes;
         }
         most = most.max(alive);
     }

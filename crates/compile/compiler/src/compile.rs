@@ -1,4 +1,4 @@
-//! From a graph to a package: the stages in order.
+//! The pipeline from a graph to a package.
 
 use crate::arena::{MEMORY_STRATEGIES, MemoryStrategy};
 use crate::place::{BackendSelector, Hint, Placement};
@@ -11,26 +11,25 @@ use tenon_graph::Graph;
 use tenon_neff::Contents;
 use tenon_tensor::Tensor;
 
-/// The backends that a model is placed on unless told otherwise, first choice first.
+/// The default backends, in order of preference.
 pub const DEFAULT_BACKENDS: [BackendId; 2] = [BackendId::new("CpuAcc"), BackendId::new("CpuRef")];
 
 /// How to compile.
 #[derive(Clone)]
 pub struct Options<'a> {
-    /// Who computes, first choice first; [`DEFAULT_BACKENDS`].
+    /// The backends in order of preference; [`DEFAULT_BACKENDS`].
     pub backends: Vec<BackendId>,
-    /// Which backends certain nodes are offered to before; the first one of a node's name counts.
+    /// Backends that some nodes are offered to first; the first hint that matches a node applies.
     pub hints: Vec<Hint>,
-    /// The backends there are; constants are computed through it too.
+    /// All backends; constants are folded with them too.
     pub registry: &'a Registry,
-    /// What prepared constants may rely on.
+    /// The instruction sets that prepared constants may require.
     pub cpu: CpuLevel,
     /// How intermediate values share memory; the first of [`MEMORY_STRATEGIES`].
     pub memory_strategy: &'a dyn MemoryStrategy,
     /// Values of inputs that are known when compiling, by name.
     pub constants: BTreeMap<String, Tensor>,
-    /// Keeps the plain form of constants in the package where all their users read a prepared one
-    /// that has an exact inverse, too.
+    /// Keeps the plain form of constants whose users all read a prepared form with an exact inverse.
     pub keep_plain: bool,
     /// The model's name in the package, instead of the graph's.
     pub name: Option<String>,
@@ -55,12 +54,12 @@ impl<'a> Options<'a> {
     }
 }
 
-/// What compiling makes.
+/// A compiled graph.
 #[derive(Debug, Clone)]
 pub struct Compiled {
     /// The package, to be written.
     pub contents: Contents,
-    /// The host program, as it stands in the package.
+    /// The host program of the package.
     pub module: Module,
     /// The graph that was placed: optimised, in execution order.
     pub graph: Graph,
@@ -71,8 +70,8 @@ pub struct Compiled {
 /// Compiles a graph.
 ///
 /// # Errors
-/// Constants that fit no input, nodes whose types do not fit or whose shape is not known, nodes
-/// that no backend takes (problems of a stage together), and what [`Control::check`] answers.
+/// Constants that match no input, nodes with wrong types or unknown shapes, nodes that no backend
+/// supports (all problems of a stage together), and those of [`Control::check`].
 pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
     let control = &options.control;
     let selector = BackendSelector::new(options.registry, &options.backends, &options.hints)?;
@@ -81,22 +80,22 @@ pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
     specialise::give_constants(&mut graph, &options.constants)?;
     specialise::specialise(&mut graph, options.registry, control)?;
     optimise::optimise(&mut graph, options.registry, &selector, control)?;
-    pads::give_fill(&mut graph)?;
+    pads::add_default_fill(&mut graph)?;
     outputs::restore(&mut graph, &names)?;
     finish(graph, &names, options)
 }
 
-/// Places the nodes of a graph as it is: no pass changes it before. Casts are put into it where only a
-/// data type is missing, and what backends make of their subgraphs.
+/// Places the nodes of a graph without optimising it. Inserts casts around nodes in a wider type, and
+/// the substitutions of backends.
 ///
 /// # Errors
-/// Backends and hints that are not there, and nodes that no backend takes.
+/// Unknown backends, hints that match no node, and nodes that no backend supports.
 pub fn place_graph(graph: &mut Graph, options: &Options<'_>) -> Result<Placement> {
     let selector = BackendSelector::new(options.registry, &options.backends, &options.hints)?;
     place::place(graph, &selector, &options.control)
 }
 
-/// The stages from placing on, for a graph that is as it shall be, with the names of its outputs.
+/// The stages from placement on, for an optimised graph and the names of its outputs.
 pub(crate) fn finish(
     mut graph: Graph,
     names: &[String],
@@ -117,7 +116,7 @@ pub(crate) fn finish(
         control,
     )?;
     if !options.keep_plain {
-        memory.leave_out_plain(&graph);
+        memory.remove_plain_forms(&graph);
     }
     let (module, movements) = lower::lower(&graph, &placement, &memory)?;
     control.progress("pack", 0, 1)?;

@@ -1,9 +1,9 @@
-//! The types of the outputs of a node that does not stand in the graph (yet).
+//! Shape inference for a node that is not in the graph (yet).
 
 use tenon_base::{Location, Result};
 use tenon_graph::{Graph, Node, Tensor, TensorType, infer};
 
-/// The types of the outputs of `node`, of which it names `outputs`. Errors name the node.
+/// The types of the first `outputs` outputs of `node`. Errors name the node.
 pub(crate) fn infer_node(graph: &Graph, node: &Node, outputs: usize) -> Result<Vec<TensorType>> {
     let values = || {
         node.inputs

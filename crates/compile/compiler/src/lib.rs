@@ -44,7 +44,7 @@ mod single;
 mod specialise;
 
 pub use arena::{
-    Bin, Block, Constant, MEMORY_STRATEGIES, MemoryStrategy, Packed, SingleAxisPriority,
+    Bin, Block, Constant, GreedyBySize, MEMORY_STRATEGIES, MemoryStrategy, SingleAxisPriority,
     memory_strategy,
 };
 pub use compile::{Compiled, DEFAULT_BACKENDS, Options, compile, place_graph};

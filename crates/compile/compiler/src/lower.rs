@@ -1,4 +1,4 @@
-//! Lowering: the host program of a placed and planned graph, one kernel a node.
+//! Lowering: the host program of a placed and planned graph, one kernel for each node.
 
 use crate::memory::Memory;
 use crate::movement;
@@ -59,10 +59,12 @@ fn workload(
         });
         Ok(i32s(ids.collect::<Result<_>>()?))
     };
-    let own = memory.nodes.get(index);
+    let node_memory = memory.nodes.get(index);
     let optional = |variable: Option<u32>| variable.map_or(-1, |variable| variable as i32);
     let prepared = (0..node.inputs.len())
-        .map(|input| optional(own.and_then(|own| own.prepared.get(input).copied().flatten())))
+        .map(|input| {
+            optional(node_memory.and_then(|memory| memory.prepared.get(input).copied().flatten()))
+        })
         .collect();
     let mut attributes: Dictionary = vec![
         ("backend".into(), backend.into()),
@@ -73,7 +75,7 @@ fn workload(
         ("prepared".into(), i32s(prepared)),
         (
             "scratch".into(),
-            Attribute::I32(optional(own.and_then(|own| own.scratch))),
+            Attribute::I32(optional(node_memory.and_then(|memory| memory.scratch))),
         ),
     ];
     for (name, value) in node.attributes.iter() {
@@ -82,7 +84,7 @@ fn workload(
     Ok(kernel("tenon.workload", attributes))
 }
 
-/// A kernel that moves, unless there is nothing to move.
+/// The kernel of a data movement; `None` for a movement of zero bytes.
 fn movement(
     graph: &Graph,
     node: &Node,

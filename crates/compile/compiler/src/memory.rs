@@ -1,4 +1,4 @@
-//! The memory plan: which variable each value lives in, and where in the arena.
+//! The memory plan: the variable of each value, and its offset in the arena.
 
 mod planner;
 
@@ -12,60 +12,60 @@ use tenon_graph::operator::OperatorClass;
 use tenon_graph::{Graph, Node, NodeId, ValueId};
 use tenon_tensor::{Buffer, TensorType};
 
-/// A variable of the package to be.
+/// A variable of the package.
 #[derive(Debug, Clone)]
 pub(crate) struct Variable {
     /// Its name, unique.
     pub name: String,
     /// Its size in bytes.
     pub bytes: usize,
-    /// Whose memory it is.
+    /// Its memory.
     pub home: Home,
     /// Its type, unless it is scratch or a prepared form.
     pub ty: Option<TensorType>,
-    /// The variable whose bytes it shows.
+    /// The variable of which it is a view.
     pub view_of: Option<u32>,
-    /// The kernels between which it is alive, for one in the arena.
+    /// Its first and last kernel, for a variable in the arena.
     pub alive: (u32, u32),
 }
 
-/// Whose memory a variable is.
+/// The memory of a variable.
 #[derive(Debug, Clone)]
 pub(crate) enum Home {
-    /// The caller's, read.
+    /// Memory of the caller, read.
     Input,
-    /// The caller's, written.
+    /// Memory of the caller, written.
     Output,
-    /// The package's.
+    /// Memory of the package.
     Constant(Buffer),
-    /// A constant of which only prepared forms are kept.
+    /// A constant that is stored in prepared form only.
     Absent,
     /// A prepared form of a constant.
     Prepared(PreparedConstant),
-    /// The arena's, from this byte on.
+    /// The arena, at this offset.
     Arena(usize),
-    /// All bytes of the input, output or constant it is a view of.
+    /// The memory of the input, output or constant of which it is a view.
     Pointer,
 }
 
-/// A constant as a backend's kernels read it.
+/// A constant in the layout of a backend's kernels.
 #[derive(Debug, Clone)]
 pub(crate) struct PreparedConstant {
     /// The plain form.
     pub of: u32,
     /// The plain form's type.
     pub ty: TensorType,
-    /// Whose kernels.
+    /// The backend.
     pub backend: String,
     /// The layout's tag.
     pub layout: String,
-    /// Whether the plain form follows from it.
+    /// Whether the plain form can be computed from it.
     pub invertible: bool,
     /// The bytes.
     pub data: Buffer,
 }
 
-/// What a node's kernel needs besides its operands.
+/// The memory of a node's kernel besides its operands.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodeMemory {
     /// The variable of its scratch memory.
@@ -74,7 +74,7 @@ pub(crate) struct NodeMemory {
     pub prepared: Vec<Option<u32>>,
 }
 
-/// Variables, by position, and who uses them.
+/// The variables of a program, and their users.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     /// All variables; a `var_id` is a position here.
@@ -88,26 +88,26 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Leaves out the plain form of each constant whose every use is an input of a workload that has
-    /// a prepared form of it, where the plain form follows from one of them.
-    pub(crate) fn leave_out_plain(&mut self, graph: &Graph) {
+    /// Removes the plain form of each constant that all its users read in prepared form, where the
+    /// plain form can be computed from one of these.
+    pub(crate) fn remove_plain_forms(&mut self, graph: &Graph) {
         let of_value = |id: ValueId| self.of_value.get(id.index()).copied().flatten();
         let outputs = graph.outputs.iter().filter_map(|&id| of_value(id));
-        let shown = self
+        let viewed = self
             .variables
             .iter()
             .filter_map(|variable| variable.view_of);
-        let mut plain: BTreeSet<u32> = outputs.chain(shown).collect();
+        let mut plain: BTreeSet<u32> = outputs.chain(viewed).collect();
         let mut prepared = BTreeSet::new();
-        for (node, own) in graph.nodes.iter().zip(&self.nodes) {
+        for (node, memory) in graph.nodes.iter().zip(&self.nodes) {
             for (index, id) in node.inputs.iter().enumerate() {
                 let Some(variable) = id.and_then(of_value) else {
                     continue;
                 };
-                let form = own.prepared.get(index).copied().flatten();
-                let decides = node.op.input(index).is_some_and(|row| row.compile_time);
+                let form = memory.prepared.get(index).copied().flatten();
+                let is_compile_time = node.op.input(index).is_some_and(|row| row.compile_time);
                 match form {
-                    Some(form) if !decides => {
+                    Some(form) if !is_compile_time => {
                         if self.is_invertible(form) {
                             prepared.insert(variable);
                         }
@@ -131,12 +131,12 @@ impl Memory {
     }
 }
 
-/// View nodes whose result must have memory of its own, because it is an output of the graph and
-/// the value it shows is an input, a constant or another output.
+/// View nodes that must be copied: their result is an output of the graph, and their source is an
+/// input, a constant or another output.
 pub(crate) fn copied_views(graph: &Graph) -> BTreeSet<NodeId> {
     let outputs: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
     let mut root: Vec<ValueId> = (0..graph.values.len() as u32).map(ValueId).collect();
-    // Roots that nobody may write, or that an output has claimed.
+    // Sources that are read-only, or that are the memory of another output.
     let mut claimed: BTreeSet<ValueId> = graph.inputs.iter().copied().collect();
     let constants = root
         .iter()
@@ -195,9 +195,12 @@ fn plan_workloads(
             plans.push(WorkloadPlan::default());
             continue;
         };
-        let backend = registry
-            .find(id)
-            .ok_or_else(|| Error::new(ErrorKind::Internal, format!("backend {id} is gone")))?;
+        let backend = registry.find(id).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Internal,
+                format!("backend {id} is not registered"),
+            )
+        })?;
         let plan = plan_workload(graph, node, &**backend, cpu)
             .map_err(|error| error.at(Location::node(node.name.as_str())))?;
         plans.push(plan);

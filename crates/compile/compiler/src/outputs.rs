@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use tenon_base::Result;
 use tenon_graph::{Attributes, Graph, Node, ValueId};
 
-/// The names that the caller knows the outputs by, in order.
+/// The names of the outputs, in order.
 pub(crate) fn names(graph: &Graph) -> Vec<String> {
     graph
         .outputs
@@ -14,7 +14,7 @@ pub(crate) fn names(graph: &Graph) -> Vec<String> {
         .collect()
 }
 
-/// Makes every output a value of its own that a node makes, and gives it its name back.
+/// Makes every output a distinct value that a node produces, and restores its name.
 pub(crate) fn restore(graph: &mut Graph, names: &[String]) -> Result<()> {
     let producers = graph.producers();
     let mut seen = BTreeSet::new();
@@ -35,7 +35,7 @@ pub(crate) fn restore(graph: &mut Graph, names: &[String]) -> Result<()> {
         if old == *name {
             continue;
         }
-        // An input that is an output too keeps the name; the variable gets a number.
+        // An input that is also an output keeps the name; the output's variable gets a number.
         if let Some(&holder) = by_name.get(name) {
             if graph.inputs.contains(&ValueId(holder as u32)) {
                 continue;

@@ -1,4 +1,4 @@
-//! Packing: what the package holds, from the planned graph and the program.
+//! Packing: the contents of the package, from the planned graph and the program.
 
 use crate::compile::Options;
 use crate::memory::{Home, Memory, Variable};
@@ -90,7 +90,7 @@ fn ports(graph: &Graph, memory: &Memory, ids: &[ValueId], names: &[String]) -> R
     ids.iter().zip(names).map(port).collect()
 }
 
-/// The types of what workloads name, and of all views.
+/// The types of the operands of workloads, and of all views.
 fn variable_infos(memory: &Memory, module: &Module) -> Vec<VariableInfo> {
     let named = named_by_workloads(module);
     let listed = |(index, variable): (usize, &Variable)| {
@@ -144,7 +144,7 @@ fn constant_infos(memory: &Memory) -> Result<Vec<ConstantInfo>> {
         match (&variable.home, &variable.ty) {
             (Home::Constant(_) | Home::Absent, Some(ty)) => infos.push(info(ty, None)),
             (Home::Prepared(form), _) => {
-                // The type is the plain form's; the layout says how the bytes stand.
+                // The type is that of the plain form; the layout identifies the byte order.
                 let prepared = PreparedForm {
                     of: VariableId(form.of),
                     backend: form.backend.clone(),
@@ -175,7 +175,7 @@ fn memory_plan(memory: &Memory, strategy: &str) -> MemoryPlan {
         .enumerate()
         .filter_map(range)
         .collect();
-    // The largest end, not padded as the planner has it: what a reader counts too.
+    // The largest end without the planner's padding: readers compute the same.
     let ends = variables
         .iter()
         .map(|variable| variable.offset + variable.size);
@@ -186,7 +186,7 @@ fn memory_plan(memory: &Memory, strategy: &str) -> MemoryPlan {
     }
 }
 
-/// What each node that executes costs.
+/// The costs of the nodes that execute.
 fn costs(graph: &Graph, placement: &Placement) -> Vec<NodeCost> {
     let nodes = graph.nodes.iter().zip(&placement.nodes);
     let nodes = nodes.filter(|(_, placed)| placed.target != Target::View);

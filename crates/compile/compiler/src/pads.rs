@@ -1,13 +1,13 @@
-//! The fill of a pad as a constant: descriptors read it from memory.
+//! The fill value of a Pad as a constant, because descriptors read it from memory.
 
 use tenon_base::Result;
 use tenon_graph::{Graph, NodeId};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
 
-/// Gives every pad with a constant the zero that it has when none is named.
-pub(crate) fn give_fill(graph: &mut Graph) -> Result<()> {
+/// Adds the default fill value, zero, to every Pad of mode constant without one.
+pub(crate) fn add_default_fill(graph: &mut Graph) -> Result<()> {
     for index in 0..graph.nodes.len() {
-        let Some(dtype) = without_fill(graph, NodeId(index as u32))? else {
+        let Some(dtype) = type_without_fill(graph, NodeId(index as u32))? else {
             continue;
         };
         let ty = TensorType::new(dtype, [0usize; 0])?;
@@ -21,8 +21,8 @@ pub(crate) fn give_fill(graph: &mut Graph) -> Result<()> {
     Ok(())
 }
 
-/// The type of what a pad with a constant surrounds, when it does not say with what.
-fn without_fill(graph: &Graph, id: NodeId) -> Result<Option<DataType>> {
+/// The element type of a Pad of mode constant without a fill value.
+fn type_without_fill(graph: &Graph, id: NodeId) -> Result<Option<DataType>> {
     let node = graph.node(id);
     if node.op.name != "Pad" || node.inputs.get(2).copied().flatten().is_some() {
         return Ok(None);

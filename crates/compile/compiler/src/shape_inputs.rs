@@ -1,36 +1,37 @@
-//! Which inputs of a model decide shapes: their elements must be known when compiling.
+//! Inputs of a model that determine shapes: their elements must be known at compile time.
 
 use std::collections::BTreeSet;
 use tenon_graph::{Graph, NodeId, ValueId};
 
-/// Operators whose result depends on types alone, so that nothing before them decides a shape.
+/// Operators whose result depends on types alone: the search ends at them.
 const OF_TYPES: [&str; 2] = ["Shape", "Size"];
 
-/// Names of the inputs whose elements reach an operand that decides a shape (the target of a
-/// Reshape, the ends of a Slice), in the model's order.
+/// The names of the inputs on which a shape-determining operand depends (the target of a Reshape, the
+/// ends of a Slice), in the model's order.
 pub fn shape_inputs(graph: &Graph) -> Vec<String> {
     let producers = graph.producers();
-    let mut wanted: Vec<ValueId> = graph
+    let mut open: Vec<ValueId> = graph
         .nodes
         .iter()
         .flat_map(|node| {
             // A variadic operand repeats the last row of the table.
             let row = move |index: usize| node.op.inputs.get(index).or(node.op.inputs.last());
-            let decides = move |index: &usize| row(*index).is_some_and(|row| row.compile_time);
+            let is_compile_time =
+                move |index: &usize| row(*index).is_some_and(|row| row.compile_time);
             let inputs = node.inputs.iter().enumerate();
             inputs
-                .filter(move |(index, _)| decides(index))
+                .filter(move |(index, _)| is_compile_time(index))
                 .filter_map(|(_, input)| *input)
         })
         .collect();
-    let mut seen: BTreeSet<ValueId> = wanted.iter().copied().collect();
-    while let Some(value) = wanted.pop() {
+    let mut seen: BTreeSet<ValueId> = open.iter().copied().collect();
+    while let Some(value) = open.pop() {
         let Some(NodeId(node)) = producers[value.index()] else {
             continue;
         };
         let node = &graph.nodes[node as usize];
         if !OF_TYPES.contains(&node.op.name) {
-            wanted.extend(
+            open.extend(
                 node.inputs
                     .iter()
                     .flatten()
@@ -38,8 +39,8 @@ pub fn shape_inputs(graph: &Graph) -> Vec<String> {
             );
         }
     }
-    let deciding = graph.inputs.iter().filter(|input| seen.contains(input));
-    deciding
+    let determining = graph.inputs.iter().filter(|input| seen.contains(input));
+    determining
         .map(|&input| graph.value(input).name.clone())
         .collect()
 }
@@ -52,7 +53,7 @@ mod tests {
     use tenon_tensor::{DataType, TensorType};
 
     #[test]
-    fn only_elements_count() {
+    fn inputs_of_which_only_the_shape_is_read_are_not_listed() {
         let mut graph = Graph::new("g");
         let ty = |dtype, n: usize| TensorType::new(dtype, [n]).unwrap();
         let x = graph.add_input("x", ty(DataType::F32, 6));

@@ -1,4 +1,4 @@
-//! A package of one operator: what shows a difference between backends, by itself.
+//! Packages of one operator: minimal reproductions of differences between backends.
 
 use crate::compile::{Compiled, Options, finish};
 use crate::{outputs, specialise};
@@ -20,10 +20,10 @@ pub struct SingleNode<'a> {
     pub outputs: &'a [Option<String>],
 }
 
-/// Compiles a graph of one node as it is: no pass changes it.
+/// Compiles a graph of one node without optimising it.
 ///
 /// # Errors
-/// Operands that are not named, and what [`crate::compile`] answers.
+/// Operands without a name, and those of [`crate::compile`].
 pub fn compile_single(node: &SingleNode<'_>, options: &Options<'_>) -> Result<Compiled> {
     let mut graph = Graph::new(node.name);
     let mut inputs = Vec::new();

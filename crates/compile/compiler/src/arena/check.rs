@@ -1,4 +1,4 @@
-//! The independent checker of what a strategy answers.
+//! The verifier of arena strategies, independent of how they work.
 
 use super::{Bin, Block};
 use std::cmp::Reverse;
@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::ALIGNMENT;
 
-/// Checks that every block with bytes is in exactly one bin, aligned and inside of it, and that no
-/// two of a bin that are alive at the same kernel share a byte. It looks at bins and blocks alone,
-/// however they were found.
+/// Checks that every block of at least one byte is in exactly one bin, aligned and within its size,
+/// and that no two blocks of a bin with overlapping lifetimes share a byte.
 pub fn check(blocks: &[Block], bins: &[Bin]) -> Result<()> {
     let mut seen = vec![false; blocks.len()];
     for (number, bin) in bins.iter().enumerate() {
@@ -17,10 +16,12 @@ pub fn check(blocks: &[Block], bins: &[Bin]) -> Result<()> {
         }
         for &(index, offset) in &bin.blocks {
             let Some(block) = blocks.get(index) else {
-                return wrong(format!("bin {number} has a block {index} that is none"));
+                return wrong(format!(
+                    "bin {number} has a block {index} that does not exist"
+                ));
             };
             if std::mem::replace(&mut seen[index], true) {
-                return wrong(format!("block {index} is in two places"));
+                return wrong(format!("block {index} is in two bins"));
             }
             let end = offset.checked_add(block.bytes);
             let inside = end.is_some_and(|end| end <= bin.bytes);
@@ -36,8 +37,8 @@ pub fn check(blocks: &[Block], bins: &[Bin]) -> Result<()> {
     }
 }
 
-/// Sweeps over kernels, the blocks alive sorted by offset: where they do not overlap, a new one can
-/// only meet its neighbours.
+/// A sweep over kernels with the live blocks sorted by offset: as these are disjoint, a new block can
+/// only overlap its neighbours.
 fn no_overlap(blocks: &[Block], bin: &Bin) -> Result<()> {
     let mut order: Vec<(usize, usize)> = bin.blocks.clone();
     order.retain(|&(index, _)| blocks[index].bytes > 0);
@@ -53,9 +54,9 @@ fn no_overlap(blocks: &[Block], bin: &Bin) -> Result<()> {
         }
         let before = alive.range(..=offset).next_back();
         let after = alive.range(offset..).next();
-        let meets_before = before.filter(|(at, other)| *at + blocks[**other].bytes > offset);
-        let meets_after = after.filter(|(at, _)| **at < offset + blocks[index].bytes);
-        if let Some((_, other)) = meets_before.or(meets_after) {
+        let overlap_before = before.filter(|(at, other)| *at + blocks[**other].bytes > offset);
+        let overlap_after = after.filter(|(at, _)| **at < offset + blocks[index].bytes);
+        if let Some((_, other)) = overlap_before.or(overlap_after) {
             return wrong(format!("blocks {other} and {index} overlap"));
         }
         alive.insert(offset, index);

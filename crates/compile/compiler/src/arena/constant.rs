@@ -1,10 +1,9 @@
-//! Every block for itself.
+//! No sharing of memory.
 
 use super::{Bin, Block, MemoryStrategy};
 use tenon_base::Result;
 
-/// Gives every block a bin of its own: nothing is shared, so that every intermediate value is still
-/// there when an execution ends.
+/// One bin for each block: every intermediate value remains available after an execution.
 pub struct Constant;
 
 impl MemoryStrategy for Constant {
@@ -13,11 +12,11 @@ impl MemoryStrategy for Constant {
     }
 
     fn description(&self) -> &'static str {
-        "every block for itself, nothing shared"
+        "every block separate, nothing shared"
     }
 
     fn pack(&self, blocks: &[Block]) -> Result<Vec<Bin>> {
-        let there = blocks
+        let nonempty = blocks
             .iter()
             .enumerate()
             .filter(|(_, block)| block.bytes > 0);
@@ -27,6 +26,6 @@ impl MemoryStrategy for Constant {
                 blocks: vec![(index, 0)],
             })
         };
-        there.map(bin).collect()
+        nonempty.map(bin).collect()
     }
 }

@@ -1,22 +1,22 @@
-//! Blocks that follow each other.
+//! Interval scheduling of blocks in shared bins.
 
 use super::{Bin, Block, MemoryStrategy};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use tenon_base::Result;
 
-/// Packs along the axis of time alone: a bin holds one block at a time and is as large as the
-/// largest. Priority has the largest block, then the one that lives longest; each goes to the first
-/// bin that is free for as long as it lives.
+/// Packs along the time axis alone: a bin holds one block at a time and has the size of the largest.
+/// Blocks are assigned by decreasing size, then by decreasing lifetime, each to the first bin that is
+/// free for its lifetime (first fit).
 pub struct SingleAxisPriority;
 
-/// The times at which a bin is in use: first kernel to last, none overlapping.
+/// The intervals in which a bin is in use, from first to last kernel, disjoint.
 #[derive(Default)]
-struct Busy(BTreeMap<u32, u32>);
+struct BusyIntervals(BTreeMap<u32, u32>);
 
-impl Busy {
-    /// Takes the bin for the life of `block`, unless it is in use then.
-    fn take(&mut self, block: &Block) -> bool {
+impl BusyIntervals {
+    /// Reserves the bin for the lifetime of `block`; false when it is in use.
+    fn reserve(&mut self, block: &Block) -> bool {
         let before = self.0.range(..=block.last).next_back();
         if before.is_some_and(|(_, &last)| last >= block.first) {
             return false;
@@ -49,18 +49,18 @@ impl MemoryStrategy for SingleAxisPriority {
             let life = block.last.saturating_sub(block.first);
             (usize::MAX - block.bytes, u32::MAX - life, index)
         });
-        let mut bins: Vec<(Busy, Bin)> = Vec::new();
+        let mut bins: Vec<(BusyIntervals, Bin)> = Vec::new();
         for index in order {
             let block = &blocks[index];
             match bins
                 .iter_mut()
-                .find_map(|(busy, bin)| busy.take(block).then_some(bin))
+                .find_map(|(busy, bin)| busy.reserve(block).then_some(bin))
             {
                 Some(bin) => bin.blocks.push((index, 0)),
                 None => {
-                    let mut busy = Busy::default();
-                    busy.take(block);
-                    // The largest of the bin: those that follow are smaller.
+                    let mut busy = BusyIntervals::default();
+                    busy.reserve(block);
+                    // The first block of a bin is its largest.
                     let bin = Bin {
                         bytes: block.padded()?,
                         blocks: vec![(index, 0)],

@@ -1,4 +1,4 @@
-//! What every strategy keeps, and what each is good for.
+//! Properties of all strategies, and cases in which each is optimal.
 
 use super::*;
 use proptest::prelude::*;
@@ -16,13 +16,13 @@ fn size(strategy: &dyn MemoryStrategy, blocks: &[Block]) -> usize {
 fn a_chain_needs_two_ranges() {
     let chain: Vec<Block> = (0..10).map(|k| block(100, k, k + 1)).collect();
     assert_eq!(lower_bound(&chain).unwrap(), 256);
-    assert_eq!(size(&Packed, &chain), 256);
+    assert_eq!(size(&GreedyBySize, &chain), 256);
     assert_eq!(size(&SingleAxisPriority, &chain), 256);
     assert_eq!(size(&Constant, &chain), 1280);
 }
 
 #[test]
-fn a_gap_is_used_and_nothing_takes_no_room() {
+fn gaps_are_used_and_empty_blocks_take_no_space() {
     let blocks = [
         block(64, 0, 9),
         block(128, 0, 3),
@@ -30,7 +30,7 @@ fn a_gap_is_used_and_nothing_takes_no_room() {
         block(64, 4, 9),
         block(64, 4, 9),
     ];
-    assert_eq!(size(&Packed, &blocks), 192);
+    assert_eq!(size(&GreedyBySize, &blocks), 192);
     // The two that follow the large one need a bin each, one of which is its own.
     assert_eq!(size(&SingleAxisPriority, &blocks), 256);
     assert_eq!(size(&Constant, &blocks), 320);
@@ -47,7 +47,7 @@ fn the_search_finds_what_no_simple_order_does() {
         block(7 * 64, 5, 7),
         block(2 * 64, 4, 7),
     ];
-    assert_eq!(size(&Packed, &blocks), lower_bound(&blocks).unwrap());
+    assert_eq!(size(&GreedyBySize, &blocks), lower_bound(&blocks).unwrap());
 }
 
 #[test]
@@ -57,10 +57,10 @@ fn the_checker_finds_every_mistake() {
         bytes,
         blocks: blocks.to_vec(),
     };
-    let said = |bins: &[Bin]| check(&blocks, bins).map_err(|error| error.to_string());
-    assert_eq!(said(&[bin(192, &[(0, 0), (1, 128)])]), Ok(()));
+    let verdict = |bins: &[Bin]| check(&blocks, bins).map_err(|error| error.to_string());
+    assert_eq!(verdict(&[bin(192, &[(0, 0), (1, 128)])]), Ok(()));
     assert_eq!(
-        said(&[bin(128, &[(0, 0)]), bin(64, &[(1, 0), (2, 0)])]),
+        verdict(&[bin(128, &[(0, 0)]), bin(64, &[(1, 0), (2, 0)])]),
         Ok(())
     );
     for (bins, expected) in [
@@ -77,22 +77,22 @@ fn the_checker_finds_every_mistake() {
         (vec![bin(192, &[(0, 0)])], "block 1 is in no bin"),
         (
             vec![bin(192, &[(0, 0), (1, 128), (1, 128)])],
-            "block 1 is in two places",
+            "block 1 is in two bins",
         ),
         (
             vec![bin(192, &[(0, 0), (7, 128)])],
-            "bin 0 has a block 7 that is none",
+            "bin 0 has a block 7 that does not exist",
         ),
         (vec![bin(190, &[(0, 0)])], "bin 0 has 190 bytes"),
     ] {
-        assert_eq!(said(&bins), Err(expected.to_owned()));
+        assert_eq!(verdict(&bins), Err(expected.to_owned()));
     }
 }
 
 #[test]
-fn a_strategy_that_answers_wrongly_is_named() {
-    struct Nothing;
-    impl MemoryStrategy for Nothing {
+fn an_invalid_result_names_its_strategy() {
+    struct EmptyStrategy;
+    impl MemoryStrategy for EmptyStrategy {
         fn name(&self) -> &'static str {
             "nothing"
         }
@@ -103,7 +103,7 @@ fn a_strategy_that_answers_wrongly_is_named() {
             Ok(Vec::new())
         }
     }
-    let error = assign(&Nothing, &[block(1, 0, 0)]).unwrap_err();
+    let error = assign(&EmptyStrategy, &[block(1, 0, 0)]).unwrap_err();
     assert_eq!(
         error.to_string(),
         "memory strategy 'nothing': block 0 is in no bin"
@@ -142,7 +142,7 @@ fn any_blocks(most: usize) -> impl Strategy<Value = Vec<Block>> {
 
 proptest! {
     #[test]
-    fn every_plan_is_valid_and_the_same_again(blocks in any_blocks(60)) {
+    fn every_plan_is_valid_and_deterministic(blocks in any_blocks(60)) {
         let bound = lower_bound(&blocks).unwrap();
         let all: usize = blocks.iter().map(|b| b.padded().unwrap()).sum();
         for strategy in MEMORY_STRATEGIES {
@@ -150,22 +150,22 @@ proptest! {
             prop_assert!(bound <= plan.bytes && plan.bytes <= all, "{}", strategy.name());
             prop_assert_eq!(&plan, &assign(strategy, &blocks).unwrap());
         }
-        prop_assert!(size(&Packed, &blocks) <= size(&SingleAxisPriority, &blocks));
+        prop_assert!(size(&GreedyBySize, &blocks) <= size(&SingleAxisPriority, &blocks));
         prop_assert_eq!(size(&Constant, &blocks), all);
     }
 
-    /// The checker says what comparing every two blocks byte by byte says.
+    /// The checker agrees with a comparison of every two blocks byte by byte.
     #[test]
     fn the_checker_agrees_with_all_pairs(
         blocks in any_blocks(8),
-        places in proptest::collection::vec(0usize..40, 8),
+        positions in proptest::collection::vec(0usize..40, 8),
     ) {
-        let placed: Vec<(usize, usize)> =
-            (0..blocks.len()).map(|index| (index, places[index] * 64)).collect();
-        let bin = Bin { bytes: 1 << 20, blocks: placed.clone() };
-        let overlap = placed.iter().any(|&(a, at)| placed.iter().any(|&(b, other)| {
+        let offsets: Vec<(usize, usize)> =
+            (0..blocks.len()).map(|index| (index, positions[index] * 64)).collect();
+        let bin = Bin { bytes: 1 << 20, blocks: offsets.clone() };
+        let overlap = offsets.iter().any(|&(a, at)| offsets.iter().any(|&(b, other)| {
             a < b
-                && blocks[a].meets(&blocks[b])
+                && blocks[a].overlaps(&blocks[b])
                 && (at..at + blocks[a].bytes).any(|byte| (other..other + blocks[b].bytes).contains(&byte))
         }));
         prop_assert_eq!(check(&blocks, &[bin]).is_err(), overlap);

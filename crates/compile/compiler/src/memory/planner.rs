@@ -1,4 +1,4 @@
-//! Which variable each value gets, and which ranges of the arena they ask for.
+//! Variables of values, and the lifetimes of their blocks in the arena.
 
 use super::{Home, Memory, NodeMemory, PreparedConstant, Variable};
 use crate::arena::{Block, MemoryStrategy, assign};
@@ -8,28 +8,29 @@ use tenon_backend::WorkloadPlan;
 use tenon_base::Result;
 use tenon_graph::{Graph, Node, NodeId, TensorType, ValueId};
 
-/// Where the bytes of a group of values (one and its views) are.
+/// The memory of an alias set: a value and its views.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seat {
-    /// Those of an input, output or constant: its value.
+enum Storage {
+    /// The memory of this input, output or constant.
     Fixed(ValueId),
     /// A block of the arena, by position.
     Block(usize),
 }
 
+/// Assigns variables and blocks; alias sets share storage.
 pub(super) struct Planner<'a> {
     graph: &'a Graph,
     placement: &'a Placement,
     pub(super) memory: Memory,
     names: HashMap<String, u32>,
-    /// For each value the first of its group: the value whose bytes it shows.
+    /// For each value the root of its alias set: the value of which it is a view.
     root: Vec<ValueId>,
-    /// Whether a kernel reads the value itself.
+    /// Whether a kernel reads the value.
     read: Vec<bool>,
-    /// For each root the last kernel that reads its group.
+    /// For each root the last kernel that reads its alias set.
     last_use: Vec<Option<u32>>,
-    /// For each root where it is.
-    seat: Vec<Option<Seat>>,
+    /// For each root its storage.
+    storage: Vec<Option<Storage>>,
     blocks: Vec<Block>,
     /// Variables in the arena and their blocks.
     in_arena: Vec<(u32, usize)>,
@@ -50,11 +51,11 @@ impl<'a> Planner<'a> {
             root: (0..values as u32).map(ValueId).collect(),
             read: vec![false; values],
             last_use: vec![None; values],
-            seat: vec![None; values],
+            storage: vec![None; values],
             blocks: Vec::new(),
             in_arena: Vec::new(),
         };
-        planner.find_groups();
+        planner.find_alias_sets();
         planner
     }
 
@@ -62,7 +63,7 @@ impl<'a> Planner<'a> {
         self.placement.target(NodeId(index as u32)) == Some(&Target::View)
     }
 
-    /// Whether a node becomes a kernel: views do not, nor do movements of nothing.
+    /// Whether a node becomes a kernel: not a view, and not a movement of zero bytes.
     fn has_kernel(&self, index: usize) -> bool {
         match self.placement.target(NodeId(index as u32)) {
             Some(Target::View) => false,
@@ -75,9 +76,9 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Which values share bytes, where groups of inputs, constants and outputs are, and until when
-    /// each is read.
-    fn find_groups(&mut self) {
+    /// Finds the alias sets, the storage of those of inputs, constants and outputs, and the last use
+    /// of each.
+    fn find_alias_sets(&mut self) {
         let mut kernel = 0;
         for (index, node) in self.graph.nodes.iter().enumerate() {
             if self.is_view(index) {
@@ -94,16 +95,16 @@ impl<'a> Planner<'a> {
             }
             kernel += u32::from(self.has_kernel(index));
         }
-        // Outputs last: an output of the graph that shows an input was given memory of its own.
+        // Outputs last: views of inputs that are outputs are copied (`copied_views`).
         let constants = (0..self.graph.values.len() as u32).map(ValueId);
         let constants = constants.filter(|&id| self.graph.value(id).constant.is_some());
-        let given = self.graph.inputs.iter().copied().chain(constants);
-        for id in given
+        let fixed = self.graph.inputs.iter().copied().chain(constants);
+        for id in fixed
             .chain(self.graph.outputs.iter().copied())
             .collect::<Vec<_>>()
         {
             let root = self.root[id.index()];
-            self.seat[root.index()].get_or_insert(Seat::Fixed(id));
+            self.storage[root.index()].get_or_insert(Storage::Fixed(id));
         }
     }
 
@@ -136,7 +137,7 @@ impl<'a> Planner<'a> {
 
     fn add(&mut self, mut variable: Variable) -> u32 {
         let base = variable.name.clone();
-        // Numbered names could meet names of the model, so that each is looked up again.
+        // A numbered name may also occur in the model, so that it is looked up too.
         while let Some(count) = self.names.get_mut(&variable.name) {
             *count += 1;
             variable.name = format!("{base}.{count}");
@@ -146,7 +147,7 @@ impl<'a> Planner<'a> {
         self.memory.variables.len() as u32 - 1
     }
 
-    /// Gives each value that a node makes a variable, its blocks of the arena not yet placed.
+    /// Creates a variable for each value that a node produces; blocks get their offsets in `arena`.
     pub(super) fn values(&mut self, workloads: &[WorkloadPlan]) -> Result<()> {
         let mut kernel = 0;
         for (index, node) in self.graph.nodes.iter().enumerate() {
@@ -156,18 +157,18 @@ impl<'a> Planner<'a> {
             }
             let scratch = workloads.get(index).map_or(0, |plan| plan.scratch_bytes);
             let in_place = workloads.get(index).map_or(&[][..], |plan| &plan.in_place);
-            let mut taken = BTreeMap::new();
+            let mut reused = BTreeMap::new();
             for pair in in_place {
-                if let Some(block) = self.place_taken(node, kernel, pair.input, pair.output) {
-                    let free = !taken.values().any(|&other| other == block);
-                    if free && !taken.contains_key(&pair.output) {
-                        taken.insert(pair.output, block);
+                if let Some(block) = self.reusable_block(node, kernel, pair.input, pair.output) {
+                    let is_free = !reused.values().any(|&other| other == block);
+                    if is_free && !reused.contains_key(&pair.output) {
+                        reused.insert(pair.output, block);
                     }
                 }
             }
             for (position, output) in node.outputs.iter().enumerate() {
                 if let Some(output) = *output {
-                    self.output(output, kernel, taken.get(&position).copied());
+                    self.output(output, kernel, reused.get(&position).copied());
                 }
             }
             if scratch > 0 {
@@ -193,13 +194,20 @@ impl<'a> Planner<'a> {
         self.blocks.len() - 1
     }
 
-    /// The block that an output may take from an input that ends here: nobody reads it later, no
-    /// other input of the node reads it, and neither belongs to the caller or the package.
-    fn place_taken(&self, node: &Node, kernel: u32, input: usize, output: usize) -> Option<usize> {
+    /// The block of an input that an output may overwrite: this kernel is the last that reads it, no
+    /// other input of the node is in it, it has the output's size, and neither value is an input,
+    /// output or constant of the graph.
+    fn reusable_block(
+        &self,
+        node: &Node,
+        kernel: u32,
+        input: usize,
+        output: usize,
+    ) -> Option<usize> {
         let input_id = node.inputs.get(input).copied().flatten()?;
         let output_id = node.outputs.get(output).copied().flatten()?;
         let root = self.root[input_id.index()];
-        let Seat::Block(block) = self.seat[root.index()]? else {
+        let Storage::Block(block) = self.storage[root.index()]? else {
             return None;
         };
         let others = node
@@ -207,28 +215,28 @@ impl<'a> Planner<'a> {
             .iter()
             .enumerate()
             .filter(|(position, _)| *position != input);
-        let read_twice = others
+        let is_shared = others
             .flat_map(|(_, id)| *id)
             .any(|id| self.root[id.index()] == root);
         let bytes = |id: ValueId| self.graph.value(id).ty.as_ref().map(TensorType::bytes);
         let fits = bytes(input_id) == bytes(output_id)
             && bytes(output_id) == Some(self.blocks[block].bytes);
         let ends = self.last_use[root.index()] == Some(kernel);
-        let unseated = self.seat[self.root[output_id.index()].index()].is_none();
-        (ends && fits && !read_twice && unseated).then_some(block)
+        let has_no_storage = self.storage[self.root[output_id.index()].index()].is_none();
+        (ends && fits && !is_shared && has_no_storage).then_some(block)
     }
 
-    fn output(&mut self, id: ValueId, kernel: u32, taken: Option<usize>) {
+    fn output(&mut self, id: ValueId, kernel: u32, reused: Option<usize>) {
         if self.memory.of_value[id.index()].is_some() {
             return;
         }
-        if let Some(Seat::Fixed(owner)) = self.seat[id.index()] {
+        if let Some(Storage::Fixed(owner)) = self.storage[id.index()] {
             let owner = self.memory.of_value[owner.index()];
             self.add_value_variable(id, Home::Pointer, owner);
             return;
         }
         let last = self.last_use[id.index()].unwrap_or(kernel);
-        let block = match taken {
+        let block = match reused {
             Some(block) => {
                 self.blocks[block].last = last;
                 block
@@ -243,7 +251,7 @@ impl<'a> Planner<'a> {
                 self.block(bytes, kernel, last)
             }
         };
-        self.seat[id.index()] = Some(Seat::Block(block));
+        self.storage[id.index()] = Some(Storage::Block(block));
         let variable = self.add_value_variable(id, Home::Arena(0), None);
         self.memory.variables[variable as usize].alive = (kernel, last);
         self.in_arena.push((variable, block));
@@ -257,13 +265,13 @@ impl<'a> Planner<'a> {
             return;
         }
         let root = self.root[id.index()];
-        match self.seat[root.index()] {
-            Some(Seat::Fixed(owner)) => {
-                // A constant gets its variable when its first view asks for it.
+        match self.storage[root.index()] {
+            Some(Storage::Fixed(owner)) => {
+                // A constant gets its variable with its first view or use.
                 let owner = self.memory.of_value[owner.index()].or_else(|| self.constant(owner));
                 self.add_value_variable(id, Home::Pointer, owner);
             }
-            Some(Seat::Block(block)) => {
+            Some(Storage::Block(block)) => {
                 let of = self.memory.of_value[root.index()];
                 let last = self.last_use[root.index()].unwrap_or(kernel);
                 let variable = self.add_value_variable(id, Home::Arena(0), of);
@@ -279,7 +287,8 @@ impl<'a> Planner<'a> {
         Some(self.add_value_variable(id, Home::Constant(buffer), None))
     }
 
-    /// The constants that kernels use, equal ones once, and their prepared forms.
+    /// Creates variables for the constants that kernels read, equal ones shared, and for their prepared
+    /// forms.
     pub(super) fn constants(&mut self, workloads: &[WorkloadPlan]) {
         let mut known: HashMap<(TensorType, &[u8]), u32> = HashMap::new();
         let mut prepared: HashMap<(u32, String, String), u32> = HashMap::new();
@@ -345,7 +354,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Which inputs of a node need memory: a descriptor keeps shapes and axes in itself.
+    /// Whether an input of a node needs memory: descriptors contain shapes and axes.
     fn uses_memory(&self, index: usize) -> impl Fn(usize) -> bool + use<> {
         let moves = self.placement.target(NodeId(index as u32)) == Some(&Target::Dma);
         let (all, pad) = match self.graph.nodes[index].op.name {

@@ -1,28 +1,29 @@
-//! Blocks packed along both axes.
+//! Greedy by size for offset calculation (Pisarchyk and Lee, Efficient memory management for deep
+//! neural net inference, 2020), with several orders and a local search.
 
 use super::{Bin, Block, MemoryStrategy, SingleAxisPriority, lower_bound, too_large};
 use tenon_base::Result;
 
-/// One bin, packed along both axes. Blocks are placed one after the other, each into the smallest
-/// gap that holds it; several orders are tried, then the best one is bettered by moving forward
-/// the blocks that make the arena high. It stops at the lower bound, and never needs more than the
-/// other strategies.
-pub struct Packed;
+/// One bin, packed along both axes. Blocks are placed in order, each into the smallest sufficient gap
+/// between the blocks with overlapping lifetimes (best fit). Several orders are tried, by size first;
+/// a local search then moves the topmost blocks forward in the best order. It stops at the lower
+/// bound, and never needs more memory than the other strategies.
+pub struct GreedyBySize;
 
-/// Pairs of blocks that the search looks at, at most: a fifth of a second or so.
+/// The maximum number of pairs of blocks that the search compares: about a fifth of a second.
 const PAIRS: usize = 40_000_000;
 
-/// Orders tried by the search at most.
+/// The maximum number of orders that the search tries.
 const TRIES: usize = 400;
 
-/// Offsets of blocks and the size they need.
+/// Offsets of blocks, and the size of the arena.
 #[derive(Clone)]
 struct Layout {
     offsets: Vec<usize>,
     bytes: usize,
 }
 
-impl MemoryStrategy for Packed {
+impl MemoryStrategy for GreedyBySize {
     fn name(&self) -> &'static str {
         "packed"
     }
@@ -59,7 +60,7 @@ impl MemoryStrategy for Packed {
     }
 }
 
-/// What packing along time alone gives, its bins one behind the other.
+/// The layout of [`SingleAxisPriority`], its bins concatenated.
 fn along_time(blocks: &[Block]) -> Result<Layout> {
     let mut layout = Layout {
         offsets: vec![0; blocks.len()],
@@ -74,8 +75,8 @@ fn along_time(blocks: &[Block]) -> Result<Layout> {
     Ok(layout)
 }
 
-/// Orders to place blocks in: the largest first, the earliest first, the largest area first, the
-/// longest life first.
+/// The orders of placement: by decreasing size, by first kernel, by decreasing area, by decreasing
+/// lifetime.
 fn orders(blocks: &[Block], sizes: &[usize]) -> Vec<Vec<usize>> {
     let life = |index: usize| (blocks[index].last - blocks[index].first) as usize + 1;
     let area = |index: usize| sizes[index] as u128 * life(index) as u128;
@@ -101,20 +102,20 @@ fn orders(blocks: &[Block], sizes: &[usize]) -> Vec<Vec<usize>> {
     ]
 }
 
-/// Places blocks in this order, each in the smallest gap that holds it between those placed before
-/// that are alive with it.
+/// Places blocks in this order, each into the smallest sufficient gap between the placed blocks with
+/// overlapping lifetimes.
 fn place(blocks: &[Block], sizes: &[usize], order: &[usize]) -> Result<Layout> {
     let mut layout = Layout {
         offsets: vec![0; blocks.len()],
         bytes: 0,
     };
-    // Sorted by offset, so that gaps are seen in one walk.
+    // Sorted by offset, so that one pass finds all gaps.
     let mut placed: Vec<usize> = Vec::with_capacity(order.len());
     for &index in order {
         let mut best: Option<(usize, usize)> = None;
         let mut end = 0usize;
         for &other in &placed {
-            if !blocks[other].meets(&blocks[index]) {
+            if !blocks[other].overlaps(&blocks[index]) {
                 continue;
             }
             let start = layout.offsets[other];
@@ -134,8 +135,8 @@ fn place(blocks: &[Block], sizes: &[usize], order: &[usize]) -> Result<Layout> {
     Ok(layout)
 }
 
-/// Moves blocks that reach the top of the arena forward in the order, as long as tries are left.
-/// The numbers that choose are the same each time.
+/// A local search: moves blocks at the top of the arena forward in the order, to positions from a
+/// xorshift generator with a fixed seed (Marsaglia 2003).
 fn search(
     blocks: &[Block],
     sizes: &[usize],
