@@ -1,5 +1,5 @@
-//! Cleaning: nodes that do nothing, chains of views and transposes, constants folded into weights,
-//! and computations made twice.
+//! Cleaning: identity nodes, chains of views and transposes, constants folded into weights, and common
+//! subexpressions.
 
 mod common;
 mod scale;
@@ -11,7 +11,7 @@ pub(crate) use views::perm_of;
 
 use crate::rewrite::Rule;
 
-/// The rules that hold for every graph.
+/// The rules for every graph.
 pub(crate) const RULES: &[Rule] = &[
     trivial::pass_through,
     trivial::simpler_operator,
@@ -24,5 +24,5 @@ pub(crate) const RULES: &[Rule] = &[
     scale::padding_into_window,
 ];
 
-/// The rules for views and transposes alone, for passes that make such nodes.
+/// The rules for views and transposes, for passes that emit such nodes.
 pub(crate) const VIEW_RULES: &[Rule] = &[trivial::pass_through, views::as_reshape, views::chain];

@@ -77,7 +77,7 @@ pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
     let selector = BackendSelector::new(options.registry, &options.backends, &options.hints)?;
     let names = outputs::names(&graph);
     specialise::name_nodes(&mut graph);
-    specialise::give_constants(&mut graph, &options.constants)?;
+    specialise::set_constants(&mut graph, &options.constants)?;
     specialise::specialise(&mut graph, options.registry, control)?;
     optimise::optimise(&mut graph, options.registry, &selector, control)?;
     pads::add_default_fill(&mut graph)?;

@@ -1,7 +1,7 @@
-//! Models with CPU nodes: cut into subgraphs, each compiled by itself.
+//! Models with CPU nodes: partitioned into subgraphs that are compiled separately.
 //!
-//! A node stands in the first subgraph after the CPU nodes that it depends on; a CPU node runs as
-//! soon as the subgraphs that it depends on have.
+//! A node is in the first subgraph after the CPU nodes on which it depends; a CPU node runs after the
+//! last subgraph on which it depends.
 
 use crate::compile::{Compiled, Options, compile};
 use crate::specialise;
@@ -16,13 +16,13 @@ use tenon_tensor::Buffer;
 pub struct CpuNode {
     /// Its name.
     pub name: String,
-    /// The operator that it stands for, for people.
+    /// The operator that it implements, for reports.
     pub operator: String,
-    /// What the model gives it besides tensors; a tensor among them is refused.
+    /// Its attributes; tensor attributes are not supported.
     pub attributes: Attributes,
     /// Names of the values that it reads: outputs of the graph, or inputs.
     pub inputs: Vec<String>,
-    /// Names of the values that it makes: inputs of the graph, with their types.
+    /// Names of the values that it produces: inputs of the graph, with their types.
     pub outputs: Vec<String>,
     /// The library.
     pub library: Buffer,
@@ -39,11 +39,11 @@ pub struct CompiledNodes {
     pub parts: Vec<Compiled>,
 }
 
-/// Compiles a graph from which `cpu_nodes` were cut: each after those that it needs. The first
+/// Compiles a graph from which `cpu_nodes` were removed, given in topological order. The first
 /// `outputs` of the graph's outputs are the model's. Without CPU nodes it is one subgraph.
 ///
 /// # Errors
-/// Those of [`compile`], and a model of which nothing is left for a core.
+/// Those of [`compile`], and a model that has CPU nodes only.
 pub fn compile_nodes(
     mut graph: Graph,
     cpu_nodes: Vec<CpuNode>,
@@ -59,7 +59,7 @@ pub fn compile_nodes(
     }
     check_symbols(&cpu_nodes)?;
     specialise::name_nodes(&mut graph);
-    specialise::give_constants(&mut graph, &options.constants)?;
+    specialise::set_constants(&mut graph, &options.constants)?;
     specialise::specialise(&mut graph, options.registry, &options.control)?;
     let stages = Stages::of(&graph, &cpu_nodes)?;
     let name = options.name.clone().unwrap_or_else(|| graph.name.clone());
@@ -68,37 +68,37 @@ pub fn compile_nodes(
         name: Some(name.clone()),
         ..options.clone()
     };
-    let mut made = Made::of_inputs(&graph, &cpu_nodes);
+    let mut sources = ValueSources::of_inputs(&graph, &cpu_nodes);
     let mut parts = Vec::new();
     let mut nodes = Vec::new();
-    stages.calls_after(None, &cpu_nodes, &graph, &mut made, &mut nodes)?;
+    stages.calls_after(None, &cpu_nodes, &graph, &mut sources, &mut nodes)?;
     for part in 0..stages.count {
-        let mut cut = stages.graph(&graph, part);
+        let mut subgraph = stages.graph(&graph, part);
         if part > 0 {
-            cut.metadata.clear();
+            subgraph.metadata.clear();
         }
-        let compiled = compile(cut, &options)?;
+        let compiled = compile(subgraph, &options)?;
         let tenon = &compiled.contents.tenon;
-        let inputs = tenon.inputs.iter().map(|port| made.wire(&port.name));
+        let inputs = tenon.inputs.iter().map(|port| sources.wire(&port.name));
         let inputs = inputs.collect::<Result<_>>()?;
         let outputs = tenon.outputs.iter().map(|port| port.name.clone());
-        made.node(nodes.len(), outputs);
+        sources.node(nodes.len(), outputs);
         nodes.push(PackageNode::core(part, inputs, compiled.contents.clone()));
         parts.push(compiled);
-        stages.calls_after(Some(part), &cpu_nodes, &graph, &mut made, &mut nodes)?;
+        stages.calls_after(Some(part), &cpu_nodes, &graph, &mut sources, &mut nodes)?;
     }
     let wires = graph.outputs.iter().take(outputs);
-    let wires = wires.map(|&id| made.wire(&graph.value(id).name));
+    let wires = wires.map(|&id| sources.wire(&graph.value(id).name));
     let nodes = NodeGraph {
         name,
         outputs: wires.collect::<Result<_>>()?,
-        inputs: made.inputs,
+        inputs: sources.inputs,
         nodes,
     };
     Ok(CompiledNodes { nodes, parts })
 }
 
-/// A library that names its symbol is most likely the right one; nothing of it runs here.
+/// Checks that each library contains the text of its symbol, without loading it.
 fn check_symbols(cpu_nodes: &[CpuNode]) -> Result<()> {
     let problem = |node: &CpuNode| {
         let wrong = |text: String| {
@@ -120,21 +120,21 @@ fn check_symbols(cpu_nodes: &[CpuNode]) -> Result<()> {
     Error::from_all(cpu_nodes.iter().filter_map(problem)).map_or(Ok(()), Err)
 }
 
-/// Which subgraph each node stands in, and after which one each CPU node runs.
+/// The subgraph of each node, and the subgraph after which each CPU node runs.
 struct Stages {
-    /// By position of the node.
+    /// For each node its subgraph.
     of_node: Vec<usize>,
-    /// By position of the CPU node; `None` before all subgraphs.
+    /// For each CPU node the subgraph before it; `None` before all subgraphs.
     after: Vec<Option<usize>>,
     count: usize,
     /// Values that CPU nodes, other subgraphs or the caller read.
-    wanted: BTreeSet<ValueId>,
+    exported: BTreeSet<ValueId>,
 }
 
 impl Stages {
     fn of(graph: &Graph, cpu_nodes: &[CpuNode]) -> Result<Self> {
         let ids = by_name(graph);
-        let mut walk = Walk {
+        let mut walk = StageAssignment {
             graph,
             cpu_nodes,
             call_of: HashMap::new(),
@@ -142,33 +142,32 @@ impl Stages {
             of_value: HashMap::new(),
         };
         for (call, node) in cpu_nodes.iter().enumerate() {
-            let made = node
+            let outputs = node
                 .outputs
                 .iter()
                 .filter_map(|name| ids.get(name.as_str()));
-            walk.call_of.extend(made.map(|&value| (value, call)));
+            walk.call_of.extend(outputs.map(|&value| (value, call)));
         }
-        // In the graph's order every value is made before it is used, and so a CPU node's inputs
-        // before its outputs: calls are met in the order they stand in.
+        // Both lists are in topological order, so that CPU nodes are reached in their order.
         let mut of_node = Vec::with_capacity(graph.nodes.len());
-        let mut settled = 0;
+        let mut scheduled = 0;
         for node in &graph.nodes {
             for &input in node.inputs.iter().flatten() {
                 if let Some(&call) = walk.call_of.get(&input) {
-                    while settled <= call {
-                        walk.settle(settled, &ids);
-                        settled += 1;
+                    while scheduled <= call {
+                        walk.schedule(scheduled, &ids);
+                        scheduled += 1;
                     }
                 }
             }
             let stages = node.inputs.iter().flatten().map(|&input| walk.stage(input));
             let stage = stages.max().unwrap_or(0);
-            let made = node.outputs.iter().flatten();
-            walk.of_value.extend(made.map(|&value| (value, stage)));
+            let outputs = node.outputs.iter().flatten();
+            walk.of_value.extend(outputs.map(|&value| (value, stage)));
             of_node.push(stage);
         }
-        (settled..cpu_nodes.len()).for_each(|call| walk.settle(call, &ids));
-        let Walk {
+        (scheduled..cpu_nodes.len()).for_each(|call| walk.schedule(call, &ids));
+        let StageAssignment {
             after, of_value, ..
         } = walk;
         let constants = graph
@@ -179,31 +178,33 @@ impl Stages {
         let Some(last) = last else {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                "nothing of the model is left for a core beside its CPU nodes",
+                "the model has CPU nodes only",
             ));
         };
-        let mut wanted: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
+        let mut exported: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
         for (node, &stage) in graph.nodes.iter().zip(&of_node) {
             let inputs = node.inputs.iter().flatten();
-            wanted.extend(
-                inputs.filter(|input| of_value.get(input).is_some_and(|&made| made != stage)),
-            );
+            exported.extend(inputs.filter(|input| {
+                of_value
+                    .get(input)
+                    .is_some_and(|&producer| producer != stage)
+            }));
         }
         Ok(Self {
             of_node,
             after,
             count: last + 1,
-            wanted,
+            exported,
         })
     }
 
-    /// The nodes of one subgraph as a graph of their own.
+    /// The nodes of one subgraph as a graph.
     fn graph(&self, whole: &Graph, part: usize) -> Graph {
         let mut graph = whole.clone();
         let mut stages = self.of_node.iter();
         graph.nodes.retain(|_| stages.next() == Some(&part));
         let nodes = || graph.nodes.iter();
-        let made: BTreeSet<ValueId> = nodes()
+        let produced: BTreeSet<ValueId> = nodes()
             .flat_map(|node| &node.outputs)
             .flatten()
             .copied()
@@ -214,10 +215,10 @@ impl Stages {
             .copied()
             .collect();
         let is_constant = |id: &ValueId| whole.value(*id).constant.is_some();
-        let outputs = self.wanted.iter().copied();
-        let outputs = outputs.filter(|id| made.contains(id) || part == 0 && is_constant(id));
+        let outputs = self.exported.iter().copied();
+        let outputs = outputs.filter(|id| produced.contains(id) || part == 0 && is_constant(id));
         let inputs = read.iter().copied();
-        let inputs = inputs.filter(|id| !made.contains(id) && !is_constant(id));
+        let inputs = inputs.filter(|id| !produced.contains(id) && !is_constant(id));
         (graph.inputs, graph.outputs) = (inputs.collect(), outputs.collect());
         graph.remove_dead();
         graph
@@ -229,7 +230,7 @@ impl Stages {
         part: Option<usize>,
         cpu_nodes: &[CpuNode],
         graph: &Graph,
-        made: &mut Made,
+        sources: &mut ValueSources,
         nodes: &mut Vec<PackageNode>,
     ) -> Result<()> {
         let ids = by_name(graph);
@@ -242,9 +243,9 @@ impl Stages {
                 let id = ids.get(name.as_str());
                 port(graph, name, id.copied()).map_err(|error| error.at(Location::node(&node.name)))
             };
-            let inputs = node.inputs.iter().map(|name| made.wire(name));
+            let inputs = node.inputs.iter().map(|name| sources.wire(name));
             let inputs = inputs.collect::<Result<_>>()?;
-            made.node(nodes.len(), node.outputs.iter().cloned());
+            sources.node(nodes.len(), node.outputs.iter().cloned());
             nodes.push(PackageNode {
                 name: node.name.clone(),
                 inputs,
@@ -261,18 +262,20 @@ impl Stages {
     }
 }
 
-/// The attributes of a CPU node as packages have them.
+/// The attributes of a CPU node for the package.
 fn attributes(node: &CpuNode) -> Result<Vec<(String, NodeAttribute)>> {
     let stored = |(name, value): (&str, &Attribute)| {
         let value = match value {
-            Attribute::Int(number) => NodeAttribute::Int(*number),
-            Attribute::Float(number) => NodeAttribute::Float(*number),
+            Attribute::Int(value) => NodeAttribute::Int(*value),
+            Attribute::Float(value) => NodeAttribute::Float(*value),
             Attribute::String(text) => NodeAttribute::String(text.clone()),
-            Attribute::Ints(numbers) => NodeAttribute::Ints(numbers.clone()),
-            Attribute::Floats(numbers) => NodeAttribute::Floats(numbers.clone()),
+            Attribute::Ints(values) => NodeAttribute::Ints(values.clone()),
+            Attribute::Floats(values) => NodeAttribute::Floats(values.clone()),
             Attribute::Strings(texts) => NodeAttribute::Strings(texts.clone()),
             Attribute::Tensor(_) => {
-                let text = format!("attribute '{name}' is a tensor, which functions do not get");
+                let text = format!(
+                    "attribute '{name}' is a tensor, which functions of libraries do not take"
+                );
                 let error = Error::new(ErrorKind::Unsupported, text);
                 return Err(error
                     .help("make it an input of the node")
@@ -284,18 +287,18 @@ fn attributes(node: &CpuNode) -> Result<Vec<(String, NodeAttribute)>> {
     node.attributes.iter().map(stored).collect()
 }
 
-/// Stages under way.
-struct Walk<'a> {
+/// The traversal that assigns stages.
+struct StageAssignment<'a> {
     graph: &'a Graph,
     cpu_nodes: &'a [CpuNode],
-    /// Which CPU node makes a value.
+    /// For each value of a CPU node its position.
     call_of: HashMap<ValueId, usize>,
     after: Vec<Option<usize>>,
-    /// The subgraph that makes a value.
+    /// For each other value the subgraph that produces it.
     of_value: HashMap<ValueId, usize>,
 }
 
-impl Walk<'_> {
+impl StageAssignment<'_> {
     /// The first subgraph in which a value can be read.
     fn stage(&self, value: ValueId) -> usize {
         match self.call_of.get(&value) {
@@ -304,13 +307,13 @@ impl Walk<'_> {
         }
     }
 
-    /// Settles after which subgraph a CPU node runs.
-    fn settle(&mut self, call: usize, ids: &HashMap<&str, ValueId>) {
+    /// Determines the subgraph after which a CPU node runs.
+    fn schedule(&mut self, call: usize, ids: &HashMap<&str, ValueId>) {
         let inputs = self.cpu_nodes[call].inputs.iter();
         let inputs = inputs.filter_map(|name| ids.get(name.as_str()));
         let after = inputs.filter_map(|value| match self.call_of.get(value) {
             Some(&other) => self.after[other],
-            // The first subgraph puts out constants.
+            // Constants are outputs of the first subgraph.
             None if self.graph.value(*value).constant.is_some() => Some(0),
             None => self.of_value.get(value).copied(),
         });
@@ -318,17 +321,17 @@ impl Walk<'_> {
     }
 }
 
-/// Where values come from, by name.
-struct Made {
+/// The sources of values, by name.
+struct ValueSources {
     inputs: Vec<GraphPort>,
     wires: HashMap<String, Wire>,
 }
 
-impl Made {
-    /// The caller's inputs: those of the graph that no CPU node makes.
+impl ValueSources {
+    /// The caller's inputs: those of the graph that no CPU node produces.
     fn of_inputs(graph: &Graph, cpu_nodes: &[CpuNode]) -> Self {
         let of_calls: BTreeSet<&String> = cpu_nodes.iter().flat_map(|node| &node.outputs).collect();
-        let mut made = Self {
+        let mut sources = Self {
             inputs: Vec::new(),
             wires: HashMap::new(),
         };
@@ -338,15 +341,16 @@ impl Made {
                 continue;
             }
             if let Ok(port) = port(graph, name, Some(id)) {
-                made.wires
-                    .insert(name.clone(), Wire::Input(made.inputs.len()));
-                made.inputs.push(port);
+                sources
+                    .wires
+                    .insert(name.clone(), Wire::Input(sources.inputs.len()));
+                sources.inputs.push(port);
             }
         }
-        made
+        sources
     }
 
-    /// Node `node` makes these values.
+    /// Records that node `node` produces these values.
     fn node(&mut self, node: usize, names: impl Iterator<Item = String>) {
         let wires = names
             .enumerate()
@@ -355,12 +359,10 @@ impl Made {
     }
 
     fn wire(&self, name: &str) -> Result<Wire> {
-        self.wires.get(name).copied().ok_or_else(|| {
-            Error::new(
-                ErrorKind::Internal,
-                format!("value '{name}' comes from nowhere"),
-            )
-        })
+        self.wires
+            .get(name)
+            .copied()
+            .ok_or_else(|| Error::new(ErrorKind::Internal, format!("value '{name}' has no source")))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Fusing: patterns of several nodes that one operator says.
+//! Fusion: patterns of several nodes that are one operator.
 
 mod activation;
 mod attention;
@@ -8,7 +8,7 @@ mod normalization;
 
 use crate::rewrite::Rule;
 
-/// Patterns of plain operators. They run before [`PRODUCTS`], which changes what they look for.
+/// Patterns of ONNX operators. They run before [`PRODUCTS`], which rewrites these operators.
 pub(crate) const PATTERNS: &[Rule] = &[
     activation::gelu,
     activation::times_gate,
@@ -20,7 +20,7 @@ pub(crate) const PATTERNS: &[Rule] = &[
     attention::attention,
 ];
 
-/// Products with what follows them.
+/// Matmuls and convolutions with their epilogues.
 pub(crate) const PRODUCTS: &[Rule] = &[
     matmul::from_plain,
     matmul::transposed_b,

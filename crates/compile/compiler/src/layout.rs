@@ -1,12 +1,12 @@
-//! Layout: images with channels last, for the nodes whose backend prefers them so.
+//! Layout propagation: images with channels last, for nodes whose backend prefers this layout.
 //!
-//! Each rule rewrites one node to work on [N, H, W, C] and puts a transpose back to [N, C, H, W]
-//! behind it. The next node finds that transpose in front of it and does the same, so that
-//! transposes travel to the outputs and vanish where they meet their inverse.
+//! Each rule rewrites one node to [N, H, W, C], followed by a transpose to [N, C, H, W]. The rule of
+//! the next node moves that transpose behind it, so that transposes propagate to the outputs and
+//! cancel where they meet their inverse.
 
 mod flatten;
 mod images;
-mod travel;
+mod propagate;
 
 use crate::clean::perm_of;
 use crate::rewrite::{Outcome, Rewriter, Rule, perm_attributes};
@@ -20,21 +20,21 @@ const TO_NHWC: [usize; 4] = [0, 2, 3, 1];
 /// [N, H, W, C] to [N, C, H, W].
 const TO_NCHW: [usize; 4] = [0, 3, 1, 2];
 
-/// Operators with a channels-last form of their own.
+/// Operators with a separate channels-last operator.
 pub(crate) const IMAGES: &[Rule] = &[images::convolution, images::pool];
 
-/// Operators that take over the layout of their inputs.
+/// Operators that work in the layout of their inputs.
 pub(crate) const RULES: &[Rule] = &[
     images::global_pool,
-    travel::elementwise,
-    travel::along_axes,
-    travel::reduction,
-    travel::split,
-    travel::softmax,
+    propagate::elementwise,
+    propagate::along_axes,
+    propagate::reduction,
+    propagate::split,
+    propagate::softmax,
     flatten::flattened,
 ];
 
-/// Whether a backend computes best on images with channels last.
+/// Whether a backend prefers images with channels last.
 pub(crate) fn prefers_channels_last(backend: &Arc<dyn Backend>) -> bool {
     match backend.capability("PreferredLayout") {
         Some(PropertyValue::String(layout)) => layout.eq_ignore_ascii_case("nhwc"),
@@ -64,7 +64,7 @@ fn channels_last(rewriter: &Rewriter<'_>, value: ValueId) -> Result<Option<Value
     Ok(is_back.then_some(source))
 }
 
-/// `value` with channels last: what it is the transpose of, or a new transpose.
+/// `value` with channels last: the source of its transpose, or a new transpose.
 fn to_channels_last(rewriter: &mut Rewriter<'_>, node: &Node, value: ValueId) -> Result<ValueId> {
     match channels_last(rewriter, value)? {
         Some(source) => Ok(source),
@@ -72,7 +72,7 @@ fn to_channels_last(rewriter: &mut Rewriter<'_>, node: &Node, value: ValueId) ->
     }
 }
 
-/// The operator `op` on channels-last `inputs`, and a transpose back for the output of `node`.
+/// The operator `op` on channels-last `inputs`, followed by a transpose for the output of `node`.
 fn transposed_back(
     rewriter: &mut Rewriter<'_>,
     node: &Node,

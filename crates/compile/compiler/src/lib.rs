@@ -1,8 +1,9 @@
-//! The compiler: a graph becomes a package.
+//! The compiler: from a graph to a package.
 //!
-//! Stages, one module each: `specialise` (types and constants), `optimise` (cleaning, fusing,
-//! layout), `place` (who computes), `memory` (where values live), `lower` (the host program), `pack`
-//! (the package's contents). Everything is deterministic: equal graphs and options give equal bytes.
+//! The stages are modules: `specialise` (shape inference, constant folding), `optimise` (rewrites:
+//! cleaning, fusion, layout), `place` (backends), `memory` (the memory plan), `lower` (the host
+//! program), `pack` (the package's contents). All are deterministic: equal graphs and options give
+//! equal bytes.
 //!
 //! ```
 //! use tenon_compiler::{Options, compile};

@@ -1,4 +1,4 @@
-//! Data movement as DMA descriptors: which copies a movement node is made of.
+//! Lowering of data movement to DMA descriptors: the copies of a movement node.
 
 mod pad;
 
@@ -7,27 +7,27 @@ use tenon_dma::{Descriptor, StridedView, VariableId, cast_contiguous, copy_strid
 use tenon_graph::{Attributes, Graph, Node, ValueId};
 use tenon_tensor::{DataType, Tensor, TensorType};
 
-/// More descriptors than this for one node cost more than a loop in a workload.
+/// The limit for one node: with more descriptors a loop in a workload is faster.
 const MAX_DESCRIPTORS: usize = 64;
 
-/// Why a node does not move by descriptors, in a sentence without the final stop.
-type Refused = String;
+/// The reason why descriptors cannot express a node, as a sentence without full stop.
+type RefusalText = String;
 
-/// Where a value lives, as a `var_id`.
+/// The `var_id` of a value.
 pub(crate) type VariableOf<'a> = &'a dyn Fn(ValueId) -> Option<u32>;
 
-/// The descriptors that execute `node`, in order; an error says why there are none.
+/// The descriptors that execute `node`, in order, or the reason why it has none.
 pub(crate) fn descriptors(
     graph: &Graph,
     node: &Node,
     variable_of: VariableOf<'_>,
-) -> Result<Vec<Descriptor>, Refused> {
-    let mover = Mover {
+) -> Result<Vec<Descriptor>, RefusalText> {
+    let lowering = MovementLowering {
         graph,
         node,
         variable_of,
     };
-    let list = mover.descriptors()?;
+    let list = lowering.descriptors()?;
     if list.len() > MAX_DESCRIPTORS {
         return Err(format!("it would take {} descriptors", list.len()));
     }
@@ -42,21 +42,22 @@ pub(crate) fn bytes_written(descriptors: &[Descriptor]) -> u64 {
         .sum()
 }
 
-struct Mover<'a> {
+/// Lowers one node.
+struct MovementLowering<'a> {
     graph: &'a Graph,
     node: &'a Node,
     variable_of: VariableOf<'a>,
 }
 
-/// One side of a copy: a variable with the layout of a whole tensor in it.
-struct Side<'a> {
+/// The source or destination of a copy: a tensor in a variable.
+struct CopyOperand<'a> {
     variable: VariableId,
     ty: &'a TensorType,
     strides: Vec<i64>,
 }
 
-impl Side<'_> {
-    /// The box that starts at `start` and goes on with these strides.
+impl CopyOperand<'_> {
+    /// The region that starts at `start`, with these strides.
     fn place(&self, start: &[usize], strides: Vec<i64>) -> StridedView {
         let offset: i64 = start
             .iter()
@@ -71,8 +72,8 @@ impl Side<'_> {
     }
 }
 
-impl<'a> Mover<'a> {
-    fn descriptors(&self) -> Result<Vec<Descriptor>, Refused> {
+impl<'a> MovementLowering<'a> {
+    fn descriptors(&self) -> Result<Vec<Descriptor>, RefusalText> {
         let attributes = &self.node.attributes;
         match self.node.op.name {
             "Transpose" => self.transpose(attributes),
@@ -92,7 +93,7 @@ impl<'a> Mover<'a> {
         }
     }
 
-    fn side(&self, id: Option<ValueId>) -> Result<Side<'a>, Refused> {
+    fn side(&self, id: Option<ValueId>) -> Result<CopyOperand<'a>, RefusalText> {
         let id = id.ok_or("an operand is left out")?;
         let ty = self
             .graph
@@ -108,23 +109,23 @@ impl<'a> Mover<'a> {
             .iter()
             .map(|&stride| stride as i64 * bytes)
             .collect();
-        Ok(Side {
+        Ok(CopyOperand {
             variable: VariableId(variable),
             ty,
             strides,
         })
     }
 
-    fn input(&self, index: usize) -> Result<Side<'a>, Refused> {
+    fn input(&self, index: usize) -> Result<CopyOperand<'a>, RefusalText> {
         self.side(self.node.inputs.get(index).copied().flatten())
     }
 
-    fn output(&self, index: usize) -> Result<Side<'a>, Refused> {
+    fn output(&self, index: usize) -> Result<CopyOperand<'a>, RefusalText> {
         self.side(self.node.outputs.get(index).copied().flatten())
     }
 
     /// The integers of a constant input; `None` when it is left out.
-    fn ints(&self, index: usize) -> Result<Option<Vec<i64>>, Refused> {
+    fn ints(&self, index: usize) -> Result<Option<Vec<i64>>, RefusalText> {
         let Some(id) = self.node.inputs.get(index).copied().flatten() else {
             return Ok(None);
         };
@@ -135,13 +136,19 @@ impl<'a> Mover<'a> {
         Ok(Some(known))
     }
 
-    fn axis(&self, attributes: &Attributes, default: i64, rank: usize) -> Result<usize, Refused> {
+    fn axis(
+        &self,
+        attributes: &Attributes,
+        default: i64,
+        rank: usize,
+    ) -> Result<usize, RefusalText> {
         let axis = attributes.int("axis", default).map_err(text)?;
         wrap(axis, rank)
     }
 
-    fn copy(&self) -> Result<Vec<Descriptor>, Refused> {
-        // Bytes are bytes: a view may be copied whatever its elements are.
+    /// A view that is copied.
+    fn copy(&self) -> Result<Vec<Descriptor>, RefusalText> {
+        // A view copies bytes, for every element type.
         let id = |ids: &[Option<ValueId>]| {
             ids.first()
                 .copied()
@@ -155,14 +162,14 @@ impl<'a> Mover<'a> {
             .ty
             .as_ref()
             .map_or(0, TensorType::bytes);
-        let place = |id: ValueId| -> Result<StridedView, Refused> {
+        let place = |id: ValueId| -> Result<StridedView, RefusalText> {
             let variable = (self.variable_of)(id).ok_or("an operand has no memory")?;
             Ok(StridedView::new(VariableId(variable), 0, [1]))
         };
         copy_strided(1, &[bytes], &place(from)?, &place(to)?).map_err(text)
     }
 
-    fn transpose(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, Refused> {
+    fn transpose(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, RefusalText> {
         let (from, to) = (self.input(0)?, self.output(0)?);
         let rank = from.ty.shape().len();
         let perm: Vec<usize> = match attributes.ints("perm").map_err(text)? {
@@ -176,7 +183,7 @@ impl<'a> Mover<'a> {
         copy(&to, to.ty.shape(), from.place(&[], strides), to.whole())
     }
 
-    fn concat(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, Refused> {
+    fn concat(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, RefusalText> {
         let to = self.output(0)?;
         let rank = to.ty.shape().len();
         let axis = self.axis(attributes, 0, rank)?;
@@ -191,14 +198,14 @@ impl<'a> Mover<'a> {
         Ok(list)
     }
 
-    fn split(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, Refused> {
+    fn split(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, RefusalText> {
         let from = self.input(0)?;
         let rank = from.ty.shape().len();
         let axis = self.axis(attributes, 0, rank)?;
         let mut start = vec![0; rank];
         let mut list = Vec::new();
         for output in &self.node.outputs {
-            // An output that is left out would hide its extent.
+            // The extent of an omitted output is unknown.
             let to = self.side(*output)?;
             let source = from.place(&start, from.strides.clone());
             list.extend(copy(&to, to.ty.shape(), source, to.whole())?);
@@ -207,7 +214,7 @@ impl<'a> Mover<'a> {
         Ok(list)
     }
 
-    fn slice(&self) -> Result<Vec<Descriptor>, Refused> {
+    fn slice(&self) -> Result<Vec<Descriptor>, RefusalText> {
         let (from, to) = (self.input(0)?, self.output(0)?);
         let rank = from.ty.shape().len();
         let starts = self.ints(1)?.ok_or("the starts are left out")?;
@@ -225,7 +232,7 @@ impl<'a> Mover<'a> {
             } else {
                 first
             };
-            // Backwards from behind the end begins with the last one.
+            // A negative step starts at the last element at most.
             let last = if step < 0 { extent - 1 } else { extent };
             start[axis] = first.clamp(0, last.max(0)) as usize;
             strides[axis] = strides[axis].saturating_mul(step);
@@ -236,7 +243,7 @@ impl<'a> Mover<'a> {
         copy(&to, to.ty.shape(), from.place(&start, strides), to.whole())
     }
 
-    fn expand(&self) -> Result<Vec<Descriptor>, Refused> {
+    fn expand(&self) -> Result<Vec<Descriptor>, RefusalText> {
         let (from, to) = (self.input(0)?, self.output(0)?);
         let shape = to.ty.shape();
         let lead = shape
@@ -250,7 +257,7 @@ impl<'a> Mover<'a> {
         copy(&to, shape, from.place(&[], strides.collect()), to.whole())
     }
 
-    fn tile(&self) -> Result<Vec<Descriptor>, Refused> {
+    fn tile(&self) -> Result<Vec<Descriptor>, RefusalText> {
         let (from, to) = (self.input(0)?, self.output(0)?);
         let (mut shape, mut source, mut target) = (Vec::new(), Vec::new(), Vec::new());
         for (axis, &extent) in from.ty.shape().iter().enumerate() {
@@ -262,12 +269,12 @@ impl<'a> Mover<'a> {
         copy(&to, &shape, from.place(&[], source), to.place(&[], target))
     }
 
-    /// Blocks between depth and space, in either direction: both are a transpose of six axes.
+    /// DepthToSpace and SpaceToDepth: both are a transpose of six axes.
     fn depth_to_space(
         &self,
         attributes: &Attributes,
         to_space: bool,
-    ) -> Result<Vec<Descriptor>, Refused> {
+    ) -> Result<Vec<Descriptor>, RefusalText> {
         let (from, to) = (self.input(0)?, self.output(0)?);
         let block = attributes.int("blocksize", 0).map_err(text)? as usize;
         // DCR: depth is (block row, block column, channel); CRD: (channel, block row, block column).
@@ -322,7 +329,7 @@ impl<'a> Mover<'a> {
         copy(&to, &shape, from.place(&[], source), to.place(&[], target))
     }
 
-    fn cast(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, Refused> {
+    fn cast(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, RefusalText> {
         let (from, to) = (self.input(0)?, self.output(0)?);
         let saturates = attributes.flag("saturate", true).map_err(text)?;
         if !casts(from.ty.dtype(), to.ty.dtype(), saturates) {
@@ -335,40 +342,40 @@ impl<'a> Mover<'a> {
         if to.ty.elements() == 0 {
             return Ok(Vec::new());
         }
-        let end = |side: &Side<'_>| (side.variable, 0, side.ty.dtype());
+        let end = |side: &CopyOperand<'_>| (side.variable, 0, side.ty.dtype());
         cast_contiguous(from.ty.elements(), end(&from), end(&to))
             .map(|d| vec![d])
             .map_err(text)
     }
 }
 
-/// Casts that descriptors have as the operator does: all between real types of whole bytes, but
-/// those to a type of eight bits that stops at its greatest number.
+/// Whether a descriptor casts as the operator does: between all real types of whole bytes, except
+/// saturating casts to 8-bit floating-point types.
 fn casts(from: DataType, to: DataType, saturates: bool) -> bool {
     let is_real = |dtype: DataType| {
         dtype.bits() >= 8 && !matches!(dtype, DataType::C64 | DataType::C128 | DataType::String)
     };
-    let stops = to.is_float() && to.bits() == 8 && from != to && saturates;
-    is_real(from) && is_real(to) && !stops
+    let is_saturating = to.is_float() && to.bits() == 8 && from != to && saturates;
+    is_real(from) && is_real(to) && !is_saturating
 }
 
 fn copy(
-    to: &Side<'_>,
+    to: &CopyOperand<'_>,
     shape: &[usize],
     from: StridedView,
     target: StridedView,
-) -> Result<Vec<Descriptor>, Refused> {
+) -> Result<Vec<Descriptor>, RefusalText> {
     copy_strided(element_bytes(to.ty.dtype())?, shape, &from, &target).map_err(text)
 }
 
-fn element_bytes(dtype: DataType) -> Result<usize, Refused> {
+fn element_bytes(dtype: DataType) -> Result<usize, RefusalText> {
     match dtype.bits() {
         bits if bits >= 8 => Ok(bits / 8),
         _ => Err(format!("elements {dtype} are not whole bytes")),
     }
 }
 
-fn wrap(axis: i64, rank: usize) -> Result<usize, Refused> {
+fn wrap(axis: i64, rank: usize) -> Result<usize, RefusalText> {
     let signed = rank as i64;
     let axis = if axis < 0 { axis + signed } else { axis };
     if (0..signed).contains(&axis) {
@@ -378,6 +385,6 @@ fn wrap(axis: i64, rank: usize) -> Result<usize, Refused> {
     }
 }
 
-fn text(error: tenon_base::Error) -> Refused {
+fn text(error: tenon_base::Error) -> RefusalText {
     error.to_string()
 }

@@ -1,4 +1,4 @@
-//! The passes between specialising and placing, and the order they run in.
+//! The rewrite passes between specialisation and placement, and their order.
 
 use crate::layout;
 use crate::place::BackendSelector;
@@ -9,13 +9,12 @@ use tenon_backend::Registry;
 use tenon_base::{Control, Result};
 use tenon_graph::Graph;
 
-/// A pass that still changes the graph after so many rounds is stopped: the graph is right at any
-/// time, only not as short as it could be.
+/// The limit of rounds of a pass without a fixed point. The graph is correct after every round.
 const MAX_ROUNDS: usize = 20;
 
-/// Brings the graph into the form that backends are fast at. Layouts, and what is fused into
-/// products, follow the backend that would execute a node, so that no node moves to a less preferred
-/// one for it.
+/// Optimises the graph for its backends. Layout changes and fusion into matmuls and convolutions
+/// depend on the backend that would execute a node: a rewrite never moves a node to a less preferred
+/// one.
 pub(crate) fn optimise(
     graph: &mut Graph,
     registry: &Registry,

@@ -189,7 +189,7 @@ pub(crate) fn place(
     Ok(placement)
 }
 
-/// Numbers the subgraphs of backends in topological order.
+/// Enumerates the subgraphs of backends in topological order.
 fn number_subgraphs(graph: &Graph, placement: &mut Placement) {
     let targets: Vec<&Target> = placement.nodes.iter().map(|node| &node.target).collect();
     let owners = owners(graph, &targets);
@@ -209,15 +209,15 @@ fn number_subgraphs(graph: &Graph, placement: &mut Placement) {
 /// The owner of each node: the number of a backend, or 0 for data movement. The owner of a view is
 /// that of its source's producer, or else that of its first consumer.
 pub(crate) fn owners(graph: &Graph, targets: &[&Target]) -> Vec<u32> {
-    let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut indices: BTreeMap<&str, u32> = BTreeMap::new();
     let mut owners: Vec<Option<u32>> = Vec::with_capacity(targets.len());
     let producers = graph.producers();
     for (node, target) in graph.nodes.iter().zip(targets) {
         owners.push(match target {
             Target::Dma => Some(0),
             Target::Backend(id) => {
-                let next = numbers.len() as u32 + 1;
-                Some(*numbers.entry(id.as_str()).or_insert(next))
+                let next = indices.len() as u32 + 1;
+                Some(*indices.entry(id.as_str()).or_insert(next))
             }
             Target::View => {
                 let source = node.inputs.first().copied().flatten();

@@ -1,5 +1,5 @@
-//! Specialising: constants given by the caller, types of all values, and nodes whose result is
-//! known when compiling, in one walk, because a shape may depend on computed constants.
+//! Specialisation: constants of the caller, shape inference and constant folding, in one traversal,
+//! because a shape may depend on folded constants.
 
 use crate::infer::infer_node;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,8 +10,8 @@ use tenon_graph::operator::Arity;
 use tenon_graph::{Attribute, Graph, Node, UniqueNames, ValueId};
 use tenon_tensor::{Tensor, TensorType};
 
-/// A result larger than this is folded only while it stays within [`MAX_GROWTH`] times its inputs:
-/// an Expand or ConstantOfShape must not blow up the package.
+/// A result larger than this is folded only up to [`MAX_GROWTH`] times the size of its inputs: an
+/// Expand or ConstantOfShape must not inflate the package.
 const MAX_FOLDED_BYTES: usize = 64 << 20;
 const MAX_GROWTH: usize = 4;
 
@@ -25,11 +25,10 @@ const RANDOM: &[&str] = &[
     "Multinomial",
 ];
 
-/// Makes constants of the inputs named in `given`. All names and types that do not fit are reported
-/// together.
-pub(crate) fn give_constants(graph: &mut Graph, given: &BTreeMap<String, Tensor>) -> Result<()> {
+/// Replaces inputs by constants. All unknown names and wrong types are reported together.
+pub(crate) fn set_constants(graph: &mut Graph, constants: &BTreeMap<String, Tensor>) -> Result<()> {
     let mut problems = Vec::new();
-    for (name, tensor) in given {
+    for (name, tensor) in constants {
         let found = graph
             .inputs
             .iter()
@@ -71,7 +70,7 @@ pub(crate) fn give_constants(graph: &mut Graph, given: &BTreeMap<String, Tensor>
     Error::from_all(problems).map_or(Ok(()), Err)
 }
 
-/// Names the nodes that have no name after what they make, so that each can be told of.
+/// Names nodes without a name after their first output, so that reports can refer to them.
 pub(crate) fn name_nodes(graph: &mut Graph) {
     let mut names = UniqueNames::of(graph);
     for index in 0..graph.nodes.len() {
@@ -83,11 +82,11 @@ pub(crate) fn name_nodes(graph: &mut Graph) {
     }
 }
 
-/// Gives every value its type and replaces nodes of constants by their results. Errors of nodes
-/// that do not depend on each other are reported together.
+/// Infers the type of every value and folds nodes with constant inputs. Errors of independent nodes are
+/// reported together.
 pub fn specialise(graph: &mut Graph, registry: &Registry, control: &Control) -> Result<()> {
     remove_unused(graph);
-    let mut walk = Walk {
+    let mut specialiser = Specialiser {
         registry,
         reference: registry.reference(),
         control,
@@ -100,13 +99,13 @@ pub fn specialise(graph: &mut Graph, registry: &Registry, control: &Control) -> 
         if index % 64 == 0 {
             control.progress("infer shapes", index as u64, total)?;
         }
-        let kept = match walk.visit(graph, &node) {
+        let kept = match specialiser.visit(graph, &node) {
             Ok(kept) => kept,
             Err(error) => {
                 control.check()?;
                 let place = Location::node(node.name.as_str());
-                walk.problems.push(error.at(place));
-                walk.failed.extend(node.outputs.iter().flatten());
+                specialiser.problems.push(error.at(place));
+                specialiser.failed.extend(node.outputs.iter().flatten());
                 true
             }
         };
@@ -114,24 +113,25 @@ pub fn specialise(graph: &mut Graph, registry: &Registry, control: &Control) -> 
             graph.nodes.push(node);
         }
     }
-    if let Some(error) = Error::from_all(walk.problems) {
+    if let Some(error) = Error::from_all(specialiser.problems) {
         return Err(error);
     }
     remove_unused(graph);
     Ok(())
 }
 
-struct Walk<'a> {
+/// The state of the traversal.
+struct Specialiser<'a> {
     registry: &'a Registry,
     reference: Option<&'a Arc<dyn Backend>>,
     control: &'a Control,
     problems: Vec<Error>,
-    /// Values whose node failed: what depends on them is not reported again.
+    /// Values of nodes with errors: dependent nodes are not reported.
     failed: BTreeSet<ValueId>,
 }
 
-impl Walk<'_> {
-    /// Answers whether the node stays.
+impl Specialiser<'_> {
+    /// Returns whether the node is kept.
     fn visit(&mut self, graph: &mut Graph, node: &Node) -> Result<bool> {
         if node
             .inputs
@@ -166,7 +166,7 @@ impl Walk<'_> {
         node: &Node,
         types: &[TensorType],
     ) -> Result<Option<Vec<Option<Tensor>>>> {
-        if let Some(tensor) = of_type_alone(graph, node)? {
+        if let Some(tensor) = folded_from_types(graph, node)? {
             return Ok(Some(vec![Some(tensor)]));
         }
         let inputs: Vec<Option<&Tensor>> = node
@@ -188,13 +188,13 @@ impl Walk<'_> {
             .zip(types)
             .map(|(output, ty)| output.map(|_| ty.clone()))
             .collect();
-        let made: usize = outputs.iter().flatten().map(TensorType::bytes).sum();
+        let produced: usize = outputs.iter().flatten().map(TensorType::bytes).sum();
         let used: usize = inputs
             .iter()
             .flatten()
             .map(|tensor| tensor.bytes().len())
             .sum();
-        if made > MAX_FOLDED_BYTES && made > used.saturating_mul(MAX_GROWTH) {
+        if produced > MAX_FOLDED_BYTES && produced > used.saturating_mul(MAX_GROWTH) {
             return Ok(None);
         }
         let Some(backend) = self.evaluator(node, &inputs, &outputs) else {
@@ -231,8 +231,8 @@ impl Walk<'_> {
     }
 }
 
-/// Constants that depend on a type, not on elements.
-fn of_type_alone(graph: &Graph, node: &Node) -> Result<Option<Tensor>> {
+/// The result of Shape, Size and Constant, which depends on no elements.
+fn folded_from_types(graph: &Graph, node: &Node) -> Result<Option<Tensor>> {
     let ty = node
         .inputs
         .first()
@@ -257,23 +257,27 @@ fn of_type_alone(graph: &Graph, node: &Node) -> Result<Option<Tensor>> {
     }
 }
 
-/// What a Constant node holds; its attributes name one of several forms.
+/// The value of a Constant node, from one of its alternative attributes.
 fn constant_of(node: &Node) -> Result<Option<Tensor>> {
-    let one = |name: &str| node.attributes.value(name);
-    match (one("value"), one("value_float"), one("value_int")) {
+    let attribute = |name: &str| node.attributes.value(name);
+    match (
+        attribute("value"),
+        attribute("value_float"),
+        attribute("value_int"),
+    ) {
         (Some(Attribute::Tensor(tensor)), ..) => return Ok(Some(tensor.clone())),
-        (_, Some(Attribute::Float(number)), _) => return Tensor::scalar(*number).map(Some),
-        (.., Some(Attribute::Int(number))) => return Tensor::scalar(*number).map(Some),
+        (_, Some(Attribute::Float(value)), _) => return Tensor::scalar(*value).map(Some),
+        (.., Some(Attribute::Int(value))) => return Tensor::scalar(*value).map(Some),
         _ => {}
     }
-    match (one("value_floats"), one("value_ints")) {
+    match (attribute("value_floats"), attribute("value_ints")) {
         (Some(Attribute::Floats(list)), _) => Tensor::from_slice([list.len()], list).map(Some),
         (_, Some(Attribute::Ints(list))) => Tensor::from_slice([list.len()], list).map(Some),
         _ => Ok(None),
     }
 }
 
-/// Inputs that decide a shape must be known; the error names what they depend on.
+/// Checks that shape-determining inputs are constant; the error names the model inputs they depend on.
 fn check_known(graph: &Graph, node: &Node) -> Result<()> {
     let mut problems = Vec::new();
     for (index, input) in node.inputs.iter().enumerate() {
@@ -329,7 +333,7 @@ fn inputs_behind(graph: &Graph, id: ValueId) -> Vec<&str> {
         .collect()
 }
 
-/// Removes nodes that no output depends on.
+/// Removes dead nodes.
 pub(crate) fn remove_unused(graph: &mut Graph) {
     let mut used = vec![false; graph.values.len()];
     for output in &graph.outputs {

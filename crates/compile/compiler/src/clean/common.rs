@@ -1,4 +1,4 @@
-//! Computations made twice are made once.
+//! Common subexpression elimination.
 
 use std::collections::HashMap;
 use tenon_graph::{Attribute, Graph, Node, Tensor, ValueId};
@@ -6,16 +6,16 @@ use tenon_graph::{Attribute, Graph, Node, Tensor, ValueId};
 /// Constants up to this size are compared by content.
 const MAX_COMPARED_BYTES: usize = 4096;
 
-/// Lets every node that equals an earlier one (operator, attributes, inputs) use its outputs.
-/// Answers whether there was one.
+/// Replaces the outputs of every node that equals an earlier one (operator, attributes, inputs) by
+/// its outputs. Returns whether there was one.
 pub(crate) fn merge_equal(graph: &mut Graph) -> bool {
-    let mut stands: Vec<ValueId> = (0..graph.values.len() as u32).map(ValueId).collect();
-    merge_constants(graph, &mut stands);
+    let mut canonical: Vec<ValueId> = (0..graph.values.len() as u32).map(ValueId).collect();
+    merge_constants(graph, &mut canonical);
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut merged = false;
     for index in 0..graph.nodes.len() {
         for input in graph.nodes[index].inputs.iter_mut().flatten() {
-            *input = stands[input.index()];
+            *input = canonical[input.index()];
         }
         let Some(key) = key(&graph.nodes[index]) else {
             continue;
@@ -35,31 +35,31 @@ pub(crate) fn merge_equal(graph: &mut Graph) -> bool {
         {
             for (output, by) in pairs {
                 if let (Some(output), Some(by)) = (output, by) {
-                    stands[output.index()] = *by;
+                    canonical[output.index()] = *by;
                     merged = true;
                 }
             }
         }
     }
     for output in &mut graph.outputs {
-        *output = stands[output.index()];
+        *output = canonical[output.index()];
     }
     merged
 }
 
-fn merge_constants(graph: &Graph, stands: &mut [ValueId]) {
+fn merge_constants(graph: &Graph, canonical: &mut [ValueId]) {
     let mut seen: HashMap<(String, &[u8]), ValueId> = HashMap::new();
     for (index, value) in graph.values.iter().enumerate() {
         let small = |tensor: &&Tensor| tensor.bytes().len() <= MAX_COMPARED_BYTES;
         if let Some(tensor) = value.constant.as_ref().filter(small) {
             let id = ValueId(index as u32);
             let key = (tensor.ty().to_string(), tensor.bytes());
-            stands[index] = *seen.entry(key).or_insert(id);
+            canonical[index] = *seen.entry(key).or_insert(id);
         }
     }
 }
 
-/// A text that is equal for equal computations; `None` for nodes that hold tensors.
+/// A text that is equal for equal computations; `None` for nodes with tensor attributes.
 fn key(node: &Node) -> Option<String> {
     if node
         .attributes
@@ -68,7 +68,7 @@ fn key(node: &Node) -> Option<String> {
     {
         return None;
     }
-    // Floats by their bits: Debug prints the shortest text that reads back to the same number.
+    // Debug prints a float as the shortest text that parses back to the same value.
     Some(format!(
         "{} {:?} {:?} {}",
         node.op.name,

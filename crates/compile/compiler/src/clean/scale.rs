@@ -1,11 +1,11 @@
-//! What is a factor or a summand for each channel goes into the weights before it.
+//! Folding of per-channel scales and shifts into the weights of the preceding operator.
 
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::geometry::Window;
 use tenon_graph::{Attribute, Attributes, Node, Tensor, ValueId};
 
-/// BatchNormalization with known statistics is y = x * scale + shift for each channel.
+/// BatchNormalization with constant statistics becomes y = x * scale + shift for each channel.
 pub(crate) fn normalization(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let (Some(x), Some(output)) = (
         rewriter.input(node, 0),
@@ -60,7 +60,7 @@ pub(crate) fn normalization(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<
     Ok(Outcome::Replace(sum))
 }
 
-/// A factor or summand a channel that follows a product with constant weights.
+/// Folds a per-channel scale or shift into the constant weights and bias of the preceding operator.
 pub(crate) fn into_weights(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     if !matches!(node.op.name, "Add" | "Sub" | "Mul" | "Div") {
         return Ok(Outcome::Keep);
@@ -102,26 +102,26 @@ fn absorb(
         return Ok(None);
     };
     let number = rewriter.input(node, constant);
-    let Some(numbers) = per_channel(rewriter, number, shape.len(), channels)? else {
+    let Some(elements) = per_channel(rewriter, number, shape.len(), channels)? else {
         return Ok(None);
     };
     let Some(weights) = Weights::of(rewriter, producer, channels)? else {
         return Ok(None);
     };
-    let negative: Vec<f32> = numbers.iter().map(|number| -number).collect();
+    let negative: Vec<f32> = elements.iter().map(|element| -element).collect();
     match node.op.name {
-        "Add" => weights.with(rewriter, node, None, Some(&numbers)),
+        "Add" => weights.with(rewriter, node, None, Some(&elements)),
         "Sub" => weights.with(rewriter, node, None, Some(&negative)),
-        "Mul" => weights.with(rewriter, node, Some(&numbers), None),
-        _ if numbers.contains(&0.0) => Ok(None),
+        "Mul" => weights.with(rewriter, node, Some(&elements), None),
+        _ if elements.contains(&0.0) => Ok(None),
         _ => {
-            let inverse: Vec<f32> = numbers.iter().map(|number| 1.0 / number).collect();
+            let inverse: Vec<f32> = elements.iter().map(|element| 1.0 / element).collect();
             weights.with(rewriter, node, Some(&inverse), None)
         }
     }
 }
 
-/// The numbers of a constant that has one a channel (axis 1 of `rank`), or one for all.
+/// The elements of a constant with one for each channel (axis 1 of `rank`), or one for all.
 fn per_channel(
     rewriter: &Rewriter<'_>,
     value: Option<ValueId>,
@@ -131,10 +131,10 @@ fn per_channel(
     let Some(tensor) = rewriter.constant(value) else {
         return Ok(None);
     };
-    let Some(numbers) = tensor.as_slice::<f32>() else {
+    let Some(elements) = tensor.as_slice::<f32>() else {
         return Ok(None);
     };
-    if let [number] = numbers {
+    if let [number] = elements {
         return Ok(Some(vec![*number; channels]));
     }
     let shape = tensor.shape();
@@ -142,11 +142,11 @@ fn per_channel(
         .checked_sub(rank)
         .filter(|_| shape.len() <= rank);
     let fits =
-        numbers.len() == channels && axis.is_some_and(|axis| shape.get(axis) == Some(&channels));
-    Ok(fits.then(|| numbers.to_vec()))
+        elements.len() == channels && axis.is_some_and(|axis| shape.get(axis) == Some(&channels));
+    Ok(fits.then(|| elements.to_vec()))
 }
 
-/// The constant weights and bias of a product, and the axis of the weights that is the channel.
+/// The constant weights and bias of a convolution or Gemm, and the channel axis of the weights.
 struct Weights {
     node: Node,
     axis: usize,
@@ -188,7 +188,7 @@ impl Weights {
         }))
     }
 
-    /// The product with weights and bias times `factor`, plus `summand`, for the outputs of `node`.
+    /// The operator with weights and bias times `factor`, plus `summand`, for the outputs of `node`.
     fn with(
         &self,
         rewriter: &mut Rewriter<'_>,
@@ -241,7 +241,7 @@ fn plain_gemm(attributes: &Attributes, bias: Option<&Tensor>, channels: usize) -
     Ok(one("alpha")? && one("beta")? && bias_fits)
 }
 
-/// Zeros padded around an image before a convolution are the convolution's own padding.
+/// Folds a Pad with zeros before a convolution into the convolution's padding.
 pub(crate) fn padding_into_window(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     if node.op.name != "Conv" {
         return Ok(Outcome::Keep);

@@ -1,11 +1,11 @@
-//! Nodes that pass on their input, and those that a simpler operator expresses.
+//! Identity nodes, and nodes with a simpler equivalent operator.
 
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::operator::Arity;
 use tenon_graph::{Attributes, DataType, Node, Tensor, ValueId};
 
-/// Movements and arithmetic whose result is an input.
+/// Removes data movement and arithmetic whose result is an input.
 pub(crate) fn pass_through(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let (Some(input), Some(&Some(output))) = (rewriter.input(node, 0), node.outputs.first()) else {
         return Ok(Outcome::Keep);
@@ -41,7 +41,7 @@ pub(crate) fn pass_through(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<O
     })
 }
 
-/// The other operand of an Add of 0 or a Mul of 1 and their like.
+/// The other operand of an Add of 0, a Mul of 1 or another operation with its neutral element.
 fn neutral(rewriter: &Rewriter<'_>, node: &Node, output: ValueId) -> Result<Option<ValueId>> {
     let commutes = matches!(node.op.name, "Add" | "Mul");
     let number = if matches!(node.op.name, "Add" | "Sub") {
@@ -81,7 +81,7 @@ fn number_of(tensor: &Tensor) -> Option<f64> {
     }
 }
 
-/// The same result by an operator that is cheaper, or one that more rules know.
+/// Replaces an operator by an equivalent one that is cheaper, or that more rules match.
 pub(crate) fn simpler_operator(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let Some(input) = rewriter.input(node, 0) else {
         return Ok(Outcome::Keep);
@@ -118,7 +118,7 @@ pub(crate) fn simpler_operator(rewriter: &mut Rewriter<'_>, node: &Node) -> Resu
     }
 }
 
-/// A constant too large to be stored is spread from one element when it runs.
+/// A ConstantOfShape too large to be stored becomes an Expand of one element.
 fn filled(rewriter: &mut Rewriter<'_>, node: &Node, shape: ValueId) -> Result<Outcome> {
     let fill = match node.attributes.tensor("value")? {
         Some(tensor) => tensor.reshaped(Vec::new())?,
@@ -140,7 +140,7 @@ fn same_shape(rewriter: &Rewriter<'_>, node: &Node) -> Result<bool> {
     })
 }
 
-/// Max and Min with a scalar are Clip.
+/// Max and Min with a scalar become Clip.
 fn bound(rewriter: &Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let Some((value, _)) = rewriter.scalar_operand(node) else {
         return Ok(Outcome::Keep);
@@ -182,7 +182,7 @@ fn without_empty(rewriter: &Rewriter<'_>, node: &Node) -> Result<Outcome> {
         .map(Outcome::Replace)
 }
 
-/// Optional outputs that nobody uses are left out, so that nobody computes them.
+/// Removes unused optional outputs, so that they are not computed.
 pub(crate) fn unused_outputs(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let unused = |(index, output): (usize, &Option<ValueId>)| {
         let optional = node
@@ -207,7 +207,7 @@ pub(crate) fn unused_outputs(rewriter: &mut Rewriter<'_>, node: &Node) -> Result
     Ok(Outcome::Replace(new))
 }
 
-/// Pad by constant names its fill value, so that a descriptor can read it.
+/// Makes the default fill value of a Pad explicit, so that a descriptor can read it.
 pub(crate) fn explicit_fill(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     if node.op.name != "Pad"
         || rewriter.input(node, 2).is_some()

@@ -1,14 +1,14 @@
-//! Views become Reshape, and chains of Reshape and Transpose become the shortest equal chain.
+//! Views become Reshape, and chains of Reshape and Transpose the shortest equivalent chain.
 
 use crate::rewrite::{Outcome, Rewriter, perm_attributes, reshape_attributes};
 use tenon_base::Result;
 use tenon_graph::operator::OperatorClass;
 use tenon_graph::{Node, Tensor, ValueId};
 
-/// Chains are looked at no further back than this.
+/// The maximum length of a chain.
 const MAX_CHAIN: usize = 8;
 
-/// Every view is one of its input, or a Reshape.
+/// Every view becomes a Reshape, or is removed when it changes nothing.
 pub(crate) fn as_reshape(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     if node.op.class != OperatorClass::View {
         return Ok(Outcome::Keep);
@@ -25,7 +25,7 @@ pub(crate) fn as_reshape(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
         let constant = rewriter.add_constant(&node.name, tensor);
         return Ok(Outcome::Forward(vec![Some(constant)]));
     }
-    // Extents written out make equal views equal nodes.
+    // Explicit extents make equal views equal nodes.
     let extents = rewriter
         .constant(rewriter.input(node, 1))
         .and_then(Tensor::to_i64s);
@@ -44,7 +44,7 @@ pub(crate) fn as_reshape(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
         .map(Outcome::Replace)
 }
 
-/// What a Reshape or Transpose and those before it do together, said shorter.
+/// Shortens the chain that ends in a Reshape or Transpose.
 pub(crate) fn chain(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     if !is_link(node) {
         return Ok(Outcome::Keep);
@@ -56,7 +56,7 @@ pub(crate) fn chain(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome>
     if shape.contains(&0) {
         return Ok(Outcome::Keep);
     }
-    // Nodes from the last one back, while somebody else may still use what stands between.
+    // From the last node backwards; `owned` while the chain is the only user of its inner values.
     let mut links = vec![node.clone()];
     let mut owned = true;
     let mut best = None;
@@ -117,16 +117,16 @@ fn is_link(node: &Node) -> bool {
     matches!(node.op.name, "Reshape" | "Transpose")
 }
 
-/// What a chain amounts to.
+/// A shorter equivalent of a chain.
 enum Shorter {
-    /// The same bytes in another shape.
+    /// One reshape.
     View,
-    /// One transpose of the source seen as `dims`.
+    /// One transpose of the source reshaped to `dims`.
     Transpose { dims: Vec<usize>, perm: Vec<usize> },
 }
 
-/// `links` from the last back to the first, which reads `source`; `owned` when nobody else uses
-/// what stands between.
+/// The equivalent of `links`, from the last to the first, which reads `source`; `owned` when the chain
+/// is the only user of the values between.
 fn shorten(
     rewriter: &Rewriter<'_>,
     links: &[Node],
@@ -176,8 +176,8 @@ pub(crate) fn perm_of(rewriter: &Rewriter<'_>, node: &Node) -> Result<Vec<usize>
     })
 }
 
-/// A tensor's axes cut into atoms, so that regrouping and permuting are both exact. Axes of extent
-/// 1 have no atoms.
+/// A factorisation of the axes of a tensor into atoms, in which both reshapes and permutations are
+/// exact. Axes of extent 1 have no atoms.
 struct Axes {
     /// Extents of atoms.
     extents: Vec<usize>,
@@ -220,25 +220,25 @@ impl Axes {
         }
     }
 
-    /// Groups the atoms anew; those that a boundary of `shape` cuts are split.
+    /// Regroups the atoms to the axes of `shape`; an atom across a boundary is split.
     fn regroup(&mut self, shape: &[usize]) -> bool {
         let mut rest: Vec<usize> = self.groups.concat();
         rest.reverse();
         let mut groups = Vec::with_capacity(shape.len());
         for &extent in shape {
-            let mut wanted = extent;
+            let mut missing = extent;
             let mut group = Vec::new();
-            while wanted > 1 {
+            while missing > 1 {
                 let Some(atom) = rest.pop() else { return false };
                 let has = self.extents[atom];
-                if wanted.is_multiple_of(has) {
-                    wanted /= has;
+                if missing.is_multiple_of(has) {
+                    missing /= has;
                     group.push(atom);
-                } else if has.is_multiple_of(wanted) {
-                    // The outer part belongs here, the inner part to the next axis.
-                    rest.push(self.split(atom, wanted));
+                } else if has.is_multiple_of(missing) {
+                    // The outer part is in this axis, the inner part in the next.
+                    rest.push(self.split(atom, missing));
                     group.push(atom);
-                    wanted = 1;
+                    missing = 1;
                 } else {
                     return false;
                 }
@@ -249,7 +249,7 @@ impl Axes {
         rest.is_empty()
     }
 
-    /// Makes `atom` the outer `extent` of itself and answers its inner part.
+    /// Splits `atom` into an outer part of `extent`, which keeps its index, and the returned inner part.
     fn split(&mut self, atom: usize, extent: usize) -> usize {
         let inner = self.extents.len();
         self.extents.push(self.extents[atom] / extent);
@@ -267,7 +267,7 @@ impl Axes {
         self.groups.concat() == self.source
     }
 
-    /// The source's axes, atoms that stay together merged, and their order now.
+    /// The axes of the source with adjacent atoms merged, and their permutation.
     fn blocks(&self) -> (Vec<usize>, Vec<usize>) {
         let now = self.groups.concat();
         let place = |atom: usize| now.iter().position(|&other| other == atom).unwrap_or(0);

@@ -1,16 +1,17 @@
-//! Activations that exporters write as several nodes, and activations that end a product.
+//! Activations that exporters write as several nodes, and activations in the epilogue of a matmul or
+//! convolution.
 
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::{Attribute, Attributes, Node, ValueId};
 
-/// A product of several values and a number, as a tree of Mul and Div makes it.
-struct Factors {
+/// The product of several values and a scalar: a flattened tree of Mul and Div.
+struct ScaledProduct {
     values: Vec<ValueId>,
     number: f32,
 }
 
-impl Factors {
+impl ScaledProduct {
     /// Flattens the tree under `node`; inner nodes must have no other use.
     fn of(rewriter: &Rewriter<'_>, node: &Node) -> Option<Self> {
         let mut factors = Self {
@@ -68,13 +69,13 @@ fn near(a: f32, b: f32) -> bool {
     (a - b).abs() <= 1e-3 * b.abs()
 }
 
-/// The input of the node that makes `value`, if it is a unary `op`.
+/// The input of the producer of `value`, if that is a unary `op`.
 fn under(rewriter: &Rewriter<'_>, value: ValueId, op: &str) -> Option<ValueId> {
     let node = rewriter.producer(value).filter(|node| node.op.name == op)?;
     rewriter.input(node, 0)
 }
 
-/// The other summand of an Add with a number near `number`.
+/// The other operand of an Add with a scalar close to `number`.
 fn plus(rewriter: &Rewriter<'_>, value: ValueId, number: f32) -> Option<ValueId> {
     let node = rewriter
         .producer(value)
@@ -85,9 +86,9 @@ fn plus(rewriter: &Rewriter<'_>, value: ValueId, number: f32) -> Option<ValueId>
         .map(|side| side.0)
 }
 
-/// The value that a product multiplies by a number near `number`.
+/// The other operand of a Mul with a scalar close to `number`.
 fn times(rewriter: &Rewriter<'_>, value: ValueId, number: f32) -> Option<ValueId> {
-    let factors = Factors::of(rewriter, rewriter.producer(value)?)?;
+    let factors = ScaledProduct::of(rewriter, rewriter.producer(value)?)?;
     match factors.values.as_slice() {
         &[one] if near(factors.number, number) => Some(one),
         _ => None,
@@ -147,7 +148,7 @@ fn is_tanh_argument(rewriter: &Rewriter<'_>, value: ValueId, x: ValueId) -> bool
     }
     let factors = rewriter
         .producer(cube)
-        .and_then(|node| Factors::of(rewriter, node));
+        .and_then(|node| ScaledProduct::of(rewriter, node));
     let Some(factors) = factors.filter(|factors| near(factors.number, 0.044715)) else {
         return false;
     };
@@ -157,7 +158,7 @@ fn is_tanh_argument(rewriter: &Rewriter<'_>, value: ValueId, x: ValueId) -> bool
                 && rewriter.input(node, 0) == Some(x)
                 && rewriter.scalar(rewriter.input(node, 1)) == Some(3.0)
         }),
-        // x x x, or x times x^2 used elsewhere too.
+        // x * x * x, or x * x^2 with another use of x^2.
         values => {
             let square = |value: ValueId| {
                 rewriter.producer(value).is_some_and(|node| {
@@ -206,10 +207,10 @@ pub(crate) fn times_gate(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
 }
 
 /// The factors of a Mul or Div of f32.
-fn product(rewriter: &Rewriter<'_>, node: &Node) -> Option<Factors> {
+fn product(rewriter: &Rewriter<'_>, node: &Node) -> Option<ScaledProduct> {
     let output = node.outputs.first().copied().flatten()?;
     let product = matches!(node.op.name, "Mul" | "Div") && rewriter.is_f32(output);
-    product.then(|| Factors::of(rewriter, node)).flatten()
+    product.then(|| ScaledProduct::of(rewriter, node)).flatten()
 }
 
 fn is_hard_gate(node: &Node) -> Result<bool> {
@@ -261,7 +262,7 @@ pub(crate) fn hard_sigmoid(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<O
     )?))
 }
 
-/// An activation that follows a product alone becomes its end.
+/// Fuses an activation into the epilogue of a matmul or convolution with no other user.
 pub(crate) fn into_product(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let Some((name, parameters)) = activation(rewriter, node)? else {
         return Ok(Outcome::Keep);
@@ -289,7 +290,7 @@ pub(crate) fn into_product(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<O
 
 type Parameters = [Option<f32>; 2];
 
-/// The name a product's attribute has for an activation, and its parameters.
+/// The value of the attribute `activation`, and its parameters.
 fn activation(rewriter: &Rewriter<'_>, node: &Node) -> Result<Option<(&'static str, Parameters)>> {
     let attributes = &node.attributes;
     let none = [None, None];

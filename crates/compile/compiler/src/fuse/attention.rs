@@ -1,9 +1,9 @@
-//! Attention: softmax(scale Q K' + mask) V, with the transposes that split heads taken in.
+//! Attention: softmax(scale Q K' + mask) V, including the transposes that split heads.
 //!
-//! Exporters write it on [batch, heads, positions, width]. `tenon.Attention` reads
-//! [batch, positions, heads, width], which is what a projection makes, so that the transposes around
-//! fall away. Where keys and values come with heads before positions (a cache), heads count as
-//! batches instead: [batch * heads, positions, 1, width] is a view of what is there.
+//! Exporters write it on [batch, heads, positions, width]. `tenon.Attention` reads the layout of a
+//! projection, [batch, positions, heads, width], so that the transposes are removed. Where keys and
+//! values have heads before positions (a cache), heads are batches instead:
+//! [batch * heads, positions, 1, width] is a view of these.
 
 use super::matmul::factor_of;
 use crate::clean::perm_of;
@@ -14,7 +14,7 @@ use tenon_graph::{Attribute, Attributes, Node, Tensor, ValueId};
 /// Swaps heads and positions.
 const HEADS: [usize; 4] = [0, 2, 1, 3];
 
-/// Scores below this are nothing after the softmax, however large the others are.
+/// Scores below this are 0 after the softmax for all other scores.
 const HIDDEN: f32 = -1e4;
 
 /// Where(condition, scores, very low) adds a mask that is 0 or very low.
@@ -52,8 +52,8 @@ pub(crate) fn additive_mask(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<
     Ok(Outcome::Replace(new))
 }
 
-/// The parts of a pattern that was found.
-struct Parts {
+/// The operands of a matched pattern.
+struct AttentionPattern {
     /// [batch.., positions, width]
     q: ValueId,
     /// [batch.., positions, width], not transposed.
@@ -64,7 +64,7 @@ struct Parts {
     scale: f32,
 }
 
-/// The product of a softmax and values.
+/// The matmul of a softmax and values.
 pub(crate) fn attention(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let Some(parts) = find(rewriter, node)? else {
         return Ok(Outcome::Keep);
@@ -78,7 +78,7 @@ pub(crate) fn attention(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outc
 }
 
 /// The pattern that ends in `node`, all of it f32 and of rank 3 or 4.
-fn find(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Option<Parts>> {
+fn find(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Option<AttentionPattern>> {
     if node.op.name != "MatMul" {
         return Ok(None);
     }
@@ -97,7 +97,7 @@ fn find(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Option<Parts>> {
     }
     let mut mask = None;
     let mut scale = 1.0;
-    // From the softmax back: an Add of the mask, numbers, the product of queries and keys.
+    // From the softmax backwards: an Add of the mask, scales, the matmul of queries and keys.
     let product = loop {
         let inner = rewriter
             .producer(scores)
@@ -143,7 +143,7 @@ fn find(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Option<Parts>> {
         return Ok(None);
     }
     let k = untransposed(rewriter, node, transposed)?;
-    Ok(Some(Parts {
+    Ok(Some(AttentionPattern {
         q,
         k,
         v,
@@ -152,8 +152,8 @@ fn find(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Option<Parts>> {
     }))
 }
 
-/// The softmax that makes the first input of `node`. A guard may stand between that turns NaN, the
-/// weights of a query that sees no key, into 0, as the fused operator has it.
+/// The softmax that produces the first input of `node`, possibly through a guard that replaces NaN,
+/// the weights of a fully masked query, by 0, as the fused operator does.
 fn weights(rewriter: &Rewriter<'_>, node: &Node) -> Option<Node> {
     if let Some(softmax) = rewriter.sole_producer_of(node, 0, "Softmax") {
         return Some(softmax.clone());
@@ -168,7 +168,7 @@ fn weights(rewriter: &Rewriter<'_>, node: &Node) -> Option<Node> {
     guards.then(|| softmax.clone())
 }
 
-/// Of an Add: the summand that makes the scores, and the other.
+/// The operands of an Add: the scores and the mask.
 fn scores_and_mask(
     rewriter: &Rewriter<'_>,
     node: &Node,
@@ -188,7 +188,7 @@ fn scores_and_mask(
     Ok(None)
 }
 
-/// What a value is a multiple of, when only this pattern uses it, and the factor.
+/// The value that `value` is a multiple of, with the factor, if the pattern is its only user.
 fn unscaled(rewriter: &Rewriter<'_>, value: ValueId) -> Result<(ValueId, f32)> {
     let node = rewriter
         .producer(value)
@@ -225,7 +225,7 @@ fn untransposed(rewriter: &mut Rewriter<'_>, node: &Node, value: ValueId) -> Res
     rewriter.transpose(&format!("{}.keys", node.name), value, &swap)
 }
 
-/// The value of [batch, positions, heads, width] that a transpose put heads first in.
+/// The value of [batch, positions, heads, width] before the transpose to heads first.
 fn heads_peeled(rewriter: &Rewriter<'_>, value: ValueId) -> Result<Option<ValueId>> {
     match rewriter
         .producer(value)
@@ -236,8 +236,12 @@ fn heads_peeled(rewriter: &Rewriter<'_>, value: ValueId) -> Result<Option<ValueI
     }
 }
 
-/// Attention on what the projections make; its result is transposed as the model has it.
-fn positions_first(rewriter: &mut Rewriter<'_>, node: &Node, parts: &Parts) -> Result<Outcome> {
+/// Attention on the results of the projections; its result is transposed to the layout of the model.
+fn positions_first(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+    parts: &AttentionPattern,
+) -> Result<Outcome> {
     let mut inputs = Vec::new();
     for value in [parts.q, parts.k, parts.v] {
         inputs.push(Some(match heads_peeled(rewriter, value)? {
@@ -255,7 +259,11 @@ fn positions_first(rewriter: &mut Rewriter<'_>, node: &Node, parts: &Parts) -> R
 }
 
 /// Attention with one head for each batch and head of the model.
-fn heads_as_batches(rewriter: &mut Rewriter<'_>, node: &Node, parts: &Parts) -> Result<Outcome> {
+fn heads_as_batches(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+    parts: &AttentionPattern,
+) -> Result<Outcome> {
     let q_shape = rewriter.shape(parts.q)?.to_vec();
     let outer = q_shape[..q_shape.len() - 2].to_vec();
     let mask = match parts.mask {
@@ -288,8 +296,8 @@ fn heads_as_batches(rewriter: &mut Rewriter<'_>, node: &Node, parts: &Parts) -> 
         .map(Outcome::Replace)
 }
 
-/// A mask for [batch * heads, 1, positions, positions]: batches and heads of the mask must be
-/// either all there or one.
+/// A mask for [batch * heads, 1, positions, positions]: batches and heads of the mask must be either
+/// complete or broadcast.
 fn mask_of_batches(
     rewriter: &mut Rewriter<'_>,
     node: &Node,
@@ -317,6 +325,6 @@ fn mask_of_batches(
         .map(Some)
 }
 
-fn attributes(parts: &Parts) -> Attributes {
+fn attributes(parts: &AttentionPattern) -> Attributes {
     Attributes::new().with("scale", Attribute::Float(parts.scale))
 }

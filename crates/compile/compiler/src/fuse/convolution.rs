@@ -1,4 +1,4 @@
-//! What follows a convolution or matrix product and can be done while its result is at hand.
+//! The epilogue of a convolution or matmul: bias and residual.
 
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
@@ -11,12 +11,12 @@ pub(crate) const PRODUCTS: [&str; 2] = ["tenon.Conv", "tenon.MatMul"];
 const BIAS: usize = 2;
 const RESIDUAL: usize = 3;
 
-/// A constant for each channel that is added to a convolution without bias.
+/// Fuses the addition of a constant for each channel into a convolution without bias.
 pub(crate) fn bias(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     add_bias(rewriter, node, "tenon.Conv")
 }
 
-/// The same for either product.
+/// The same for a convolution or matmul.
 pub(crate) fn add_bias(rewriter: &mut Rewriter<'_>, node: &Node, op: &str) -> Result<Outcome> {
     if node.op.name != "Add" {
         return Ok(Outcome::Keep);
@@ -43,7 +43,7 @@ pub(crate) fn add_bias(rewriter: &mut Rewriter<'_>, node: &Node, op: &str) -> Re
     Ok(Outcome::Keep)
 }
 
-/// A product that only `node` uses, of the shape that `node` makes, without activation.
+/// A producer of operator `op` with `node` as its only user, the same shape and no activation.
 fn open_product(
     rewriter: &Rewriter<'_>,
     node: &Node,
@@ -64,7 +64,7 @@ fn open_product(
     Ok(open.then(|| product.clone()))
 }
 
-/// The bias that adding a constant means: one number for each element of the last dimension.
+/// A constant operand of an Add as a bias: one value for each element of the last dimension.
 fn bias_of(
     rewriter: &mut Rewriter<'_>,
     node: &Node,
@@ -93,7 +93,7 @@ fn bias_of(
     ))
 }
 
-/// A value of the result's shape that is added to a product.
+/// Fuses the addition of a value of the result's shape as the residual.
 pub(crate) fn residual(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     if node.op.name != "Add" {
         return Ok(Outcome::Keep);

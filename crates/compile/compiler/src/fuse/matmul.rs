@@ -1,4 +1,4 @@
-//! Matrix products: MatMul and Gemm become tenon.MatMul with transposes, scale and bias inside.
+//! Matmuls: MatMul and Gemm become tenon.MatMul with transposes, scale and bias.
 
 use super::convolution::add_bias;
 use crate::clean::perm_of;
@@ -44,10 +44,10 @@ fn from_gemm(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
         && beta != 0.0
     {
         let columns = rewriter.shape(output)?.last().copied().unwrap_or(0);
-        let numbers = rewriter
+        let elements = rewriter
             .constant(Some(c))
             .and_then(|tensor| tensor.as_slice::<f32>());
-        if let Some(bias) = numbers.and_then(|numbers| spread(numbers, beta, columns))
+        if let Some(bias) = elements.and_then(|elements| broadcast_bias(elements, beta, columns))
             && rewriter
                 .shape(c)?
                 .iter()
@@ -75,17 +75,17 @@ fn from_gemm(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
         .map(Outcome::Replace)
 }
 
-/// `numbers` times `beta`, one number for each of `columns`.
-fn spread(numbers: &[f32], beta: f32, columns: usize) -> Option<Vec<f32>> {
-    match numbers {
-        [number] => Some(vec![number * beta; columns]),
-        _ if numbers.len() == columns => Some(numbers.iter().map(|n| n * beta).collect()),
+/// `elements` times `beta`, broadcast to `columns`.
+fn broadcast_bias(elements: &[f32], beta: f32, columns: usize) -> Option<Vec<f32>> {
+    match elements {
+        [element] => Some(vec![element * beta; columns]),
+        _ if elements.len() == columns => Some(elements.iter().map(|n| n * beta).collect()),
         _ => None,
     }
 }
 
-/// A Transpose of the last two dimensions of B is read the other way round instead. A is left alone:
-/// kernels read its rows where they lie.
+/// Fuses a Transpose of the last two dimensions of B as the attribute of a transposed B. A keeps its
+/// Transpose: kernels require contiguous rows of A.
 pub(crate) fn transposed_b(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     if node.op.name != MATMUL {
         return Ok(Outcome::Keep);
@@ -109,7 +109,7 @@ pub(crate) fn transposed_b(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<O
     Ok(Outcome::Replace(new))
 }
 
-/// A number that multiplies an input multiplies the product.
+/// Fuses the scale of an input.
 pub(crate) fn scaled_input(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     if node.op.name != MATMUL {
         return Ok(Outcome::Keep);
@@ -139,7 +139,7 @@ pub(crate) fn scaled_input(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<O
     Ok(Outcome::Keep)
 }
 
-/// The value that a Mul or Div scales by a number, and that number.
+/// The value that a Mul or Div scales, and the factor.
 pub(crate) fn factor_of(
     rewriter: &Rewriter<'_>,
     node: &Node,
@@ -155,12 +155,12 @@ pub(crate) fn factor_of(
     }
 }
 
-/// A constant for each column that is added to a product.
+/// Fuses the addition of a constant for each column as the bias.
 pub(crate) fn bias(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     add_bias(rewriter, node, MATMUL)
 }
 
-/// A number that multiplies a plain product.
+/// Fuses the scale of the result of a matmul without epilogue.
 pub(crate) fn scaled_result(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let Some((value, factor)) = factor_of(rewriter, node) else {
         return Ok(Outcome::Keep);

@@ -1,4 +1,4 @@
-//! Normalisation over the last dimensions, written as means, differences and roots.
+//! Layer and RMS normalisation that exporters write as means, differences and roots.
 
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
@@ -63,7 +63,8 @@ fn replace(
         .map(Outcome::Replace)
 }
 
-/// Of v / sqrt(m + epsilon), or v times its reciprocal: v, what m is the mean of, and epsilon.
+/// For v / sqrt(m + epsilon), or v times its reciprocal: v, the value of which m is the mean, and
+/// epsilon.
 fn normalised(rewriter: &Rewriter<'_>, node: &Node) -> Result<Option<(ValueId, ValueId, f32)>> {
     let &[Some(a), Some(b)] = node.inputs.as_slice() else {
         return Ok(None);
@@ -96,7 +97,7 @@ fn normalised(rewriter: &Rewriter<'_>, node: &Node) -> Result<Option<(ValueId, V
     Ok(None)
 }
 
-/// What a value is the reciprocal of.
+/// The value of which `value` is the reciprocal.
 fn inverted(rewriter: &Rewriter<'_>, value: ValueId) -> Option<ValueId> {
     let node = rewriter.producer(value)?;
     match node.op.name {
@@ -106,7 +107,7 @@ fn inverted(rewriter: &Rewriter<'_>, value: ValueId) -> Option<ValueId> {
     }
 }
 
-/// What a value is the mean of over the last dimension, that dimension kept.
+/// The value of which `value` is the mean over the last dimension with `keepdims`.
 fn mean_of(rewriter: &Rewriter<'_>, value: ValueId) -> Result<Option<ValueId>> {
     let Some(node) = rewriter
         .producer(value)
@@ -138,7 +139,7 @@ fn is_square(rewriter: &Rewriter<'_>, value: ValueId, of: ValueId) -> bool {
         })
 }
 
-/// A factor or summand for each element of the last dimension goes into the normalisation.
+/// Folds a scale or shift for each element of the last dimension into the normalisation.
 pub(crate) fn layer_scale(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     if !matches!(node.op.name, "Mul" | "Add") {
         return Ok(Outcome::Keep);
@@ -176,7 +177,7 @@ fn scaled(
     if !last || !fits || rewriter.shape(x)?.len() < 2 {
         return Ok(None);
     }
-    let numbers = |value| {
+    let elements = |value| {
         rewriter
             .constant(value)
             .and_then(|tensor| tensor.as_slice::<f32>())
@@ -195,11 +196,11 @@ fn scaled(
     if bias.is_some() {
         return Ok(None);
     }
-    if numbers(Some(scale)).is_some_and(|scale| scale.iter().all(|&number| number == 1.0)) {
+    if elements(Some(scale)).is_some_and(|scale| scale.iter().all(|&element| element == 1.0)) {
         new.inputs[1] = Some(by);
         return Ok(Some(new));
     }
-    let (Some(old), Some(factor)) = (numbers(Some(scale)), numbers(Some(by))) else {
+    let (Some(old), Some(factor)) = (elements(Some(scale)), elements(Some(by))) else {
         return Ok(None);
     };
     let product: Vec<f32> = old.iter().zip(factor).map(|(a, b)| a * b).collect();

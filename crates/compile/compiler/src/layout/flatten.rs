@@ -1,11 +1,11 @@
-//! An image flattened before a matrix product: the weights' rows change order instead of the image.
+//! Flattened images before a matmul: the rows of the constant weights are permuted instead of the image.
 
 use super::channels_last;
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::{Node, ValueId};
 
-/// A product of constant weights with [N, C * H * W] that was transposed from [N, H, W, C].
+/// A matmul of constant weights with [N, C * H * W], transposed from [N, H, W, C].
 pub(crate) fn flattened(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let columns_first = match node.op.name {
         "MatMul" => false,
@@ -47,8 +47,7 @@ pub(crate) fn flattened(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outc
     Ok(Outcome::Replace(new))
 }
 
-/// The weights with rows (or, where they lie along the second dimension, columns) for pixels before
-/// channels.
+/// The weights with rows (or columns, for transposed weights) in the order pixels, channels.
 fn reordered(
     rewriter: &mut Rewriter<'_>,
     node: &Node,

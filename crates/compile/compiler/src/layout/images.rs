@@ -1,4 +1,4 @@
-//! Operators on images that have a channels-last form of their own.
+//! Operators on images with a separate channels-last operator.
 
 use super::{to_channels_last, transposed_back};
 use crate::rewrite::{Outcome, Rewriter};
@@ -25,7 +25,7 @@ pub(crate) fn convolution(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
     transposed_back(rewriter, node, "tenon.Conv", attributes, &inputs)
 }
 
-/// MaxPool without positions, and AveragePool.
+/// MaxPool without the output of indices, and AveragePool.
 pub(crate) fn pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let op = match node.op.name {
         "MaxPool" if node.outputs.iter().skip(1).flatten().next().is_none() => "tenon.MaxPool",
@@ -57,7 +57,7 @@ pub(crate) fn pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> 
     transposed_back(rewriter, node, op, attributes, &[Some(x)])
 }
 
-/// Global pools are reductions over the plane, whatever the layout.
+/// Global pools become reductions over height and width.
 pub(crate) fn global_pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let op = match node.op.name {
         "GlobalAveragePool" => "ReduceMean",

@@ -1,11 +1,11 @@
-//! Pads as descriptors: with a constant around the inside, or with what the inside repeats.
+//! Lowering of Pad: with a constant, or with elements of the input.
 
-use super::{MAX_DESCRIPTORS, Mover, Refused, copy, text, wrap};
+use super::{MAX_DESCRIPTORS, MovementLowering, RefusalText, copy, text, wrap};
 use tenon_dma::Descriptor;
 use tenon_graph::Attributes;
 
-impl Mover<'_> {
-    pub(super) fn pad(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, Refused> {
+impl MovementLowering<'_> {
+    pub(super) fn pad(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, RefusalText> {
         let mode = attributes.string("mode", "constant").map_err(text)?;
         if mode != "constant" {
             return self.pad_from_inside(mode);
@@ -16,16 +16,18 @@ impl Mover<'_> {
         let mut before = vec![0i64; rank];
         let mut inside = from.ty.shape().to_vec();
         for (axis, ends) in self.pads(rank)?.into_iter().enumerate() {
-            // A negative pad takes away: less of the source is inside.
+            // A negative pad crops the input.
             for pad in ends {
-                let less = usize::try_from(pad.min(0).unsigned_abs());
-                let less = less.map_err(|_| "a pad is too large")?;
-                inside[axis] = inside[axis].checked_sub(less).ok_or("a pad is too large")?;
+                let cropped = usize::try_from(pad.min(0).unsigned_abs());
+                let cropped = cropped.map_err(|_| "a pad is too large")?;
+                inside[axis] = inside[axis]
+                    .checked_sub(cropped)
+                    .ok_or("a pad is too large")?;
             }
             before[axis] = ends[0];
         }
         let mut list = Vec::new();
-        // Axis by axis the slabs before and after; axes done already are restricted to the inside.
+        // For each axis the slabs before and after, restricted to the inside of the previous axes.
         let mut start = vec![0usize; rank];
         let mut cut = vec![0usize; rank];
         let mut shape = to.ty.shape().to_vec();
@@ -59,32 +61,32 @@ impl Mover<'_> {
     }
 
     /// The pads before and after each axis.
-    fn pads(&self, rank: usize) -> Result<Vec<[i64; 2]>, Refused> {
+    fn pads(&self, rank: usize) -> Result<Vec<[i64; 2]>, RefusalText> {
         let pads = self.ints(1)?.ok_or("the pads are left out")?;
         let axes = self.ints(3)?.unwrap_or_else(|| (0..rank as i64).collect());
         let mut ends = vec![[0; 2]; rank];
         for (index, &axis) in axes.iter().enumerate() {
-            let given = pads.get(index).zip(pads.get(index + axes.len()));
-            let (&before, &after) = given.ok_or("the pads are too few")?;
+            let pair = pads.get(index).zip(pads.get(index + axes.len()));
+            let (&before, &after) = pair.ok_or("the pads are too few")?;
             ends[wrap(axis, rank)?] = [before, after];
         }
         Ok(ends)
     }
 
-    /// A pad with what is inside: a copy for each combination of what stands before, inside and
-    /// behind on every axis.
-    fn pad_from_inside(&self, mode: &str) -> Result<Vec<Descriptor>, Refused> {
+    /// A pad with elements of the input: a copy for each combination of the segments before, inside
+    /// and after of every axis.
+    fn pad_from_inside(&self, mode: &str) -> Result<Vec<Descriptor>, RefusalText> {
         let (from, to) = (self.input(0)?, self.output(0)?);
         let rank = to.ty.shape().len();
         let (mut axes, mut total) = (Vec::with_capacity(rank), 1usize);
         for (axis, [before, after]) in self.pads(rank)?.into_iter().enumerate() {
             let (extent, padded) = (from.ty.shape()[axis], to.ty.shape()[axis]);
-            let parts = parts(mode, extent, before, after)?;
-            if parts.iter().map(|part| part.count).sum::<usize>() != padded {
+            let segments = segments(mode, extent, before, after)?;
+            if segments.iter().map(|segment| segment.count).sum::<usize>() != padded {
                 return Err("the pads do not fit".into());
             }
-            total = total.saturating_mul(parts.len());
-            axes.push(parts);
+            total = total.saturating_mul(segments.len());
+            axes.push(segments);
         }
         if total > MAX_DESCRIPTORS {
             return Err(format!("it would take {total} descriptors"));
@@ -94,11 +96,12 @@ impl Mover<'_> {
             let (mut rest, mut shape) = (combination, vec![0; rank]);
             let (mut first, mut strides) = (vec![0; rank], from.strides.clone());
             let mut start = vec![0; rank];
-            for (axis, parts) in axes.iter().enumerate() {
-                let part = &parts[rest % parts.len()];
-                rest /= parts.len();
-                (start[axis], shape[axis], first[axis]) = (part.start, part.count, part.first);
-                strides[axis] *= part.step;
+            for (axis, segments) in axes.iter().enumerate() {
+                let segment = &segments[rest % segments.len()];
+                rest /= segments.len();
+                (start[axis], shape[axis], first[axis]) =
+                    (segment.start, segment.count, segment.first);
+                strides[axis] *= segment.step;
             }
             let source = from.place(&first, strides);
             list.extend(copy(
@@ -112,24 +115,31 @@ impl Mover<'_> {
     }
 }
 
-/// A stretch of one axis of a padded tensor: where it starts and how long it is, and where on the
-/// axis of the source it begins, in which direction.
-struct Part {
+/// A segment of one axis of a padded tensor, and the elements of the source that fill it.
+struct Segment {
+    /// The first index in the padded tensor.
     start: usize,
     count: usize,
+    /// The first index in the source.
     first: usize,
+    /// The step in the source: 0 repeats one element, -1 is reversed.
     step: i64,
 }
 
-/// The stretches of an axis of `extent`, empty ones left out.
-fn parts(mode: &str, extent: usize, before: i64, after: i64) -> Result<Vec<Part>, Refused> {
+/// The non-empty segments of an axis of `extent`.
+fn segments(
+    mode: &str,
+    extent: usize,
+    before: i64,
+    after: i64,
+) -> Result<Vec<Segment>, RefusalText> {
     let count = |pad: i64| {
         let pad = usize::try_from(pad);
         pad.map_err(|_| format!("descriptors do not take away by mode {mode}"))
     };
     let (before, after) = (count(before)?, count(after)?);
-    // How much an axis has to give, where what is before and behind begins, and its direction.
-    let (most, first, behind, step) = match mode {
+    // The largest possible pad, the first source elements of both pads, and their step.
+    let (limit, first, after_first, step) = match mode {
         "edge" => (usize::MAX, 0, extent.saturating_sub(1), 0),
         "reflect" => (
             extent.saturating_sub(1),
@@ -144,22 +154,22 @@ fn parts(mode: &str, extent: usize, before: i64, after: i64) -> Result<Vec<Part>
     if whole.and_then(|sum| sum.checked_add(after)).is_none() {
         return Err("a pad is too large".into());
     }
-    if before.max(after) > most || (extent == 0 && before + after > 0) {
+    if before.max(after) > limit || (extent == 0 && before + after > 0) {
         return Err(format!(
             "a pad by mode {mode} is larger than what it repeats"
         ));
     }
-    let part = |start: usize, count: usize, first: usize, step: i64| Part {
+    let segment = |start: usize, count: usize, first: usize, step: i64| Segment {
         start,
         count,
         first,
         step,
     };
-    let mut parts = vec![
-        part(0, before, first, step),
-        part(before, extent, 0, 1),
-        part(before + extent, after, behind, step),
+    let mut segments = vec![
+        segment(0, before, first, step),
+        segment(before, extent, 0, 1),
+        segment(before + extent, after, after_first, step),
     ];
-    parts.retain(|part| part.count > 0);
-    Ok(parts)
+    segments.retain(|segment| segment.count > 0);
+    Ok(segments)
 }

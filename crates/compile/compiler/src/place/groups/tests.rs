@@ -1,10 +1,10 @@
-//! Groups make no cycle, and no two could be one.
+//! The quotient graph of groups is acyclic, and no two groups can be merged.
 
 use super::*;
 use proptest::prelude::*;
 use tenon_graph::{Attributes, DataType, Node, TensorType, ValueId, operator::operator};
 
-/// A graph of additions: each node uses the values of one or two before it.
+/// A graph of additions: each node uses one or two earlier values.
 fn graph(inputs: &[(u32, u32)]) -> Graph {
     let mut graph = Graph::new("g");
     let ty = TensorType::new(DataType::F32, [1]).unwrap();
@@ -22,7 +22,7 @@ fn graph(inputs: &[(u32, u32)]) -> Graph {
     graph
 }
 
-fn numbers(groups: &[Vec<NodeId>]) -> Vec<Vec<u32>> {
+fn indices(groups: &[Vec<NodeId>]) -> Vec<Vec<u32>> {
     let of = |group: &Vec<NodeId>| group.iter().map(|id| id.0).collect();
     groups.iter().map(of).collect()
 }
@@ -30,32 +30,32 @@ fn numbers(groups: &[Vec<NodeId>]) -> Vec<Vec<u32>> {
 #[test]
 fn a_chain_of_one_owner_is_one_group() {
     let graph = graph(&[(0, 0), (1, 1), (2, 2)]);
-    assert_eq!(numbers(&groups(&graph, &[7, 7, 7])), [[0, 1, 2]]);
+    assert_eq!(indices(&groups(&graph, &[7, 7, 7])), [[0, 1, 2]]);
     assert_eq!(
-        numbers(&groups(&graph, &[0, 1, 0])),
+        indices(&groups(&graph, &[0, 1, 0])),
         [vec![0], vec![1], vec![2]]
     );
 }
 
 #[test]
-fn a_node_waits_for_those_it_belongs_to() {
-    // Value k + 1 is made by node k: node 2 adds 0 (owner 0) and 1 (owner 1). Phases alone would
-    // put node 0 before node 1 and node 2 behind it.
+fn a_node_is_merged_into_a_later_group_of_its_owner() {
+    // Node k produces value k + 1: node 2 adds those of node 0 (owner 0) and node 1 (owner 1). Phases
+    // alone would separate nodes 0 and 2.
     let graph = graph(&[(0, 0), (0, 0), (1, 2)]);
-    assert_eq!(numbers(&groups(&graph, &[0, 1, 0])), [vec![1], vec![0, 2]]);
+    assert_eq!(indices(&groups(&graph, &[0, 1, 0])), [vec![1], vec![0, 2]]);
 }
 
 #[test]
-fn a_way_round_keeps_groups_apart() {
-    // 0 leads to 2 directly and by 1 of another owner.
+fn groups_with_a_second_path_between_them_stay_separate() {
+    // Node 0 reaches node 2 directly, and through node 1 of another owner.
     let graph = graph(&[(0, 0), (1, 1), (1, 2)]);
     assert_eq!(
-        numbers(&groups(&graph, &[0, 1, 0])),
+        indices(&groups(&graph, &[0, 1, 0])),
         [vec![0], vec![1], vec![2]]
     );
 }
 
-/// Checks owners, order and, when asked, that no two groups with an edge between them could be one.
+/// Checks owners, topological order and, with `maximal`, that no two connected groups can be merged.
 fn check(graph: &Graph, owners: &[u32], found: &[Vec<NodeId>], maximal: bool) {
     let mut group = vec![usize::MAX; owners.len()];
     for (index, nodes) in found.iter().enumerate() {

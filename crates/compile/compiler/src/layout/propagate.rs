@@ -1,11 +1,11 @@
-//! Operators that work in any layout: a transpose in front of them goes behind them.
+//! Operators that work in any layout: a transpose before them moves behind them.
 
 use super::{TO_NCHW, TO_NHWC, channels_last, moved_axis, to_channels_last, transposed_back};
 use crate::rewrite::{Outcome, Rewriter, perm_attributes};
 use tenon_base::Result;
 use tenon_graph::{Attribute, Attributes, Node, Tensor, ValueId};
 
-/// Operators that see one element at a time; inputs of other shapes broadcast.
+/// Elementwise operators; inputs of other shapes are broadcast.
 const ELEMENTWISE: &[&str] = &[
     "Abs",
     "Add",
@@ -63,7 +63,7 @@ const ELEMENTWISE: &[&str] = &[
     "Xor",
 ];
 
-/// Elementwise operators. Numbers of one element stay, constants are transposed when compiling.
+/// Elementwise operators. Scalars stay; constants are transposed at compile time.
 pub(crate) fn elementwise(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let Some(output) = node.outputs.first().copied().flatten() else {
         return Ok(Outcome::Keep);
@@ -75,7 +75,7 @@ pub(crate) fn elementwise(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
         return Ok(Outcome::Keep);
     }
     let mut attributes = node.attributes.clone();
-    // Scales of one channel each would need their axis moved; those of one element do not.
+    // Only scalar scales: per-channel ones would need their axis moved.
     if matches!(node.op.name, "QuantizeLinear" | "DequantizeLinear") {
         for &extra in node.inputs.iter().skip(1).flatten() {
             if rewriter.ty(extra)?.elements() != 1 {
@@ -96,7 +96,7 @@ pub(crate) fn elementwise(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
     transposed_back(rewriter, node, node.op.name, attributes, &inputs)
 }
 
-/// Whether an input is a transposed channels-last value, and one of the output's full rank leads.
+/// Whether an input of the output's rank is a transposed channels-last value.
 fn leads(rewriter: &Rewriter<'_>, node: &Node) -> Result<bool> {
     for &input in node.inputs.iter().flatten() {
         if channels_last(rewriter, input)?.is_some() {
@@ -118,7 +118,7 @@ fn broadcast(rewriter: &mut Rewriter<'_>, node: &Node, value: ValueId) -> Result
     rewriter.transpose(&node.name, value, &TO_NHWC)
 }
 
-/// Concat, Softmax, Slice, Pad and Resize: axes are renamed, lists over all axes reordered.
+/// Concat, Softmax, Slice, Pad and Resize: axes are mapped, lists over all axes permuted.
 pub(crate) fn along_axes(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let Some(x) = rewriter.input(node, 0) else {
         return Ok(Outcome::Keep);
@@ -163,7 +163,7 @@ pub(crate) fn along_axes(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
             inputs[3] = Some(int_constant(rewriter, node, "axes", &axes)?);
         }
         _ => {
-            // Resize: without axes the lists name all four, and naming them is the same.
+            // Resize: without axes, the lists cover all four.
             let axes = node.attributes.ints("axes")?;
             let axes = axes.map_or_else(|| (0..4).collect(), <[i64]>::to_vec);
             let axes = if axes.is_empty() {
@@ -213,12 +213,13 @@ pub(crate) fn reduction(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outc
     let Some(source) = channels_last(rewriter, x)? else {
         return Ok(Outcome::Keep);
     };
-    let axes = match by_attribute {
-        true => vec![node.attributes.int("axis", 0)?],
-        false => match ints(rewriter, node, 1) {
+    let axes = if by_attribute {
+        vec![node.attributes.int("axis", 0)?]
+    } else {
+        match ints(rewriter, node, 1) {
             Some(axes) if !axes.is_empty() => axes,
             _ => return Ok(Outcome::Keep),
-        },
+        }
     };
     let Some(axes) = moved_axes(&axes) else {
         return Ok(Outcome::Keep);
@@ -234,7 +235,7 @@ pub(crate) fn reduction(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outc
     if node.attributes.flag("keepdims", true)? {
         return transposed_back(rewriter, node, node.op.name, attributes, &inputs);
     }
-    // Positions in [N, H, W, C] of the dimensions that stay, in the order of [N, C, H, W].
+    // Positions in [N, H, W, C] of the kept dimensions, in the order of [N, C, H, W].
     let kept: Vec<i64> = [0, 3, 1, 2]
         .into_iter()
         .filter(|axis| !axes.contains(axis))
@@ -246,7 +247,7 @@ pub(crate) fn reduction(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outc
     Ok(Outcome::Replace(new))
 }
 
-/// Split: each part gets its own transpose back.
+/// Split: a transpose for each part.
 pub(crate) fn split(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let Some(x) = rewriter.input(node, 0) else {
         return Ok(Outcome::Keep);
@@ -273,7 +274,7 @@ pub(crate) fn split(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome>
     Ok(Outcome::Forward(values))
 }
 
-/// Softmax along another dimension than the last: kernels read it along the last.
+/// Softmax along another dimension than the last becomes one along the last, which kernels implement.
 pub(crate) fn softmax(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let (Some(x), "Softmax" | "LogSoftmax") = (rewriter.input(node, 0), node.op.name) else {
         return Ok(Outcome::Keep);
@@ -287,7 +288,7 @@ pub(crate) fn softmax(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcom
     if axis + 1 >= rank || !rewriter.is_float(x) {
         return Ok(Outcome::Keep);
     }
-    // Swapping is its own inverse.
+    // A swap is its inverse.
     let mut perm: Vec<usize> = (0..rank).collect();
     perm.swap(axis, rank - 1);
     let x = rewriter.transpose(&format!("{}.last", node.name), x, &perm)?;
