@@ -1,4 +1,4 @@
-//! How long placing a graph takes: asking every backend, subgraphs, what backends make of them.
+//! The time of placement: support queries, subgraphs and their optimisation.
 //!
 //! Prints the table of docs/benchmarks.md (`cargo xtask bench --placement`).
 
@@ -9,22 +9,22 @@ use tenon_compiler::{Options, Placement, place_graph};
 use tenon_graph::operator::operator;
 use tenon_graph::{Attribute, Attributes, DataType, Graph, Node, TensorType, ValueId};
 
-/// The most that 10,000 nodes may take.
-const WANTED: Duration = Duration::from_millis(200);
+/// The target for 10,000 nodes.
+const TARGET: Duration = Duration::from_millis(200);
 
-/// Runs of which the fastest counts.
+/// Runs, of which the fastest is printed.
 const RUNS: usize = 7;
 
-/// How the nodes hang together.
+/// The edges between the nodes.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// One after the other, all of one backend.
+    /// A chain on one backend.
     Chain,
-    /// One after the other, every second of the other backend.
+    /// A chain on alternating backends.
     Alternating,
-    /// Two inputs among the thirty before, a third of the nodes of the other backend.
+    /// Two inputs among the preceding thirty nodes, a third of the nodes on the other backend.
     Random,
-    /// Two inputs anywhere before.
+    /// Two inputs among all preceding nodes.
     Wide,
 }
 
@@ -37,7 +37,7 @@ const KINDS: [(Kind, &str); 4] = [
 
 fn main() {
     println!(
-        "| graph | nodes | time | a node | subgraphs | crossings | wanted | met |\n\
+        "| graph | nodes | time | a node | subgraphs | crossings | target | met |\n\
          |---|---|---|---|---|---|---|---|"
     );
     for (kind, name) in KINDS {
@@ -48,13 +48,13 @@ fn main() {
                 .iter()
                 .filter_map(|node| node.subgraph)
                 .max();
-            let (wanted, met) = match nodes {
-                10_000 if time <= WANTED => ("≤ 200 ms", "yes"),
+            let (target, met) = match nodes {
+                10_000 if time <= TARGET => ("≤ 200 ms", "yes"),
                 10_000 => ("≤ 200 ms", "**no**"),
                 _ => ("–", "–"),
             };
             println!(
-                "| {name} | {nodes} | {:.1} ms | {:.0} ns | {} | {} | {wanted} | {met} |",
+                "| {name} | {nodes} | {:.1} ms | {:.0} ns | {} | {} | {target} | {met} |",
                 time.as_secs_f64() * 1e3,
                 time.as_nanos() as f64 / f64::from(nodes),
                 subgraphs.map_or(0, |last| last + 1),

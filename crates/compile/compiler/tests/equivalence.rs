@@ -1,4 +1,4 @@
-//! Random small graphs compute the same before and after compiling.
+//! Property test: random small graphs compute the same before and after compiling.
 
 mod common;
 
@@ -7,7 +7,7 @@ use tenon_compiler::{Options, compile};
 use tenon_graph::operator::operator;
 use tenon_graph::{Attribute, Attributes, DataType, Graph, Node, Tensor, TensorType, ValueId};
 
-/// A graph that grows by operators that fit what is there.
+/// A graph that grows by operators that match its values.
 struct Builder {
     graph: Graph,
     values: Vec<ValueId>,
@@ -80,7 +80,7 @@ impl Builder {
         made
     }
 
-    /// Adds what `choice` says to a value that `pick` names.
+    /// Applies the operator `choice` to the value `pick`.
     fn grow(&mut self, choice: u8, pick: u8) {
         let x = self.values[usize::from(pick) % self.values.len()];
         let shape = self.shape(x);
@@ -192,7 +192,7 @@ impl Builder {
                     let end = self.ints(&[(shape[axis] as i64 / 2).max(1)]);
                     self.node("Slice", none(), &[x, start, end, axes]);
                 } else {
-                    // Backwards, from behind the end to before the start.
+                    // A negative step, from beyond the end to before the start.
                     let (start, end) = (self.ints(&[99]), self.ints(&[-99]));
                     let steps = self.ints(&[-1 - i64::from(pick % 4 / 2)]);
                     self.node("Slice", none(), &[x, start, end, axes, steps]);
@@ -200,7 +200,7 @@ impl Builder {
             }
             13 => {
                 let mut pads = vec![0i64; 2 * shape.len()];
-                // Taken away where there is enough.
+                // Negative pads where the extent is sufficient.
                 pads[last] = if shape[last] > 2 && pick.is_multiple_of(3) {
                     -1
                 } else {
@@ -210,7 +210,7 @@ impl Builder {
                 let mode = ["constant", "edge", "reflect", "wrap"][usize::from(pick / 8 % 4)];
                 let repeats = shape[last] > 1 && shape[last.saturating_sub(1)] > 2;
                 if mode != "constant" && repeats {
-                    // What repeats the inside cannot take away.
+                    // Other modes do not crop.
                     pads[last] = 1;
                     let pads = self.ints(&pads);
                     let mode = Attribute::String(mode.into());
@@ -282,7 +282,7 @@ impl Builder {
             22 => {
                 let to = |name: &str| Attributes::new().with("to", Attribute::String(name.into()));
                 let wide = self.node("Cast", to("f64"), &[x]);
-                // No other node takes numbers of that type.
+                // No other node takes elements of that type.
                 self.values.pop();
                 self.node("Cast", to("f32"), &[wide]);
             }
@@ -364,7 +364,7 @@ impl Builder {
         self.node("Reshape", Attributes::new(), &[y, joined]);
     }
 
-    /// What nobody uses is an output; values that stay small stay comparable.
+    /// Values without a use become outputs; bounded values remain comparable.
     fn finish(mut self) -> Graph {
         let used: Vec<ValueId> = self
             .graph
@@ -386,7 +386,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(300), ..ProptestConfig::default() })]
 
     #[test]
-    fn compiling_keeps_the_numbers(
+    fn compiling_preserves_the_results(
         steps in proptest::collection::vec((0u8..23, 0u8..60), 1..12),
         image in proptest::bool::ANY,
         seed in 0u64..1000,

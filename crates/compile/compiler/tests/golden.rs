@@ -1,5 +1,5 @@
-//! Graphs before and after optimising, as text. Each file of `tests/golden` holds a graph, a line
-//! `===`, and what compiling makes of it. `TENON_BLESS=1 cargo test` writes the second part anew.
+//! Graphs before and after optimisation, as text. Each file of `tests/golden` has a graph, a line
+//! `===`, and the compiled graph. `TENON_BLESS=1 cargo test` rewrites the second part.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn compiled(source: &str, name: &str) -> String {
         Ok(compiled) => compiled,
         Err(error) => return format!("{error}\n"),
     };
-    // What the text shows must also compute the same.
+    // The compiled graph must also compute the same.
     let inputs = common::inputs(&graph, 7);
     let expected = common::run(&graph, &inputs);
     let found = common::run(&compiled.graph, &inputs);

@@ -1,14 +1,14 @@
-//! Image layouts and element types follow the backend that executes a node.
+//! Image layouts and element types depend on the backend that executes a node.
 
 mod common;
 
-use common::{OTHER, Other, with_other};
+use common::{TEST_BACKEND, TestBackend, with_test_backend};
 use tenon_backend::{BackendId, Reason};
 use tenon_compiler::{Compiled, Options, Target, compile};
 use tenon_graph::{DataType, Graph, Tensor, TensorType};
 use tenon_tensor::convert;
 
-/// Two convolutions with what usually stands between them.
+/// Two convolutions with typical operators between them.
 const IMAGES: &str = "graph \"g\" (%x: f32[1, 3, 12, 12]) -> (%e: f32[1, 4, 4, 4]) {
     const %w: f32[4, 3, 3, 3] = fill 0.1
     const %v: f32[4, 4, 3, 3] = fill 0.05
@@ -19,8 +19,8 @@ const IMAGES: &str = "graph \"g\" (%x: f32[1, 3, 12, 12]) -> (%e: f32[1, 4, 4, 4
     %e: f32[1, 4, 4, 4] = Sigmoid(%d) @sigmoid
 }";
 
-fn compiled(graph: &Graph, other: Other, backends: &[&'static str]) -> Compiled {
-    let registry = with_other(other);
+fn compiled(graph: &Graph, other: TestBackend, backends: &[&'static str]) -> Compiled {
+    let registry = with_test_backend(other);
     let mut options = Options::new(&registry);
     options.backends = backends.iter().map(|id| BackendId::new(id)).collect();
     let compiled = compile(graph.clone(), &options).unwrap();
@@ -45,30 +45,30 @@ fn on(backend: &'static str) -> Target {
 #[test]
 fn a_preferred_backend_for_one_operator_leaves_the_layout_to_the_others() {
     let graph = IMAGES.parse().unwrap();
-    let only_relu = Other {
+    let only_relu = TestBackend {
         refuses: |node| (node.op.name != "Relu").then_some(Reason::UnknownOperator),
-        ..OTHER
+        ..TEST_BACKEND
     };
-    let compiled = compiled(&graph, only_relu, &["Other", "CpuAcc", "CpuRef"]);
+    let compiled = compiled(&graph, only_relu, &["TestBackend", "CpuAcc", "CpuRef"]);
     assert_eq!(target(&compiled, "first"), ("tenon.Conv", &on("CpuAcc")));
     assert_eq!(target(&compiled, "second"), ("tenon.Conv", &on("CpuAcc")));
     assert_eq!(target(&compiled, "pool"), ("tenon.MaxPool", &on("CpuAcc")));
     // It was preferred, so it is not fused into a convolution of another backend.
-    assert_eq!(target(&compiled, "relu"), ("Relu", &on("Other")));
+    assert_eq!(target(&compiled, "relu"), ("Relu", &on("TestBackend")));
     // One transpose at each end: none around the operator that works in any layout.
     assert_eq!(compiled.placement.count(&Target::Dma), 2);
 }
 
 #[test]
-fn a_backend_keeps_its_convolutions_in_the_layout_it_takes() {
+fn a_backend_keeps_its_convolutions_in_the_layout_that_it_supports() {
     let graph = IMAGES.parse().unwrap();
-    let only_conv = Other {
+    let only_conv = TestBackend {
         refuses: |node| (node.op.name != "Conv").then_some(Reason::UnknownOperator),
-        ..OTHER
+        ..TEST_BACKEND
     };
-    let compiled = compiled(&graph, only_conv, &["Other", "CpuAcc", "CpuRef"]);
-    assert_eq!(target(&compiled, "first"), ("Conv", &on("Other")));
-    assert_eq!(target(&compiled, "second"), ("Conv", &on("Other")));
+    let compiled = compiled(&graph, only_conv, &["TestBackend", "CpuAcc", "CpuRef"]);
+    assert_eq!(target(&compiled, "first"), ("Conv", &on("TestBackend")));
+    assert_eq!(target(&compiled, "second"), ("Conv", &on("TestBackend")));
     assert_eq!(target(&compiled, "pool"), ("tenon.MaxPool", &on("CpuAcc")));
     assert_eq!(target(&compiled, "relu"), ("Relu", &on("CpuAcc")));
 }
@@ -76,12 +76,12 @@ fn a_backend_keeps_its_convolutions_in_the_layout_it_takes() {
 #[test]
 fn a_backend_without_a_preferred_layout_gets_the_layout_of_the_model() {
     let graph = IMAGES.parse().unwrap();
-    let compiled = compiled(&graph, OTHER, &["Other", "CpuAcc"]);
-    assert_eq!(target(&compiled, "first"), ("Conv", &on("Other")));
+    let compiled = compiled(&graph, TEST_BACKEND, &["TestBackend", "CpuAcc"]);
+    assert_eq!(target(&compiled, "first"), ("Conv", &on("TestBackend")));
     assert_eq!(compiled.placement.count(&Target::Dma), 0);
 }
 
-/// One node each, that CpuAcc takes with elements of f32.
+/// Graphs of one node that CpuAcc supports in f32.
 const OPERATORS: &[&str] = &[
     "(%x: f32[1, 4, 6, 6]) -> (%y: f32[1, 4, 4, 4]) { const %w: f32[4, 4, 3, 3] = fill 0.5\n %y: f32[1, 4, 4, 4] = Conv(%x, %w) }",
     "(%x: f32[1, 4, 6, 6]) -> (%y: f32[1, 4, 3, 3]) {
@@ -119,8 +119,8 @@ fn of_type(mut graph: Graph, dtype: DataType) -> Graph {
 }
 
 #[test]
-fn every_operator_computes_in_f32_where_only_its_type_is_missing() {
-    // Sums in another order, rounded to the model's type.
+fn every_operator_runs_in_f32_where_the_backend_lacks_only_its_type() {
+    // Sums are in another order, and rounded to the model's type.
     for (dtype, tolerance) in [
         (DataType::F32, 1e-5),
         (DataType::F16, 2e-3),

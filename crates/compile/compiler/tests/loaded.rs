@@ -1,5 +1,4 @@
-//! A backend from a library, from the graph to the outputs: the example in C takes three nodes as
-//! one.
+//! A plug-in backend, from the graph to the outputs: the example in C fuses three nodes.
 
 mod common;
 
@@ -28,11 +27,11 @@ fn three_nodes_are_placed_packed_loaded_and_executed_as_one() {
     .parse()
     .unwrap();
     graph.infer_types().unwrap();
-    let numbers = |scale: f32| {
+    let tensor = |scale: f32| {
         let all: Vec<f32> = (0..6).map(|index| (index as f32 - 2.5) * scale).collect();
         Tensor::from_slice([2, 3], &all).unwrap()
     };
-    let inputs = [numbers(1.0), numbers(0.5), numbers(-0.25)];
+    let inputs = [tensor(1.0), tensor(0.5), tensor(-0.25)];
     let expected = run(&graph, &inputs);
     let compiled = compile(graph, &options).unwrap();
     let ops: Vec<&str> = compiled

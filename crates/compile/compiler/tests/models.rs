@@ -1,5 +1,4 @@
-//! The small models of the repository: what is left of each after optimising, and that it computes
-//! the same.
+//! The small models of the repository: the operators of each after optimisation, and equal results.
 
 mod common;
 
@@ -23,7 +22,7 @@ fn compiled(graph: &Graph) -> Compiled {
     compile(graph.clone(), &Options::new(&registry)).unwrap()
 }
 
-/// How often each operator occurs.
+/// The number of nodes of each operator.
 fn count(graph: &Graph) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     for node in &graph.nodes {
@@ -32,7 +31,7 @@ fn count(graph: &Graph) -> BTreeMap<&'static str, usize> {
     counts
 }
 
-/// Inputs for a graph; integers are token numbers or masks, small enough for any of them.
+/// Inputs for a graph; integers are small enough for token ids and masks.
 fn inputs(graph: &Graph) -> Vec<Tensor> {
     common::inputs(graph, 5)
 }
@@ -45,7 +44,7 @@ fn assert_same(graph: &Graph, compiled: &Compiled, tolerance: f32) {
     common::assert_close(&expected, &found, tolerance, &graph.name);
 }
 
-/// Nodes that CpuAcc left to others.
+/// The operators of nodes on other backends than CpuAcc.
 fn left(compiled: &Compiled) -> Vec<&'static str> {
     let fast = Target::Backend(BackendId::new("CpuAcc"));
     let nodes = compiled.placement.nodes.iter();
@@ -114,7 +113,7 @@ fn the_others_compute_the_same() {
     for name in ["detector", "lstm", "mlp", "resnet50-int8"] {
         let graph = import(&format!("small/{name}.onnx"));
         let compiled = compiled(&graph);
-        // A rounding to int8 that falls the other way moves a result by a step.
+        // A different rounding to int8 changes a result by one step.
         let tolerance = if name.ends_with("int8") { 0.05 } else { 1e-4 };
         assert_same(&graph, &compiled, tolerance);
         assert!(graph.outputs.iter().all(|&id| {

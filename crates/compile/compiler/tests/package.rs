@@ -1,5 +1,5 @@
-//! Compiled packages, written and loaded: what runs gives what the graph means, and equal inputs
-//! give equal bytes.
+//! Compiled packages, written and loaded: executions compute the graph, and equal inputs give equal
+//! bytes.
 
 mod common;
 
@@ -84,7 +84,7 @@ fn equal_constants_are_stored_once_and_unused_ones_not_at_all() {
 }
 
 #[test]
-fn plain_forms_that_nobody_reads_are_left_out_when_asked() {
+fn unread_plain_forms_are_removed_unless_kept_by_option() {
     // `a` is only multiplied by; `b` is added too, `c` moved, `d` an output as well.
     let graph: Graph =
         "graph \"g\" (%x: f32[4, 4]) -> (%y: f32[4, 4], %z: f32[8, 4], %d: f32[4, 4]) {
@@ -123,7 +123,7 @@ fn plain_forms_that_nobody_reads_are_left_out_when_asked() {
 
 #[test]
 fn the_arena_is_shared_and_outputs_are_written_in_place() {
-    // A chain of ten products needs two ranges of the arena, the last is written to the output.
+    // A chain of ten matmuls needs two ranges of the arena, the last is written to the output.
     let mut text = "graph \"g\" (%v0: f32[16, 16]) -> (%v10: f32[16, 16]) {
         const %w: f32[16, 16] = fill 0.1\n"
         .to_owned();
@@ -134,13 +134,13 @@ fn the_arena_is_shared_and_outputs_are_written_in_place() {
     let registry = common::registry();
     let compiled = compile(graph, &Options::new(&registry)).unwrap();
     let arena = compiled.contents.tenon.plan.arena_bytes;
-    // Two matrices, and what a product needs while it runs.
+    // Two matrices, and the scratch memory of a matmul.
     assert!((2048..3072).contains(&arena), "{arena}");
     assert_eq!(compiled.module.functions[0].kernels.len(), 10);
 }
 
 #[test]
-fn every_problem_of_the_options_is_told() {
+fn every_problem_of_the_options_is_reported() {
     let graph: Graph = "graph \"g\" (%x: f32[2]) -> (%y: f32[2]) {
         %y: f32[2] = Neg(%x)
     }"
@@ -178,7 +178,7 @@ fn every_problem_of_the_options_is_told() {
 }
 
 #[test]
-fn what_would_swell_the_package_is_made_when_it_runs() {
+fn large_results_are_not_folded() {
     let graph: Graph = "graph \"g\" (%x: f32[1]) -> (%y: f32[1, 1]) {
         const %shape: i64[2] = [5000, 5000]
         const %axes: i64[2] = [0, 1]
@@ -197,7 +197,7 @@ fn what_would_swell_the_package_is_made_when_it_runs() {
 }
 
 #[test]
-fn nodes_that_fail_are_told_together_and_those_behind_them_are_not() {
+fn errors_of_nodes_are_reported_together_but_not_those_of_dependent_nodes() {
     let graph: Graph =
         "graph \"g\" (%x: f32[2, 3], %w: f32[4, 4]) -> (%c: f32[2, 4], %e: f32[2, 3]) {
         %a = MatMul(%x, %w) @first

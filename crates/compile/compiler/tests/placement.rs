@@ -1,9 +1,8 @@
-//! Who gets which node: preference, hints, types in between, subgraphs and what backends make of
-//! them, and what the report says.
+//! Placement: preference, hints, wider types, subgraphs and their optimisation, and the report.
 
 mod common;
 
-use common::{OTHER, Other, with_other as registry};
+use common::{TEST_BACKEND, TestBackend, with_test_backend as registry};
 use std::sync::Arc;
 use tenon_backend::{BackendId, FailedPart, OptimisationViews, Reason, Registry, Substitution};
 use tenon_compiler::{Compiled, Hint, Options, Target, compile};
@@ -57,17 +56,17 @@ fn check(graph: &Graph, compiled: &Compiled, registry: &Registry) {
 
 #[test]
 fn hints_come_first_and_crossings_are_counted() {
-    let registry = registry(OTHER);
+    let registry = registry(TEST_BACKEND);
     let options = options(
         &registry,
         &["CpuRef"],
-        &[("sec*", "Other"), ("*", "CpuRef")],
+        &[("sec*", "TestBackend"), ("*", "CpuRef")],
     );
     let compiled = compile(chain(), &options).unwrap();
     check(&chain(), &compiled, &registry);
     let report = compiled.placement.report();
     let backends: Vec<&str> = report.nodes.iter().map(|node| &*node.backend).collect();
-    assert_eq!(backends, ["CpuRef", "Other", "CpuRef", "CpuRef"]);
+    assert_eq!(backends, ["CpuRef", "TestBackend", "CpuRef", "CpuRef"]);
     let hints: Vec<_> = report
         .nodes
         .iter()
@@ -78,18 +77,18 @@ fn hints_come_first_and_crossings_are_counted() {
     assert_eq!(subgraphs, [Some(0), Some(1), Some(2), Some(2)]);
     assert_eq!(
         report.to_string(),
-        "4 ops: 3 CpuRef, 1 Other; 2 crossings, 64 B"
+        "4 ops: 3 CpuRef, 1 TestBackend; 2 crossings, 64 B"
     );
     assert_eq!(compiled.contents.tenon.placement, report);
 }
 
 #[test]
-fn a_hint_that_is_refused_is_told_and_the_next_is_asked() {
-    let registry = registry(Other {
+fn a_refused_hint_is_reported_and_the_next_backend_is_queried() {
+    let registry = registry(TestBackend {
         refuses: |node| (node.op.name == "Relu").then_some(Reason::UnknownOperator),
-        ..OTHER
+        ..TEST_BACKEND
     });
-    let options = options(&registry, &["CpuRef"], &[("*", "Other")]);
+    let options = options(&registry, &["CpuRef"], &[("*", "TestBackend")]);
     let compiled = compile(chain(), &options).unwrap();
     let report = compiled.placement.report();
     let node = &report.nodes[1];
@@ -101,41 +100,41 @@ fn a_hint_that_is_refused_is_told_and_the_next_is_asked() {
             refusal.cause.as_str(),
             refusal.reason.as_str()
         ),
-        ("Other", "hint *", "unknown-operator")
+        ("TestBackend", "hint *", "unknown-operator")
     );
     assert_eq!(
         report.to_string(),
-        "4 ops: 1 CpuRef, 3 Other; 2 crossings, 64 B"
+        "4 ops: 1 CpuRef, 3 TestBackend; 2 crossings, 64 B"
     );
 }
 
 #[test]
-fn hints_that_are_of_nothing_are_mistakes() {
-    let registry = registry(OTHER);
+fn hints_that_match_no_node_are_errors() {
+    let registry = registry(TEST_BACKEND);
     let with = |hints: &[(&str, &'static str)]| {
         let options = options(&registry, &["CpuRef"], hints);
         compile(chain(), &options).unwrap_err().to_string()
     };
-    let text = with(&[("frst", "Other"), ("*", "Other")]);
+    let text = with(&[("frst", "TestBackend"), ("*", "TestBackend")]);
     assert!(text.contains("no node is called like 'frst'"), "{text}");
     let text = with(&[("*", "Npu"), ("x", "Gpu")]);
     assert!(text.contains("Npu") && text.contains("Gpu"), "{text}");
 }
 
 #[test]
-fn where_only_the_type_is_missing_it_is_converted() {
-    let registry = registry(Other {
+fn a_node_is_converted_where_the_backend_lacks_only_its_type() {
+    let registry = registry(TestBackend {
         refuses: |node| {
             let mut types = node.inputs.iter().enumerate();
             let narrow = types.find_map(|(input, ty)| {
                 let found = (*ty)?.dtype();
                 (found == DataType::F16).then_some(Reason::InputType { input, found })
             });
-            // A type is not all that is missing here.
+            // This backend lacks more than the type.
             let never = (node.op.name == "Abs").then_some(Reason::UnknownOperator);
             narrow.or(never)
         },
-        ..OTHER
+        ..TEST_BACKEND
     });
     let graph = parsed(
         "graph \"g\" (%x: f16[8], %w: f16[8]) -> (%d: f16[8]) {
@@ -146,18 +145,18 @@ fn where_only_the_type_is_missing_it_is_converted() {
         %d: f16[8] = Abs(%c) @abs
     }",
     );
-    let options = options(&registry, &["Other", "CpuRef"], &[]);
+    let options = options(&registry, &["TestBackend", "CpuRef"], &[]);
     let compiled = compile(graph.clone(), &options).unwrap();
-    let numbers: Vec<Tensor> = [3u64, 4]
+    let tensors: Vec<Tensor> = [3u64, 4]
         .iter()
         .map(|&seed| {
             let ty = tenon_graph::TensorType::new(DataType::F32, [8]).unwrap();
             convert(&common::noise(&ty, seed), DataType::F16).unwrap()
         })
         .collect();
-    // Rounded to f16 between nodes, as the model says: equal to the bit.
-    let expected = common::run(&graph, &numbers);
-    assert_eq!(common::execute(&compiled, &registry, &numbers), expected);
+    // Rounded to f16 between nodes, as in the model: bit-identical.
+    let expected = common::run(&graph, &tensors);
+    assert_eq!(common::execute(&compiled, &registry, &tensors), expected);
     let report = compiled.placement.report();
     let of = |name: &str| report.nodes.iter().find(|node| node.node == name).unwrap();
     for name in ["mul", "add", "scale"] {
@@ -166,7 +165,7 @@ fn where_only_the_type_is_missing_it_is_converted() {
             (converted.from.as_str(), converted.to.as_str()),
             ("f16", "f32")
         );
-        assert_eq!(of(name).backend, "Other");
+        assert_eq!(of(name).backend, "TestBackend");
         let refusal = &of(name).refusals[0];
         assert_eq!(refusal.reason, "input-type");
         assert_eq!(refusal.arguments["found"], "f16");
@@ -175,14 +174,14 @@ fn where_only_the_type_is_missing_it_is_converted() {
         (of("abs").backend.as_str(), &of("abs").converted),
         ("CpuRef", &None)
     );
-    // x, w, a, b before and a, b, c behind: x is cast once for both of its users, the constant not
-    // at all when it runs.
+    // Casts of x, w, a, b before and of a, b, c after: x is cast once for both of its users, the
+    // constant at compile time.
     let casts = report.nodes.iter().filter(|node| node.operator == "Cast");
     assert_eq!(casts.count(), 7, "{report:?}");
 }
 
-/// Relu becomes Max with a constant; Neg is not taken after all.
-fn made_of(subgraph: &Graph) -> OptimisationViews {
+/// Substitutes Relu by Max with a constant, and rejects Neg.
+fn optimisation_of(subgraph: &Graph) -> OptimisationViews {
     let mut views = OptimisationViews::default();
     for id in subgraph.ids() {
         let node = subgraph.node(id);
@@ -206,17 +205,17 @@ fn made_of(subgraph: &Graph) -> OptimisationViews {
 }
 
 #[test]
-fn only_the_parts_that_fail_are_placed_again() {
-    let registry = registry(Other {
-        optimises: made_of,
-        ..OTHER
+fn only_rejected_parts_are_placed_again() {
+    let registry = registry(TestBackend {
+        optimises: optimisation_of,
+        ..TEST_BACKEND
     });
-    let options = options(&registry, &["Other", "CpuRef"], &[]);
+    let options = options(&registry, &["TestBackend", "CpuRef"], &[]);
     let compiled = compile(chain(), &options).unwrap();
     let expected = [
-        ("Exp", "Other"),
-        ("Max", "Other"),
-        ("Exp", "Other"),
+        ("Exp", "TestBackend"),
+        ("Max", "TestBackend"),
+        ("Exp", "TestBackend"),
         ("Neg", "CpuRef"),
     ];
     let expected = expected.map(|(operator, backend)| (operator, backend.to_owned()));
@@ -230,38 +229,43 @@ fn only_the_parts_that_fail_are_placed_again() {
             refusal.cause.as_str(),
             refusal.text.as_str()
         ),
-        ("Other", "optimisation", "too deep")
+        ("TestBackend", "optimisation", "too deep")
     );
     assert_eq!(
         report.to_string(),
-        "4 ops: 3 Other, 1 CpuRef (Neg: too deep); 1 crossing, 32 B"
+        "4 ops: 3 TestBackend, 1 CpuRef (Neg: too deep); 1 crossing, 32 B"
     );
 }
 
 #[test]
-fn each_subgraph_is_optimised_by_itself() {
-    let registry = registry(Other {
-        optimises: made_of,
-        ..OTHER
+fn each_subgraph_is_optimised_separately() {
+    let registry = registry(TestBackend {
+        optimises: optimisation_of,
+        ..TEST_BACKEND
     });
-    // The third runs elsewhere: the first two are a subgraph, the fourth another, which fails.
-    let options = options(&registry, &["Other", "CpuRef"], &[("third", "CpuRef")]);
+    // The third node is on another backend: the first two are a subgraph, the fourth another, which
+    // is rejected.
+    let options = options(
+        &registry,
+        &["TestBackend", "CpuRef"],
+        &[("third", "CpuRef")],
+    );
     let compiled = compile(chain(), &options).unwrap();
     let backends: Vec<String> = targets(&compiled)
         .into_iter()
         .map(|(_, target)| target)
         .collect();
-    assert_eq!(backends, ["Other", "Other", "CpuRef", "CpuRef"]);
+    assert_eq!(backends, ["TestBackend", "TestBackend", "CpuRef", "CpuRef"]);
     check(&chain(), &compiled, &registry);
 }
 
 #[test]
-fn parts_that_nobody_else_takes_are_an_error() {
-    let registry = registry(Other {
-        optimises: made_of,
-        ..OTHER
+fn rejected_parts_that_no_backend_supports_are_an_error() {
+    let registry = registry(TestBackend {
+        optimises: optimisation_of,
+        ..TEST_BACKEND
     });
-    let error = compile(chain(), &options(&registry, &["Other"], &[]))
+    let error = compile(chain(), &options(&registry, &["TestBackend"], &[]))
         .unwrap_err()
         .to_string();
     assert!(
@@ -271,7 +275,7 @@ fn parts_that_nobody_else_takes_are_an_error() {
 }
 
 #[test]
-fn answers_that_do_not_add_up_are_refused() {
+fn invalid_optimisations_are_errors() {
     for optimises in [
         (|_: &Graph| OptimisationViews::default()) as fn(&Graph) -> OptimisationViews,
         |subgraph| {
@@ -280,18 +284,22 @@ fn answers_that_do_not_add_up_are_refused() {
             views
         },
     ] {
-        let registry = registry(Other { optimises, ..OTHER });
-        let options = options(&registry, &["Other"], &[]);
+        let registry = registry(TestBackend {
+            optimises,
+            ..TEST_BACKEND
+        });
+        let options = options(&registry, &["TestBackend"], &[]);
         let error = compile(chain(), &options).unwrap_err().to_string();
         assert!(
-            error.contains("'first'") && error.contains("backend Other answers wrongly"),
+            error.contains("'first'")
+                && error.contains("backend TestBackend returned an invalid optimisation"),
             "{error}"
         );
     }
 }
 
 #[test]
-fn movement_between_backends_passes_on_who_made_it() {
+fn data_movement_keeps_the_producers_of_its_inputs() {
     let graph = parsed(
         "graph \"g\" (%x: f32[8]) -> (%d: f32[16]) {
         %a: f32[8] = Exp(%x) @first
@@ -300,20 +308,20 @@ fn movement_between_backends_passes_on_who_made_it() {
         %d: f32[16] = Exp(%c) @last
     }",
     );
-    let registry = registry(OTHER);
-    let options = options(&registry, &["CpuRef"], &[("second", "Other")]);
+    let registry = registry(TEST_BACKEND);
+    let options = options(&registry, &["CpuRef"], &[("second", "TestBackend")]);
     let compiled = compile(graph.clone(), &options).unwrap();
     check(&graph, &compiled, &registry);
     assert_eq!(compiled.placement.nodes[2].target, Target::Dma);
-    // `a` goes to Other, `c` with Other's half to CpuRef.
+    // `a` goes to TestBackend, `c` with the half of TestBackend to CpuRef.
     assert_eq!(compiled.placement.crossings.len(), 2);
     assert_eq!(compiled.placement.crossing_bytes(), 32 + 64);
 }
 
-/// A backend whose device is not on this machine.
-struct Absent;
+/// A backend without its device on this machine.
+struct UnavailableBackend;
 
-impl tenon_backend::Backend for Absent {
+impl tenon_backend::Backend for UnavailableBackend {
     fn id(&self) -> BackendId {
         BackendId::new("AcmeNpu")
     }
@@ -354,17 +362,21 @@ impl tenon_backend::Backend for Absent {
 }
 
 #[test]
-fn a_preferred_backend_that_is_unavailable_gives_way_to_the_next() {
-    let mut registry = registry(OTHER);
-    registry.register(Arc::new(Absent)).unwrap();
+fn an_unavailable_backend_is_skipped() {
+    let mut registry = registry(TEST_BACKEND);
+    registry.register(Arc::new(UnavailableBackend)).unwrap();
     let (_, refused) = registry.start(&[], false);
     assert_eq!(refused.len(), 1);
-    let all = options(&registry, &["AcmeNpu", "Other"], &[("first", "AcmeNpu")]);
+    let all = options(
+        &registry,
+        &["AcmeNpu", "TestBackend"],
+        &[("first", "AcmeNpu")],
+    );
     let compiled = compile(chain(), &all).unwrap();
     assert_eq!(
         compiled
             .placement
-            .count(&Target::Backend("Other".to_owned().into())),
+            .count(&Target::Backend("TestBackend".to_owned().into())),
         4
     );
     let [(id, reason)] = &compiled.placement.unavailable[..] else {

@@ -1,4 +1,4 @@
-//! What the tests share: backends, and a graph evaluated node by node.
+//! Shared test code: backends, and evaluation of a graph node by node.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -15,7 +15,7 @@ use tenon_neff::{Limits, Package, WriteOptions};
 use tenon_runtime::{LoadOptions, Model, Runtime};
 use tenon_tensor::BufferMut;
 
-/// CpuRef under another name, with a wish for channels-last images.
+/// CpuRef under another name, with a preference for channels-last images.
 pub struct ChannelsLast(pub CpuRef);
 
 impl Backend for ChannelsLast {
@@ -50,7 +50,7 @@ impl Backend for ChannelsLast {
     }
 }
 
-/// A channels-last first choice, and CpuRef.
+/// A preferred channels-last backend, and CpuRef.
 pub fn registry() -> Registry {
     let mut registry = Registry::new();
     registry.register(Arc::new(ChannelsLast(CpuRef))).unwrap();
@@ -58,17 +58,17 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// CpuRef with what a test wants to be different.
-pub struct Other {
+/// CpuRef with the differences of a test.
+pub struct TestBackend {
     /// Its name.
     pub id: &'static str,
-    /// Why it refuses a node.
+    /// Its reason to refuse a node.
     pub refuses: fn(&NodeView<'_>) -> Option<Reason>,
-    /// What it makes of a subgraph.
+    /// Its optimisation of a subgraph.
     pub optimises: fn(&Graph) -> OptimisationViews,
 }
 
-impl Backend for Other {
+impl Backend for TestBackend {
     fn id(&self) -> BackendId {
         BackendId::new(self.id)
     }
@@ -97,15 +97,15 @@ impl Backend for Other {
     }
 }
 
-/// Takes all that CpuRef takes.
-pub const OTHER: Other = Other {
-    id: "Other",
+/// Supports all that CpuRef supports.
+pub const TEST_BACKEND: TestBackend = TestBackend {
+    id: "TestBackend",
     refuses: |_| None,
     optimises: OptimisationViews::untouched,
 };
 
 /// The built-in backends and another.
-pub fn with_other(other: Other) -> Registry {
+pub fn with_test_backend(other: TestBackend) -> Registry {
     let mut registry = tenon_builtin::registry();
     registry.register(Arc::new(other)).unwrap();
     registry
@@ -129,7 +129,7 @@ pub fn run(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
             .iter()
             .map(|id| id.and_then(|id| values[id.index()].as_ref()))
             .collect();
-        // Everything is known here, also what decides shapes.
+        // All values are known here, shape-determining ones included.
         let types: Vec<Option<&TensorType>> =
             inputs.iter().map(|tensor| tensor.map(Tensor::ty)).collect();
         let types = infer(
@@ -161,7 +161,7 @@ pub fn run(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
         .collect()
 }
 
-/// A tensor of numbers that differ and look random, from -1 to 1 (or small integers).
+/// A tensor of pseudo-random elements from -1 to 1 (or small integers).
 pub fn noise(ty: &TensorType, seed: u64) -> Tensor {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = move || {
@@ -174,14 +174,14 @@ pub fn noise(ty: &TensorType, seed: u64) -> Tensor {
     let shape = ty.shape().clone();
     match ty.dtype() {
         DataType::F32 => {
-            let numbers: Vec<f32> = (0..count)
+            let elements: Vec<f32> = (0..count)
                 .map(|_| (next() % 20001) as f32 / 10000.0 - 1.0)
                 .collect();
-            Tensor::from_slice(shape, &numbers).unwrap()
+            Tensor::from_slice(shape, &elements).unwrap()
         }
         DataType::I64 => {
-            let numbers: Vec<i64> = (0..count).map(|_| (next() % 2) as i64).collect();
-            Tensor::from_slice(shape, &numbers).unwrap()
+            let elements: Vec<i64> = (0..count).map(|_| (next() % 2) as i64).collect();
+            Tensor::from_slice(shape, &elements).unwrap()
         }
         DataType::Bool => {
             let bits: Vec<bool> = (0..count).map(|_| next() % 2 == 0).collect();
@@ -201,12 +201,12 @@ pub fn inputs(graph: &Graph, seed: u64) -> Vec<Tensor> {
         .collect()
 }
 
-/// Asserts that two results agree: f32 within `tolerance` of the largest number, others exactly.
+/// Asserts that two results agree: f32 within `tolerance` of the largest element, others exactly.
 pub fn assert_close(expected: &[Tensor], found: &[Tensor], tolerance: f32, what: &str) {
     assert_eq!(expected.len(), found.len(), "{what}");
     for (expected, found) in expected.iter().zip(found) {
         assert_eq!(expected.ty(), found.ty(), "{what}");
-        let (Some(a), Some(b)) = (numbers(expected), numbers(found)) else {
+        let (Some(a), Some(b)) = (elements(expected), elements(found)) else {
             assert_eq!(expected, found, "{what}");
             continue;
         };
@@ -218,8 +218,8 @@ pub fn assert_close(expected: &[Tensor], found: &[Tensor], tolerance: f32, what:
     }
 }
 
-/// The elements of a tensor of real numbers.
-fn numbers(tensor: &Tensor) -> Option<Vec<f32>> {
+/// The elements of a floating-point tensor.
+fn elements(tensor: &Tensor) -> Option<Vec<f32>> {
     let wide = || {
         tensor
             .as_slice::<f64>()
@@ -248,7 +248,7 @@ pub fn execute(compiled: &Compiled, registry: &Registry, inputs: &[Tensor]) -> V
         .map(|input| input.name.as_str())
         .zip(inputs)
         .collect();
-    // Twice: what an execution leaves in the arena must not matter.
+    // Twice: the second execution must not depend on the contents of the arena.
     model.run(&named).unwrap();
     model.run(&named).unwrap()
 }
