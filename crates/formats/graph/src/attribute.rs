@@ -10,13 +10,13 @@ use tenon_tensor::Tensor;
 pub enum Attribute {
     /// A signed integer.
     Int(i64),
-    /// A single-precision number.
+    /// A single-precision value.
     Float(f32),
     /// A text.
     String(String),
     /// A list of integers.
     Ints(Vec<i64>),
-    /// A list of numbers.
+    /// A list of single-precision values.
     Floats(Vec<f32>),
     /// A list of texts.
     Strings(Vec<String>),
@@ -68,8 +68,8 @@ impl fmt::Display for AttributeKind {
 
 /// The attributes of one node, by name.
 ///
-/// The typed readers answer `default` when the attribute is absent and an error naming it when it
-/// has another kind.
+/// The typed readers return `default` for an absent attribute, and an error with its name for one of
+/// another kind.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Attributes(BTreeMap<String, Attribute>);
 
@@ -79,28 +79,28 @@ impl Attributes {
         Self::default()
     }
 
-    /// Adds or replaces one.
+    /// Adds or replaces an attribute.
     pub fn set(&mut self, name: impl Into<String>, value: Attribute) {
         self.0.insert(name.into(), value);
     }
 
-    /// The same with one more.
+    /// The attributes with one more.
     pub fn with(mut self, name: impl Into<String>, value: Attribute) -> Self {
         self.set(name, value);
         self
     }
 
-    /// Removes one.
+    /// Removes an attribute.
     pub fn remove(&mut self, name: &str) -> Option<Attribute> {
         self.0.remove(name)
     }
 
-    /// The value of one.
+    /// The value of an attribute.
     pub fn value(&self, name: &str) -> Option<&Attribute> {
         self.0.get(name)
     }
 
-    /// All, sorted by name.
+    /// All attributes, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Attribute)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
@@ -119,12 +119,12 @@ impl Attributes {
         }
     }
 
-    /// An integer that says yes or no.
+    /// An integer as a flag: not 0.
     pub fn flag(&self, name: &str, default: bool) -> Result<bool> {
         Ok(self.int(name, default.into())? != 0)
     }
 
-    /// A number.
+    /// A single-precision value.
     pub fn float(&self, name: &str, default: f32) -> Result<f32> {
         match self.value(name) {
             None => Ok(default),
@@ -151,7 +151,7 @@ impl Attributes {
         }
     }
 
-    /// A list of numbers, `None` when absent.
+    /// A list of single-precision values, `None` when absent.
     pub fn floats(&self, name: &str) -> Result<Option<&[f32]>> {
         match self.value(name) {
             None => Ok(None),

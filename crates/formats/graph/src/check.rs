@@ -1,16 +1,15 @@
-//! A node against its row of the operator table: attributes, operands, types; then inference.
+//! Checks of a node against its operator definition, and shape inference.
 
 use crate::operator::{Arity, Inference, OperandDef};
 use crate::{Attributes, Graph, Node, NodeId, OperatorDef, ValueId};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::{Tensor, TensorType};
 
-/// Every way in which a node does not fit its row: attributes that are unknown, of the wrong kind
-/// or missing; inputs that are too many, missing, or of a type that the operator does not have.
+/// All violations of the operator definition: attributes that are unknown, missing or of the wrong
+/// kind; inputs that are missing, too many or of an unsupported type.
 ///
-/// `types` holds the types of the inputs, `None` where one is left out; inputs from `n_inputs` on
-/// count as left out. A type not known yet may be left out of the check by calling
-/// [`check_attributes`] and [`check_inputs`] apart.
+/// `types` has the types of the inputs, `None` for an omitted one. For inputs of unknown type call
+/// [`check_attributes`] and [`check_inputs`] separately.
 pub fn check_node(
     def: &OperatorDef,
     attributes: &Attributes,
@@ -60,12 +59,12 @@ pub fn check_attributes(def: &OperatorDef, attributes: &Attributes) -> Vec<Error
     errors
 }
 
-/// The inputs that are missing or too many; `present` says which of those listed are there.
+/// Missing and excess inputs; `present` is whether each listed one is present.
 pub fn check_inputs(def: &OperatorDef, present: &[bool]) -> Vec<Error> {
     check_operands(def, "input", def.inputs, present)
 }
 
-/// The outputs that are missing or too many; `present` says which of those listed are wanted.
+/// Missing and excess outputs; `present` is whether each listed one is present.
 pub fn check_outputs(def: &OperatorDef, present: &[bool]) -> Vec<Error> {
     check_operands(def, "output", def.outputs, present)
 }
@@ -90,7 +89,7 @@ fn check_operands(
     }
     for (index, row) in rows.iter().enumerate() {
         let there = present.get(index).copied().unwrap_or(false);
-        // An output that nobody wants may always be left out; one must be there.
+        // Every output may be omitted, except for the last one present.
         let needed = match row.arity {
             Arity::Optional => false,
             Arity::Required => what == "input",
@@ -106,7 +105,7 @@ fn check_operands(
     errors
 }
 
-/// The inputs whose type the operator does not have.
+/// The inputs of an unsupported type.
 pub fn check_types(def: &OperatorDef, types: &[Option<&TensorType>]) -> Vec<Error> {
     let mut errors = Vec::new();
     for (index, ty) in types.iter().enumerate() {
@@ -130,8 +129,8 @@ pub fn check_types(def: &OperatorDef, types: &[Option<&TensorType>]) -> Vec<Erro
     errors
 }
 
-/// The types of a node's outputs, one for each that it lists: checks the node against its row,
-/// then runs the row's shape function.
+/// Shape inference: checks the node against its operator definition, then runs the shape function.
+/// Returns one type for each listed output.
 pub fn infer(
     def: &OperatorDef,
     attributes: &Attributes,
@@ -150,7 +149,7 @@ pub fn infer(
         outputs,
     };
     let mut types = (def.infer)(&node).map_err(|error| match error.kind() {
-        // The shape function knows inputs by number only.
+        // The shape function knows only the positions of inputs.
         ErrorKind::Unsupported => Error::from_all(unknown_inputs(def, &node)).unwrap_or(error),
         _ => error,
     })?;
@@ -166,7 +165,7 @@ pub fn infer(
     Ok(types)
 }
 
-/// The inputs that decide the output's shape and are not known.
+/// The shape-determining inputs that are not constant.
 fn unknown_inputs(def: &OperatorDef, node: &Inference<'_>) -> Vec<Error> {
     let unknown = def.inputs.iter().enumerate().filter(|(index, row)| {
         row.compile_time && node.optional(*index).is_some() && node.constant(*index).is_none()
@@ -218,8 +217,8 @@ fn infer_in(graph: &Graph, node: &Node) -> Result<Vec<TensorType>> {
         types.push(ty);
         constants.push(value.and_then(|value| value.constant.as_ref()));
     }
-    let wanted: Vec<bool> = node.outputs.iter().map(Option::is_some).collect();
-    if let Some(error) = Error::from_all(check_outputs(node.op, &wanted)) {
+    let present: Vec<bool> = node.outputs.iter().map(Option::is_some).collect();
+    if let Some(error) = Error::from_all(check_outputs(node.op, &present)) {
         return Err(error);
     }
     infer(
@@ -252,33 +251,33 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 impl Graph {
-    /// Gives every output of every node its type, in node order. A value whose type is known
-    /// already keeps it when inference agrees. All problems are reported together; nodes that
-    /// follow from one that failed are passed over.
+    /// Infers the types of all values, in topological order. A declared type must agree with the
+    /// inferred one. All problems are reported together; nodes that depend on a failed one are
+    /// skipped.
     pub fn infer_types(&mut self) -> Result<()> {
         let mut errors = Vec::new();
         for index in 0..self.nodes.len() {
             let id = NodeId(index as u32);
-            if self.waits_for_type(id) {
+            if self.has_untyped_input(id) {
                 continue;
             }
             match infer_node(self, id) {
-                Ok(types) => errors.extend(self.settle(id, types)),
+                Ok(types) => errors.extend(self.set_types(id, types)),
                 Err(error) => errors.push(error),
             }
         }
         Error::from_all(errors).map_or(Ok(()), Err)
     }
 
-    /// Whether an input of the node is of unknown type (and exists).
-    fn waits_for_type(&self, id: NodeId) -> bool {
+    /// Whether an input of the node exists and is of unknown type.
+    fn has_untyped_input(&self, id: NodeId) -> bool {
         let inputs = self.nodes[id.index()].inputs.iter().flatten();
         inputs
             .filter_map(|input| self.values.get(input.index()))
             .any(|value| value.ty.is_none())
     }
 
-    fn settle(&mut self, id: NodeId, types: Vec<TensorType>) -> Vec<Error> {
+    fn set_types(&mut self, id: NodeId, types: Vec<TensorType>) -> Vec<Error> {
         let node = &self.nodes[id.index()];
         let mut errors = Vec::new();
         for (output, ty) in node.outputs.iter().zip(types) {

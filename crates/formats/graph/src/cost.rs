@@ -1,25 +1,24 @@
-//! What a node costs: arithmetic operations and bytes, by its operator and types alone.
+//! The cost of a node: arithmetic operations and bytes, from its operator and types alone.
 //!
-//! Operations are counted as papers do: a multiply-add is two, whatever else follows a product (bias,
-//! activation) is left out where it is small beside it. Bytes are those of operands that must pass
-//! once; caches and layouts are another matter.
+//! Operations are counted as in papers: a multiply-add is two; the epilogue of a matmul or convolution
+//! (bias, activation) is neglected. Bytes are those of one pass over the operands, without caches.
 
 use crate::{Graph, Node};
 use tenon_tensor::TensorType;
 
-/// What executing a node once takes.
+/// The cost of one execution of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cost {
     /// Arithmetic operations.
     pub flops: u64,
-    /// Bytes that are read.
+    /// Bytes read.
     pub read: u64,
-    /// Bytes that are written.
+    /// Bytes written.
     pub written: u64,
 }
 
 impl Cost {
-    /// That of a node of `graph`, whose types are known.
+    /// The cost of a node of `graph`, whose types are known.
     pub fn of(graph: &Graph, node: &Node) -> Self {
         let types = |ids: &[Option<crate::ValueId>]| -> Vec<Option<TensorType>> {
             ids.iter()
@@ -38,7 +37,7 @@ impl Cost {
         };
         let written = sum(&outputs);
         let read = match node.op.name {
-            // Rows that are picked out, not the table that they are in.
+            // The selected rows, not the whole table.
             "Gather" | "GatherElements" | "GatherND" => {
                 let indices = inputs.get(1).and_then(Option::as_ref);
                 written.saturating_add(indices.map_or(0, |ty| ty.bytes() as u64))
@@ -67,16 +66,16 @@ impl Operands<'_> {
     }
 
     /// Elements of all outputs.
-    fn made(&self) -> u64 {
+    fn produced(&self) -> u64 {
         let outputs = self.outputs.iter().flatten();
         outputs.fold(0, |sum, ty| sum.saturating_add(elements(ty.shape())))
     }
 
-    /// Elements of the largest input or of the outputs, whichever are more.
-    fn touched(&self) -> u64 {
+    /// The maximum of the elements of the largest input and those of the outputs.
+    fn accessed(&self) -> u64 {
         let inputs = self.inputs.iter().flatten();
         let largest = inputs.map(|ty| elements(ty.shape())).max();
-        largest.unwrap_or(0).max(self.made())
+        largest.unwrap_or(0).max(self.produced())
     }
 
     fn flops(&self) -> u64 {
@@ -97,42 +96,44 @@ impl Operands<'_> {
                 .is_ok_and(|flag| flag != 0)
         };
         // Each output element is a sum over the last dimension of A, or the one before.
-        let product = |turned: bool| twice(self.made(), extent(0, if turned { 2 } else { 1 }));
+        let matmul = |transposed: bool| {
+            multiply_adds(self.produced(), extent(0, if transposed { 2 } else { 1 }))
+        };
         // Each output element is a sum over one filter.
         let filters = |weights: usize| {
-            twice(
-                self.made(),
+            multiply_adds(
+                self.produced(),
                 elements(self.shape(weights).get(1..).unwrap_or(&[])),
             )
         };
         match self.node.op.name {
-            "MatMul" | "MatMulInteger" | "QLinearMatMul" => product(false),
-            "Gemm" => product(flag("transA")),
-            "tenon.MatMul" => product(flag("trans_a")),
+            "MatMul" | "MatMulInteger" | "QLinearMatMul" => matmul(false),
+            "Gemm" => matmul(flag("transA")),
+            "tenon.MatMul" => matmul(flag("trans_a")),
             "Conv" | "tenon.Conv" | "ConvInteger" | "DeformConv" => filters(1),
             "QLinearConv" => filters(3),
             "ConvTranspose" => {
                 let filter = self.shape(1).get(1..).unwrap_or(&[]);
-                twice(elements(self.shape(0)), elements(filter))
+                multiply_adds(elements(self.shape(0)), elements(filter))
             }
             // Scores of every query with every key, then sums of values.
             "tenon.Attention" => {
                 let (q, keys) = (self.shape(0), extent(1, 3));
-                twice(elements(q).saturating_add(self.made()), keys)
+                multiply_adds(elements(q).saturating_add(self.produced()), keys)
             }
-            "Attention" => twice(
-                elements(self.shape(0)).saturating_add(self.made()),
+            "Attention" => multiply_adds(
+                elements(self.shape(0)).saturating_add(self.produced()),
                 extent(1, 2),
             ),
             "LSTM" | "GRU" | "RNN" => {
                 let steps = elements(self.shape(0).get(..2).unwrap_or(&[]));
                 let weights = elements(self.shape(1)).saturating_add(elements(self.shape(2)));
-                twice(steps, weights)
+                multiply_adds(steps, weights)
             }
             "MaxPool" | "AveragePool" | "LpPool" | "tenon.MaxPool" | "tenon.AveragePool" => {
                 let kernel = self.node.attributes.ints("kernel_shape").ok().flatten();
                 let window = kernel.unwrap_or(&[]).iter();
-                window.fold(self.made(), |product, &extent| {
+                window.fold(self.produced(), |product, &extent| {
                     product.saturating_mul(extent.max(1) as u64)
                 })
             }
@@ -140,14 +141,14 @@ impl Operands<'_> {
             | "Compress" | "Constant" | "ConstantOfShape" | "Shape" | "Size" | "OneHot"
             | "ReverseSequence" | "Trilu" | "Where" | "EyeLike" | "CastLike" | "CenterCropPad"
             | "TensorScatter" | "MaxUnpool" => 0,
-            // One for each element that passes.
-            _ => self.touched(),
+            // One for each element.
+            _ => self.accessed(),
         }
     }
 }
 
-/// Operations of `sums` sums of `length` products each.
-fn twice(sums: u64, length: u64) -> u64 {
+/// The operations of `sums` sums of `length` products each.
+fn multiply_adds(sums: u64, length: u64) -> u64 {
     sums.saturating_mul(length).saturating_mul(2)
 }
 
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn products_are_two_operations_a_multiply_add() {
+    fn a_multiply_add_is_two_operations() {
         let product =
             cost("graph \"g\" (%a: f32[7, 3], %b: f32[3, 5]) -> (%y) {\n %y = MatMul(%a, %b)\n}");
         let expected = Cost {
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn others_touch_elements_and_movements_compute_nothing() {
+    fn elementwise_operators_count_elements_and_movements_nothing() {
         let sum = cost("graph \"g\" (%a: f32[4, 4], %b: f32[4]) -> (%y) {\n %y = Add(%a, %b)\n}");
         assert_eq!((sum.flops, sum.read, sum.written), (16, 80, 64));
         let turn = cost("graph \"g\" (%a: f32[4, 5]) -> (%y) {\n %y = Transpose(%a)\n}");

@@ -1,4 +1,4 @@
-//! Changing a graph: order, replacement, removal, fresh names.
+//! Changes of a graph: topological order, replacement, removal, unique names.
 
 use crate::{Graph, Node, NodeId, ValueId};
 use std::cmp::Reverse;
@@ -11,23 +11,21 @@ impl Graph {
         (0..self.nodes.len()).map(|index| NodeId(index as u32))
     }
 
-    /// Adds a node behind all others.
+    /// Adds a node at the end.
     pub fn add_node(&mut self, node: Node) -> NodeId {
         self.nodes.push(node);
         NodeId(self.nodes.len() as u32 - 1)
     }
 
-    /// Puts a node before the one of `at` (or behind all when there is none). Ids from `at` on move
-    /// up by one.
+    /// Inserts a node before node `at`, or at the end if there is none. Ids from `at` on increase by one.
     pub fn insert_node(&mut self, at: NodeId, node: Node) -> NodeId {
         let at = at.index().min(self.nodes.len());
         self.nodes.insert(at, node);
         NodeId(at as u32)
     }
 
-    /// Brings the nodes into an order in which every value is made before it is used; nodes that
-    /// may stay where they are keep their order. Fails when there is a cycle, naming its nodes, and
-    /// then changes nothing.
+    /// Sorts the nodes topologically by Kahn's algorithm (1962), stable: independent nodes keep their
+    /// order. A cycle is an error that names its nodes; the graph is unchanged then.
     pub fn sort(&mut self) -> Result<()> {
         let producers = self.producers();
         let mut waiting = vec![0usize; self.nodes.len()];
@@ -40,7 +38,7 @@ impl Graph {
                 }
             }
         }
-        // Always the first node that can go next, so that the result is one and stable.
+        // The first ready node next, so that the result is unique and stable.
         let mut ready: BinaryHeap<Reverse<usize>> = (0..waiting.len())
             .filter(|&index| waiting[index] == 0)
             .map(Reverse)
@@ -66,7 +64,7 @@ impl Graph {
         Ok(())
     }
 
-    /// The error about the nodes that still wait: those of cycles, and those behind them.
+    /// The error about the remaining nodes: those of cycles and their dependents.
     fn cycle(&self, waiting: &[usize]) -> Error {
         let stuck = self.ids().filter(|id| waiting[id.index()] > 0);
         let mut labels = stuck.map(|id| self.node(id).label(id));
@@ -81,10 +79,9 @@ impl Graph {
         .at(Location::node(first))
     }
 
-    /// Makes every node that uses `value` use `by` instead, and makes `by` the graph's output where
-    /// `value` is one. An output keeps its name: `by` takes the name of `value` and the other way
-    /// round. Where `by` cannot be that output (it is an input, a constant or an output itself),
-    /// `value` stays one. Answers whether `value` has no use left.
+    /// Replaces all uses of `value` by `by`, in nodes and as an output of the graph. An output keeps its
+    /// name: `value` and `by` exchange names. If `by` cannot be that output (it is an input, a
+    /// constant or an output), `value` remains it. Returns whether `value` has no use left.
     pub fn replace_uses(&mut self, value: ValueId, by: ValueId) -> bool {
         if value == by {
             return false;
@@ -115,9 +112,8 @@ impl Graph {
         true
     }
 
-    /// Removes nodes whose outputs nobody uses, and values that nothing refers to any more. Inputs
-    /// stay. Optional outputs that nobody uses are dropped from their nodes. Nodes may stand in any
-    /// order. All ids change; the answer is the number of nodes that went.
+    /// Removes dead nodes and values, and unused optional outputs of live nodes; inputs remain. Nodes may
+    /// be in any order. All ids change. Returns the number of removed nodes.
     pub fn remove_dead(&mut self) -> usize {
         let producers = self.producers();
         let mut used = vec![false; self.values.len()];
@@ -147,7 +143,7 @@ impl Graph {
         before - self.nodes.len()
     }
 
-    /// Removes values that nothing refers to. Ids of values change.
+    /// Removes unreferenced values. Ids of values change.
     fn compact(&mut self) {
         let mut kept = vec![false; self.values.len()];
         let operands = self
@@ -187,7 +183,7 @@ impl Graph {
     }
 }
 
-/// Leaves out optional outputs that nobody uses; required ones keep their value.
+/// Removes unused optional outputs; required ones keep their value.
 fn drop_unused_outputs(node: &mut Node, used: &[bool]) {
     for (index, output) in node.outputs.iter_mut().enumerate() {
         let optional = node
@@ -204,14 +200,14 @@ fn drop_unused_outputs(node: &mut Node, used: &[bool]) {
     }
 }
 
-/// The names of a graph, to make new ones that differ from all.
+/// The names of a graph, for the creation of new unique ones.
 pub struct UniqueNames {
     values: HashSet<String>,
     nodes: HashSet<String>,
 }
 
 impl UniqueNames {
-    /// The names of `graph` as they are now.
+    /// The current names of `graph`.
     pub fn of(graph: &Graph) -> Self {
         Self {
             values: graph
@@ -250,7 +246,7 @@ mod tests {
     use crate::operator::operator;
     use crate::{Attributes, DataType, TensorType, verify};
 
-    /// x -> relu -> a -> neg -> b, and x -> neg -> c, which nobody uses.
+    /// x -> relu -> a -> neg -> b, and x -> neg -> c, which has no use.
     fn graph() -> (Graph, [ValueId; 4]) {
         let mut graph = Graph::new("g");
         let x = graph.add_input("x", TensorType::new(DataType::F32, [2]).unwrap());
@@ -276,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn sorting_moves_only_what_must_move() {
+    fn sorting_is_stable() {
         let (mut graph, _) = graph();
         graph.nodes.swap(0, 1);
         assert!(verify(&graph).is_err());
@@ -314,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_goes() {
+    fn dead_nodes_and_values_are_removed() {
         let (mut graph, _) = graph();
         assert_eq!(graph.remove_dead(), 1);
         assert_eq!((order(&graph), graph.values.len()), ("12".into(), 3));
@@ -323,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn new_names_are_new() {
+    fn new_names_are_unique() {
         let (graph, _) = graph();
         let mut names = UniqueNames::of(&graph);
         assert_eq!(names.value("a"), "a.1");

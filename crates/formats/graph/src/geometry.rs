@@ -1,6 +1,5 @@
-//! The arithmetic of shapes that inference and kernels share: sliding windows, slices, padding,
-//! resizing, sums over labels. One definition, so that a kernel cannot disagree with the shape it
-//! was given.
+//! Shape arithmetic shared by inference and kernels: sliding windows, slices, padding, resizing,
+//! Einsum equations. One definition, so that kernels and inferred shapes agree.
 
 mod einsum;
 mod resize;

@@ -1,4 +1,4 @@
-//! Graph, node, value: the structure and how it is changed.
+//! Graph, node and value.
 
 use crate::{Attributes, OperatorDef};
 use std::collections::BTreeMap;
@@ -39,10 +39,10 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// A tensor that nodes make and use: an input, a constant or a node's output.
+/// A tensor: an input, a constant or the output of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Value {
-    /// The model's name for it; unique in the graph.
+    /// Its name in the model; unique in the graph.
     pub name: String,
     /// Its type, once known (inputs and constants always).
     pub ty: Option<TensorType>,
@@ -53,20 +53,20 @@ pub struct Value {
 /// An operator applied to values.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// The model's name for it, made unique at import.
+    /// Its name in the model, made unique at import.
     pub name: String,
-    /// What it does.
+    /// Its operator.
     pub op: &'static OperatorDef,
-    /// With which parameters.
+    /// Its attributes.
     pub attributes: Attributes,
-    /// To which values; `None` where an optional input is left out.
+    /// Its inputs; `None` for an omitted optional input.
     pub inputs: Vec<Option<ValueId>>,
-    /// What it makes; `None` where an optional output is not wanted.
+    /// Its outputs; `None` for an omitted optional output.
     pub outputs: Vec<Option<ValueId>>,
 }
 
 impl Node {
-    /// How messages call it: its name, or `node3` when it has none.
+    /// Its name in messages: its name, or `node3` when it has none.
     pub fn label(&self, id: NodeId) -> String {
         if self.name.is_empty() {
             id.to_string()
@@ -76,21 +76,20 @@ impl Node {
     }
 }
 
-/// A tensor graph. Nodes stand in an order in which every value is made before it is used (the
-/// verifier checks it).
+/// A tensor graph. Nodes are in topological order (the verifier checks it).
 #[derive(Debug, Clone, Default)]
 pub struct Graph {
     /// The model's name.
     pub name: String,
     /// All values; a [`ValueId`] is a position here.
     pub values: Vec<Value>,
-    /// Nodes in execution order; a [`NodeId`] is a position here and holds until nodes are removed.
+    /// Nodes in execution order; a [`NodeId`] is a position here, valid until nodes are removed.
     pub nodes: Vec<Node>,
-    /// Values that the caller gives, in order.
+    /// The inputs, in order.
     pub inputs: Vec<ValueId>,
-    /// Values that the caller gets, in order.
+    /// The outputs, in order.
     pub outputs: Vec<ValueId>,
-    /// Free text that travels with the model (class labels, input scaling).
+    /// Metadata of the model (class labels, input scaling).
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -103,7 +102,7 @@ impl Graph {
         }
     }
 
-    /// Adds a value made by a node to come (or an input).
+    /// Adds a value: an output of a later node, or an input.
     pub fn add_value(&mut self, name: impl Into<String>, ty: Option<TensorType>) -> ValueId {
         self.values.push(Value {
             name: name.into(),
@@ -142,12 +141,12 @@ impl Graph {
         &self.nodes[id.index()]
     }
 
-    /// For each value the node that makes it.
+    /// For each value its producer.
     pub fn producers(&self) -> Vec<Option<NodeId>> {
         let mut producers = vec![None; self.values.len()];
         for (index, node) in self.nodes.iter().enumerate() {
             for output in node.outputs.iter().flatten() {
-                // An id that dangles is the verifier's to report.
+                // The verifier reports dangling ids.
                 if let Some(producer) = producers.get_mut(output.index()) {
                     *producer = Some(NodeId(index as u32));
                 }
@@ -156,7 +155,7 @@ impl Graph {
         producers
     }
 
-    /// For each value the nodes that use it, in order, one entry a use.
+    /// For each value its consumers, in order, one entry for each use.
     pub fn consumers(&self) -> Vec<Vec<NodeId>> {
         let mut consumers = vec![Vec::new(); self.values.len()];
         for (index, node) in self.nodes.iter().enumerate() {

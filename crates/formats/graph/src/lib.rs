@@ -1,7 +1,7 @@
-//! The tensor graph: nodes that apply operators to values, before it is lowered to a program.
+//! The tensor graph: nodes that apply operators to values. The compiler lowers it to a program.
 //!
-//! Operators stand in one table ([`operator`]); import, shape inference, the reference kernels,
-//! documentation and the coverage report are driven by it. Shapes are static.
+//! One table defines the operators ([`operator`]); import, shape inference, the reference kernels, the
+//! documentation and the coverage report are derived from it. Shapes are static.
 //!
 //! ```
 //! use tenon_graph::{Graph, verify};
@@ -41,5 +41,5 @@ pub use graph::{Graph, Node, NodeId, Value, ValueId};
 pub use markdown::operator_table_markdown;
 pub use operator::{Inference, OperatorDef};
 pub use verify::verify;
-// The types that rows of the table and nodes are made of.
+// The types in the signatures of this crate.
 pub use tenon_tensor::{DataType, Shape, Tensor, TensorType};

@@ -1,11 +1,11 @@
-//! The operator table as a page of documentation.
+//! The operator table as a documentation page.
 
 use crate::OperatorDef;
 use crate::operator::{Arity, OperandDef, OperatorClass, all};
 use std::fmt::Write;
 
-/// The operator table in Markdown: an overview of the families, then a section an operator. Written
-/// to `docs/operators.md`; the same table always gives the same text.
+/// The operator table in Markdown: an overview of the families, then a section for each operator. The
+/// contents of `docs/operators.md`; deterministic.
 pub fn operator_table_markdown() -> String {
     let mut page = String::from(
         "# Operators\n\n\
@@ -54,7 +54,7 @@ fn overview(page: &mut String) {
     page.push_str(" |\n\n");
 }
 
-/// The anchor of a heading, as renderers make it: lower case, without points.
+/// The anchor of a heading: lower case, without dots.
 fn anchor(name: &str) -> String {
     name.to_lowercase().replace('.', "")
 }

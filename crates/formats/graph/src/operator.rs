@@ -1,4 +1,4 @@
-//! The operator table: what each operator is called, takes, makes and means.
+//! The operator table: name, inputs, outputs, attributes and semantics of each operator.
 
 use crate::{Attribute, AttributeKind, Attributes};
 use std::collections::HashMap;
@@ -7,18 +7,18 @@ use std::sync::OnceLock;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{DataType, Element, Tensor, TensorType};
 
-/// What becomes of a node when it is lowered.
+/// The lowering of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OperatorClass {
-    /// Computes new numbers: a workload of a backend.
+    /// Computes elements: a workload of a backend.
     Compute,
-    /// Moves elements unchanged: DMA descriptors, unless a backend claims it.
+    /// Moves elements unchanged: DMA descriptors, or a workload of the preferred backend.
     Movement,
-    /// The same bytes under another shape: nothing at run time.
+    /// The same bytes with another shape: no operation at run time.
     View,
 }
 
-/// Which element types an input may have.
+/// The element types of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Types {
     /// Any type.
@@ -69,14 +69,14 @@ impl fmt::Display for Types {
     }
 }
 
-/// How often an input or output occurs.
+/// The number of occurrences of an input or output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arity {
-    /// Always there.
+    /// Exactly one.
     Required,
-    /// May be left out.
+    /// At most one.
     Optional,
-    /// Any number, at the end of the list, at least one.
+    /// At least one, at the end of the list.
     Variadic,
 }
 
@@ -85,11 +85,11 @@ pub enum Arity {
 pub struct OperandDef {
     /// The name in the documentation (ONNX's, where it is an ONNX operator).
     pub name: &'static str,
-    /// How often it occurs.
+    /// The number of its occurrences.
     pub arity: Arity,
-    /// Which element types it may have.
+    /// Its element types.
     pub types: Types,
-    /// An input whose elements decide the output's shape: they must be known when compiling.
+    /// Whether its elements determine the output's shape: they must be known at compile time.
     pub compile_time: bool,
 }
 
@@ -100,9 +100,9 @@ pub struct AttributeDef {
     pub name: &'static str,
     /// The kind of its value.
     pub kind: AttributeKind,
-    /// Whether it must be given.
+    /// Whether it is required.
     pub required: bool,
-    /// What it means, and its default.
+    /// Its meaning and default.
     pub doc: &'static str,
 }
 
@@ -113,9 +113,9 @@ pub struct OperatorDef {
     pub name: &'static str,
     /// The family it is documented under (the file's name).
     pub family: &'static str,
-    /// What it computes, with shapes, in a sentence or two.
+    /// Its semantics with shapes, in a sentence or two.
     pub doc: &'static str,
-    /// What becomes of it when lowered.
+    /// Its lowering.
     pub class: OperatorClass,
     /// Its inputs in order.
     pub inputs: &'static [OperandDef],
@@ -123,22 +123,22 @@ pub struct OperatorDef {
     pub outputs: &'static [OperandDef],
     /// Its parameters.
     pub attributes: &'static [AttributeDef],
-    /// The types of its outputs.
+    /// Shape inference: the types of its outputs.
     pub infer: fn(&Inference<'_>) -> Result<Vec<TensorType>>,
 }
 
 impl OperatorDef {
-    /// The row of input `index`; a variadic one stands for all from it on.
+    /// The definition of input `index`; a variadic one applies to all from it on.
     pub fn input(&self, index: usize) -> Option<&'static OperandDef> {
         operand(self.inputs, index)
     }
 
-    /// The row of output `index`; a variadic one stands for all from it on.
+    /// The definition of output `index`; a variadic one applies to all from it on.
     pub fn output(&self, index: usize) -> Option<&'static OperandDef> {
         operand(self.outputs, index)
     }
 
-    /// The row of an attribute.
+    /// The definition of an attribute.
     pub fn attribute(&self, name: &str) -> Option<&'static AttributeDef> {
         self.attributes
             .iter()
@@ -163,7 +163,7 @@ impl PartialEq for OperatorDef {
     }
 }
 
-/// The row of an operator.
+/// The definition of an operator.
 pub fn operator(name: &str) -> Option<&'static OperatorDef> {
     static INDEX: OnceLock<HashMap<&'static str, &'static OperatorDef>> = OnceLock::new();
     INDEX
@@ -172,31 +172,31 @@ pub fn operator(name: &str) -> Option<&'static OperatorDef> {
         .copied()
 }
 
-/// Every row, family by family.
+/// All definitions, family by family.
 pub fn all() -> impl Iterator<Item = &'static OperatorDef> {
     crate::ops::FAMILIES.iter().flat_map(|family| family.iter())
 }
 
-/// What shape inference knows of a node.
+/// The arguments of shape inference for a node.
 pub struct Inference<'a> {
     /// Its attributes.
     pub attributes: &'a Attributes,
-    /// The types of its inputs, `None` where one is left out.
+    /// The types of its inputs, `None` for an omitted one.
     pub inputs: &'a [Option<&'a TensorType>],
     /// The elements of those inputs that are constants.
     pub constants: &'a [Option<&'a Tensor>],
-    /// Number of outputs that the node names.
+    /// The number of listed outputs.
     pub outputs: usize,
 }
 
 impl<'a> Inference<'a> {
-    /// The type of input `index`; an error when it is left out.
+    /// The type of input `index`; an error when it is omitted.
     pub fn input(&self, index: usize) -> Result<&'a TensorType> {
         self.optional(index)
             .ok_or_else(|| Error::new(ErrorKind::InvalidModel, format!("input {index} is missing")))
     }
 
-    /// The type of input `index`, `None` when it is left out.
+    /// The type of input `index`, `None` when it is omitted.
     pub fn optional(&self, index: usize) -> Option<&'a TensorType> {
         self.inputs.get(index).copied().flatten()
     }
@@ -206,8 +206,7 @@ impl<'a> Inference<'a> {
         self.constants.get(index).copied().flatten()
     }
 
-    /// The integers of input `index`: `None` when it is left out, an error when they are not known
-    /// when compiling.
+    /// The integers of input `index`: `None` when it is omitted, an error when it is not constant.
     pub fn ints(&self, index: usize) -> Result<Option<Vec<i64>>> {
         if self.optional(index).is_none() {
             return Ok(None);
@@ -222,11 +221,11 @@ impl<'a> Inference<'a> {
         Ok(Some(known))
     }
 
-    /// The numbers of input `index`, of any integer or floating-point type: `None` when it is left
-    /// out, an error when they are not known when compiling.
-    pub fn numbers(&self, index: usize) -> Result<Option<Vec<f64>>> {
-        match self.constant(index).map(numbers_of) {
-            Some(Some(numbers)) => Ok(Some(numbers)),
+    /// The elements of input `index`, of any integer or floating-point type: `None` when it is omitted,
+    /// an error when it is not constant.
+    pub fn float_values(&self, index: usize) -> Result<Option<Vec<f64>>> {
+        match self.constant(index).map(float_values_of) {
+            Some(Some(values)) => Ok(Some(values)),
             _ => Ok(self
                 .ints(index)?
                 .map(|ints| ints.iter().map(|&int| int as f64).collect())),
@@ -239,8 +238,8 @@ impl<'a> Inference<'a> {
     }
 }
 
-/// The elements of a tensor of floating-point numbers.
-fn numbers_of(tensor: &Tensor) -> Option<Vec<f64>> {
+/// The elements of a floating-point tensor.
+fn float_values_of(tensor: &Tensor) -> Option<Vec<f64>> {
     fn all<T: Element + Into<f64>>(tensor: &Tensor) -> Option<Vec<f64>> {
         Some(
             tensor

@@ -1,7 +1,7 @@
-//! The operators, one file a family.
+//! The operators, one file for each family.
 //!
-//! A row says what an operator is called, takes, makes and means, and how the types of its outputs
-//! follow from its inputs. Rows follow the newest ONNX form of each operator, with one difference:
+//! A definition has the name, inputs, outputs, attributes and semantics of an operator, and its shape
+//! function. It is that of the newest ONNX operator set, with one difference:
 //! an attribute that names an element type (`to`, `dtype`, `output_dtype`, `output_datatype`) is a
 //! string holding Tenon's name of the type (`"f32"`).
 
@@ -34,7 +34,7 @@ mod view;
 
 use crate::OperatorDef;
 
-/// All families; [`crate::operator::all`] walks them.
+/// All families, for [`crate::operator::all`].
 pub(crate) static FAMILIES: &[&[OperatorDef]] = &[
     unary::OPERATORS,
     binary::OPERATORS,

@@ -9,14 +9,14 @@
 //! }
 //! ```
 //!
-//! One statement a line; `//` starts a comment. A value is `%name`, a node's name follows `@`; names
-//! of other characters than letters, digits, `_`, `.`, `/` and `-` are quoted. `_` stands for an
-//! operand that is left out. A value that no node makes is declared by `value %name: type`.
-//! Attributes are integers (`1`), numbers (`1.0`, `inf`, `nan`), texts, lists of them (an empty
-//! list of numbers is `floats[]`, of texts `strings[]`) and tensors (`f32[2] [1.0, 2.0]`).
-//! Elements of constants are a list, `fill` with one element for all, `hex` with the bytes for
-//! types without readable numbers, or, when `Display` leaves large ones out, `hash` with a hash of
-//! the bytes, which cannot be read back; [`Graph::full_text`](crate::Graph::full_text) writes all.
+//! One statement on a line; `//` starts a comment. A value is `%name`, a node's name follows `@`; names
+//! with other characters than letters, digits, `_`, `.`, `/` and `-` are quoted. `_` is an omitted
+//! operand. A value without a producer is declared by `value %name: type`.
+//! Attributes are integers (`1`), floats (`1.0`, `inf`, `nan`), strings, lists of these (an empty list
+//! of floats is `floats[]`, of strings `strings[]`) and tensors (`f32[2] [1.0, 2.0]`).
+//! The elements of a constant are a list, `fill` with one element for all, `hex` with the bytes for
+//! types without a decimal form, or, for large constants in `Display`, `hash` with a hash of the bytes,
+//! which cannot be parsed; [`Graph::full_text`](crate::Graph::full_text) writes all elements.
 
 mod elements;
 mod lex;

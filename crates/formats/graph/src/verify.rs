@@ -1,4 +1,4 @@
-//! The verifier: whether a graph is what every later step takes it for.
+//! The verifier: the invariants that every pass relies on.
 
 use crate::check::{infer_node, unknown_value};
 use crate::{Graph, NodeId, Value, ValueId};
@@ -7,11 +7,11 @@ use tenon_base::{Error, ErrorKind, Location, Result};
 
 /// Checks that
 ///
-/// * every id stands for a value, and every value but inputs and constants is made by one node;
-/// * values are made before they are used, so that there is no cycle;
-/// * inputs are no constants and made by no node, outputs are made, given or constant;
+/// * every id refers to a value, and every value but inputs and constants has exactly one producer;
+/// * nodes are in topological order, so that there is no cycle;
+/// * inputs are not constants and have no producer; outputs are inputs, constants or have a producer;
 /// * names of values are unique and not empty, names of nodes are unique;
-/// * nodes fit their rows of the operator table, and types are those that inference finds.
+/// * nodes match their operator definitions, and types are the inferred ones.
 ///
 /// All problems are reported together, each with its node where there is one.
 pub fn verify(graph: &Graph) -> Result<()> {
@@ -20,17 +20,17 @@ pub fn verify(graph: &Graph) -> Result<()> {
         errors: Vec::new(),
     };
     verifier.names();
-    let makers = verifier.makers();
-    verifier.interface(&makers);
-    verifier.order(&makers);
+    let producers = verifier.producers();
+    verifier.interface(&producers);
+    verifier.order(&producers);
     verifier.types();
     Error::from_all(verifier.errors).map_or(Ok(()), Err)
 }
 
-/// Who gives a value its elements.
+/// The producer of a value.
 #[derive(Clone, Copy, PartialEq)]
-enum Maker {
-    Nobody,
+enum Producer {
+    None,
     Caller,
     Constant,
     Node(NodeId),
@@ -71,26 +71,26 @@ impl Verifier<'_> {
         }
     }
 
-    /// Who makes each value; reports values that are made twice, and outputs that do not exist.
-    fn makers(&mut self) -> Vec<Maker> {
+    /// The producer of each value; reports values with several, and outputs that do not exist.
+    fn producers(&mut self) -> Vec<Producer> {
         let graph = self.graph;
-        let mut makers: Vec<Maker> = graph
+        let mut producers: Vec<Producer> = graph
             .values
             .iter()
             .map(|value| {
                 if value.constant.is_some() {
-                    Maker::Constant
+                    Producer::Constant
                 } else {
-                    Maker::Nobody
+                    Producer::None
                 }
             })
             .collect();
         for &input in &graph.inputs {
-            match makers.get_mut(input.index()) {
+            match producers.get_mut(input.index()) {
                 None => self.errors.push(unknown_value(input)),
-                Some(maker @ Maker::Nobody) => *maker = Maker::Caller,
-                Some(maker) => {
-                    let what = if *maker == Maker::Caller {
+                Some(producer @ Producer::None) => *producer = Producer::Caller,
+                Some(producer) => {
+                    let what = if *producer == Producer::Caller {
                         "given twice"
                     } else {
                         "a constant"
@@ -101,19 +101,19 @@ impl Verifier<'_> {
         }
         for (id, node) in graph.ids().zip(&graph.nodes) {
             for &output in node.outputs.iter().flatten() {
-                match makers.get_mut(output.index()) {
+                match producers.get_mut(output.index()) {
                     None => {
                         let error = unknown_value(output).at(Location::node(node.label(id)));
                         self.errors.push(error);
                     }
-                    Some(maker @ Maker::Nobody) => *maker = Maker::Node(id),
-                    Some(maker) => {
+                    Some(producer @ Producer::None) => *producer = Producer::Node(id),
+                    Some(producer) => {
                         let name = &graph.value(output).name;
-                        let other = match *maker {
-                            Maker::Node(other) => {
+                        let other = match *producer {
+                            Producer::Node(other) => {
                                 format!("node '{}' makes it too", graph.node(other).label(other))
                             }
-                            Maker::Caller => "it is an input".into(),
+                            Producer::Caller => "it is an input".into(),
                             _ => "it is a constant".into(),
                         };
                         self.report_at(id, format!("output '{name}' is made twice: {other}"));
@@ -121,14 +121,14 @@ impl Verifier<'_> {
                 }
             }
         }
-        makers
+        producers
     }
 
-    fn interface(&mut self, makers: &[Maker]) {
+    fn interface(&mut self, producers: &[Producer]) {
         for &output in &self.graph.outputs {
-            match makers.get(output.index()) {
+            match producers.get(output.index()) {
                 None => self.errors.push(unknown_value(output)),
-                Some(Maker::Nobody) => {
+                Some(Producer::None) => {
                     self.report(format!(
                         "nothing makes output '{}'",
                         self.graph.value(output).name
@@ -139,8 +139,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Values that are used before they are made, or never made.
-    fn order(&mut self, makers: &[Maker]) {
+    /// Reports values that are used before their producer, or that have none.
+    fn order(&mut self, producers: &[Producer]) {
         let graph = self.graph;
         for (id, node) in graph.ids().zip(&graph.nodes) {
             for &input in node.inputs.iter().flatten() {
@@ -148,19 +148,19 @@ impl Verifier<'_> {
                     .values
                     .get(input.index())
                     .map_or("", |value| &*value.name);
-                match makers.get(input.index()) {
+                match producers.get(input.index()) {
                     None => {
                         let error = unknown_value(input).at(Location::node(node.label(id)));
                         self.errors.push(error);
                     }
-                    Some(Maker::Nobody) => {
+                    Some(Producer::None) => {
                         self.report_at(id, format!("nothing makes input '{name}'"));
                     }
-                    Some(Maker::Node(maker)) if *maker == id => {
+                    Some(Producer::Node(producer)) if *producer == id => {
                         self.report_at(id, format!("it uses its own output '{name}'"));
                     }
-                    Some(Maker::Node(maker)) if *maker > id => {
-                        let label = graph.node(*maker).label(*maker);
+                    Some(Producer::Node(producer)) if *producer > id => {
+                        let label = graph.node(*producer).label(*producer);
                         let message =
                             format!("input '{name}' is used before node '{label}' makes it");
                         self.report_at(id, message);
@@ -195,7 +195,7 @@ impl Verifier<'_> {
     fn node_types(&mut self, id: NodeId) {
         let graph = self.graph;
         let node = graph.node(id);
-        // Ids that dangle and values of unknown type are reported where they come from.
+        // Dangling ids and values of unknown type are reported at their producers.
         let known = |value: &ValueId| {
             graph
                 .values
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_dangle_are_reported_and_nothing_panics() {
+    fn dangling_ids_are_reported_without_panic() {
         let mut graph = Graph::new("g");
         let ty = TensorType::new(DataType::F32, [2]).unwrap();
         let x = graph.add_input("x", ty);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_constants_must_be_clear() {
+    fn names_are_unique_and_constants_have_their_type() {
         let mut graph = Graph::new("g");
         let one = Tensor::from_slice([1], &[1.0f32]).unwrap();
         let c = graph.add_constant("c", one.clone());

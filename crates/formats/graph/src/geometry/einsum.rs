@@ -1,4 +1,4 @@
-//! The equation of `Einsum`: which dimensions of the inputs are multiplied and which are summed.
+//! The equation of `Einsum` (Einstein summation), applied to shapes.
 
 use crate::ops::shapes::invalid;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use tenon_tensor::Shape;
 /// A dimension of an equation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Label {
-    /// The dimension with this position among those that an ellipsis stands for.
+    /// The dimension at this position of the ellipsis.
     Ellipsis(usize),
     /// The dimension of this letter.
     Letter(char),
@@ -31,12 +31,12 @@ pub struct Equation {
     pub inputs: Vec<Vec<Label>>,
     /// The labels of the output's dimensions; all others are summed over.
     pub output: Vec<Label>,
-    /// The extent of each label. A dimension of an input may be 1 instead and is then repeated.
+    /// The extent of each label. A dimension of an input may be 1 instead and is then broadcast.
     pub extents: BTreeMap<Label, usize>,
 }
 
 impl Equation {
-    /// Reads `text` for inputs of these shapes.
+    /// Parses `text` and applies it to inputs of these shapes.
     pub fn new(text: &str, shapes: &[&Shape]) -> Result<Self> {
         let text: String = text.chars().filter(|c| *c != ' ').collect();
         let (left, right) = match text.split_once("->") {
@@ -55,7 +55,7 @@ impl Equation {
             .into_iter()
             .map(Term::new)
             .collect::<Result<Vec<_>>>()?;
-        let ellipsis = hidden(&terms, shapes)?;
+        let ellipsis = ellipsis_rank(&terms, shapes)?;
         let inputs: Vec<Vec<Label>> = terms.iter().map(|term| term.labels(ellipsis)).collect();
         let extents = extents(&inputs, shapes)?;
         let output = match right {
@@ -105,8 +105,8 @@ impl Term {
         })
     }
 
-    /// How many dimensions the ellipsis stands for in a tensor of `rank` dimensions.
-    fn hidden(&self, rank: usize, input: usize) -> Result<usize> {
+    /// The number of dimensions that the ellipsis represents in a tensor of `rank` dimensions.
+    fn ellipsis_rank(&self, rank: usize, input: usize) -> Result<usize> {
         let letters = self.before.len() + self.after.len();
         match rank.checked_sub(letters) {
             Some(0) => Ok(0),
@@ -119,7 +119,7 @@ impl Term {
         }
     }
 
-    /// The labels, when an ellipsis stands for `ellipsis` dimensions.
+    /// The labels, for an ellipsis of `ellipsis` dimensions.
     fn labels(&self, ellipsis: usize) -> Vec<Label> {
         let hidden = if self.ellipsis { 0..ellipsis } else { 0..0 };
         let before = self.before.iter().map(|&letter| Label::Letter(letter));
@@ -131,14 +131,14 @@ impl Term {
     }
 }
 
-/// How many dimensions every ellipsis stands for: as many everywhere (ONNX, Einsum).
-fn hidden(terms: &[Term], shapes: &[&Shape]) -> Result<usize> {
+/// The number of dimensions that each ellipsis represents, which must be equal (ONNX, Einsum).
+fn ellipsis_rank(terms: &[Term], shapes: &[&Shape]) -> Result<usize> {
     let mut common = None;
     for (index, (term, shape)) in terms.iter().zip(shapes).enumerate() {
-        let hidden = term.hidden(shape.len(), index)?;
+        let hidden = term.ellipsis_rank(shape.len(), index)?;
         if term.ellipsis && *common.get_or_insert(hidden) != hidden {
             return Err(
-                invalid("'...' of 'equation' stands for several numbers of dimensions")
+                invalid("'...' of 'equation' represents different counts of dimensions")
                     .expected(common.unwrap_or_default())
                     .found(format_args!("{hidden} in input {index}")),
             );
@@ -173,7 +173,7 @@ fn explicit(labels: &[Label], extents: &BTreeMap<Label, usize>) -> Result<Vec<La
         }
         if labels[..index].contains(label) {
             return Err(invalid(format!(
-                "{label} stands twice in the output of 'equation'"
+                "{label} occurs twice in the output of 'equation'"
             )));
         }
     }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn equations_make_shapes() {
+    fn equations_determine_the_output_shape() {
         assert_eq!(shape("ij,jk->ik", &[&[2, 3], &[3, 4]]).unwrap(), [2, 4]);
         assert_eq!(shape("ij,jk", &[&[2, 3], &[3, 4]]).unwrap(), [2, 4]);
         assert_eq!(shape("ii->i", &[&[3, 3]]).unwrap(), [3]);

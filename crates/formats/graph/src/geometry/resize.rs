@@ -4,18 +4,18 @@ use crate::Inference;
 use crate::ops::shapes::{axes, choice, extent, invalid};
 use tenon_base::Result;
 
-/// How `Resize` treats one dimension.
+/// The resizing of one dimension.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ResizeAxis {
     /// The extent of the output.
     pub output: usize,
-    /// Output extent over input extent, as coordinates are computed with it.
+    /// The ratio of output and input extent for the computation of coordinates.
     pub scale: f32,
     /// The part of the input that is resized, as `tf_crop_and_resize` reads it (0 to 1).
     pub roi: (f32, f32),
 }
 
-/// How `Resize` treats each dimension of its input; those not named keep their extent.
+/// The resizing of each dimension of the input of `Resize`; dimensions not in `axes` keep their extent.
 pub fn resize_axes(node: &Inference<'_>) -> Result<Vec<ResizeAxis>> {
     let shape = node.input(0)?.shape();
     let named = match node.attributes.ints("axes")? {
@@ -31,7 +31,7 @@ pub fn resize_axes(node: &Inference<'_>) -> Result<Vec<ResizeAxis>> {
         })
         .collect();
     regions(node, &named, &mut all)?;
-    // An empty tensor stands for a left-out input in older exports.
+    // Older exporters write an omitted input as an empty tensor.
     let given = |index: usize| node.optional(index).is_some_and(|ty| ty.elements() > 0);
     match (given(2), given(3)) {
         (true, false) => by_scales(node, &named, &mut all)?,
@@ -56,7 +56,7 @@ fn regions(node: &Inference<'_>, named: &[usize], all: &mut [ResizeAxis]) -> Res
     if !cropping(node)? {
         return Ok(());
     }
-    let roi = node.numbers(1)?.unwrap_or_default();
+    let roi = node.float_values(1)?.unwrap_or_default();
     check_length("roi", roi.len(), 2 * named.len())?;
     for (index, &axis) in named.iter().enumerate() {
         all[axis].roi = (roi[index] as f32, roi[named.len() + index] as f32);
@@ -65,12 +65,12 @@ fn regions(node: &Inference<'_>, named: &[usize], all: &mut [ResizeAxis]) -> Res
 }
 
 fn by_scales(node: &Inference<'_>, named: &[usize], all: &mut [ResizeAxis]) -> Result<()> {
-    let scales = node.numbers(2)?.unwrap_or_default();
+    let scales = node.float_values(2)?.unwrap_or_default();
     check_length("scales", scales.len(), named.len())?;
     for (&axis, &scale) in named.iter().zip(&scales) {
         if !(scale > 0.0 && scale.is_finite()) {
             return Err(invalid("input 'scales' is out of range")
-                .expected("numbers above 0")
+                .expected("values above 0")
                 .found(scale));
         }
         let target = &mut all[axis];
@@ -118,13 +118,11 @@ fn by_sizes(node: &Inference<'_>, named: &[usize], all: &mut [ResizeAxis]) -> Re
     Ok(())
 }
 
-/// An extent that was computed in single precision, as the reference does it.
+/// An extent computed in single precision, as in the reference implementation.
 fn rounded(length: f32, name: &str) -> Result<usize> {
-    // No tensor is longer, and every such number is exact in usize.
+    // The limit of extents; every smaller integer is exact in usize.
     if !(0.0..9e15).contains(&length) {
-        return Err(
-            invalid(format!("input '{name}' makes an extent that cannot be")).found(length),
-        );
+        return Err(invalid(format!("input '{name}' determines an invalid extent")).found(length));
     }
     Ok(length as usize)
 }

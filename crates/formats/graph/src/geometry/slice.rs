@@ -1,21 +1,21 @@
-//! Slices, pads and splits resolved to plain numbers.
+//! Slices, pads and splits with resolved indices.
 
 use crate::Inference;
 use crate::ops::shapes::{axes, extent, invalid, too_large};
 use tenon_base::Result;
 
-/// What a slice takes of one dimension: `length` elements from `start`, `step` apart.
+/// The slice of one dimension: `length` elements from `start`, `step` apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SliceAxis {
     /// The first element.
     pub start: usize,
-    /// From one element to the next; may be negative, never 0.
+    /// The distance between elements; may be negative, not 0.
     pub step: i64,
-    /// How many.
+    /// The number of elements.
     pub length: usize,
 }
 
-/// What `Slice` takes of each dimension of its input: all of those not named.
+/// The slice of each dimension of the input of `Slice`; dimensions not in `axes` are whole.
 pub fn slice_axes(node: &Inference<'_>) -> Result<Vec<SliceAxis>> {
     let shape = node.input(0)?.shape();
     let starts = node.ints(1)?.unwrap_or_default();
@@ -77,8 +77,8 @@ fn one_axis(start: i64, end: i64, step: i64, length: usize) -> Result<SliceAxis>
             position
         }
     };
-    // ONNX holds positions inside the dimension: a backward slice starts at an element (NumPy lets
-    // it start before the first) and ends before the first at most.
+    // ONNX clamps indices to the dimension: a slice with negative step starts at an element (in NumPy
+    // it may start before the first) and ends before the first at most.
     let (low, high) = if step > 0 {
         (0, length)
     } else {
@@ -103,7 +103,7 @@ fn one_axis(start: i64, end: i64, step: i64, length: usize) -> Result<SliceAxis>
     })
 }
 
-/// What `Pad` adds before and after each dimension; negative numbers take away.
+/// The elements that `Pad` adds before and after each dimension; negative values crop.
 pub fn padding(node: &Inference<'_>) -> Result<Vec<(i64, i64)>> {
     let rank = node.input(0)?.shape().len();
     let pads = node.ints(1)?.unwrap_or_default();
@@ -123,10 +123,10 @@ pub fn padding(node: &Inference<'_>) -> Result<Vec<(i64, i64)>> {
     Ok(padding)
 }
 
-/// The extents of the outputs of `Split` along its axis, which is `length` long.
+/// The extents of the outputs of `Split` along its axis of extent `length`.
 pub fn split_sizes(node: &Inference<'_>, length: usize) -> Result<Vec<usize>> {
     if let Some(values) = node.ints(1)? {
-        return given_sizes(&values, node.outputs, length);
+        return explicit_sizes(&values, node.outputs, length);
     }
     let parts = match node.attributes.int("num_outputs", 0)? {
         0 => node.outputs,
@@ -150,7 +150,7 @@ pub fn split_sizes(node: &Inference<'_>, length: usize) -> Result<Vec<usize>> {
     Ok(sizes)
 }
 
-fn given_sizes(values: &[i64], outputs: usize, length: usize) -> Result<Vec<usize>> {
+fn explicit_sizes(values: &[i64], outputs: usize, length: usize) -> Result<Vec<usize>> {
     if values.len() != outputs {
         return Err(invalid("input 'split' has the wrong length")
             .expected(format_args!("{outputs}, one for each output"))
@@ -198,10 +198,10 @@ mod tests {
     }
 
     #[test]
-    fn sizes_must_add_up() {
-        assert_eq!(given_sizes(&[2, 3], 2, 5).unwrap(), [2, 3]);
-        assert!(given_sizes(&[2, 2], 2, 5).is_err());
-        assert!(given_sizes(&[i64::MAX, i64::MAX, 7], 3, 5).is_err());
-        assert!(given_sizes(&[6, -1], 2, 5).is_err());
+    fn split_sizes_must_sum_to_the_extent() {
+        assert_eq!(explicit_sizes(&[2, 3], 2, 5).unwrap(), [2, 3]);
+        assert!(explicit_sizes(&[2, 2], 2, 5).is_err());
+        assert!(explicit_sizes(&[i64::MAX, i64::MAX, 7], 3, 5).is_err());
+        assert!(explicit_sizes(&[6, -1], 2, 5).is_err());
     }
 }

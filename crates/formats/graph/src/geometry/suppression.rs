@@ -1,20 +1,20 @@
-//! Boxes that stay when those which overlap better ones are left out.
+//! Greedy non-maximum suppression of boxes.
 
 use crate::Inference;
 use crate::ops::shapes::{choice_of, expect_shape, invalid, rank};
 use tenon_base::Result;
 
-/// Corners of a box, the lower before the higher, and its area.
+/// A box: its lower and its upper corner.
 #[derive(Debug, Clone, Copy)]
-struct Area {
+struct Corners {
     low: [f64; 2],
     high: [f64; 2],
 }
 
-impl Area {
-    /// `center`: the middle and the extents; else any two opposite corners.
-    fn new(numbers: &[f64], center: bool) -> Self {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|at| numbers[at]);
+impl Corners {
+    /// From the center and the extents (`center`), or from any two opposite corners.
+    fn new(coordinates: &[f64], center: bool) -> Self {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|at| coordinates[at]);
         if center {
             return Self {
                 low: [a - c / 2.0, b - d / 2.0],
@@ -27,7 +27,7 @@ impl Area {
         }
     }
 
-    fn size(self) -> f64 {
+    fn area(self) -> f64 {
         (self.high[0] - self.low[0]) * (self.high[1] - self.low[1])
     }
 
@@ -38,7 +38,7 @@ impl Area {
             (self.high[at].min(other.high[at]) - low).max(0.0)
         };
         let both = side(0) * side(1);
-        let union = self.size() + other.size() - both;
+        let union = self.area() + other.area() - both;
         if both > 0.0 && union > 0.0 {
             (both / union) as f32
         } else {
@@ -47,8 +47,7 @@ impl Area {
     }
 }
 
-/// The rows of `NonMaxSuppression`'s output: batch, class and box. All its inputs must be known
-/// when compiling.
+/// The rows of the output of `NonMaxSuppression`: batch, class and box. All inputs must be constant.
 pub fn selected_boxes(node: &Inference<'_>) -> Result<Vec<[i64; 3]>> {
     let (boxes, scores) = (node.input(0)?, node.input(1)?);
     rank(boxes, "boxes", 3..=3)?;
@@ -58,27 +57,27 @@ pub fn selected_boxes(node: &Inference<'_>) -> Result<Vec<[i64; 3]>> {
     expect_shape(boxes, "boxes", &[batches, count, 4])?;
     expect_shape(scores, "scores", &[batches, classes, count])?;
     let center = choice_of(node, "center_point_box", 0, 0..=1)? == 1;
-    let most = scalar(node, 2, "max_output_boxes_per_class")?.unwrap_or(0.0);
+    let max_boxes = scalar(node, 2, "max_output_boxes_per_class")?.unwrap_or(0.0);
     let limit = scalar(node, 3, "iou_threshold")?.unwrap_or(0.0) as f32;
-    let least = scalar(node, 4, "score_threshold")?.unwrap_or(f64::NEG_INFINITY);
-    let corners = node.numbers(0)?.unwrap_or_default();
-    let scores = node.numbers(1)?.unwrap_or_default();
+    let threshold = scalar(node, 4, "score_threshold")?.unwrap_or(f64::NEG_INFINITY);
+    let coordinates = node.float_values(0)?.unwrap_or_default();
+    let scores = node.float_values(1)?.unwrap_or_default();
     let mut rows = Vec::new();
     for class in 0..batches * classes {
         let batch = class / classes;
-        let area = |at: usize| Area::new(&corners[4 * (batch * count + at)..], center);
+        let corners = |at: usize| Corners::new(&coordinates[4 * (batch * count + at)..], center);
         let score = |at: usize| scores[class * count + at];
-        let mut order: Vec<usize> = (0..count).filter(|&at| score(at) >= least).collect();
-        // Of equal scores the first box wins.
+        let mut order: Vec<usize> = (0..count).filter(|&at| score(at) >= threshold).collect();
+        // Stable: of equal scores the first box precedes.
         order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
         let mut kept: Vec<usize> = Vec::new();
         for at in order {
-            if kept.len() as f64 >= most {
+            if kept.len() as f64 >= max_boxes {
                 break;
             }
             if kept
                 .iter()
-                .all(|&other| area(at).overlap(area(other)) <= limit)
+                .all(|&other| corners(at).overlap(corners(other)) <= limit)
             {
                 kept.push(at);
             }
@@ -90,7 +89,7 @@ pub fn selected_boxes(node: &Inference<'_>) -> Result<Vec<[i64; 3]>> {
 }
 
 fn scalar(node: &Inference<'_>, index: usize, name: &str) -> Result<Option<f64>> {
-    match node.numbers(index)?.as_deref() {
+    match node.float_values(index)?.as_deref() {
         None => Ok(None),
         Some(&[value]) => Ok(Some(value)),
         Some(other) => Err(invalid(format!("input '{name}' is not a scalar"))

@@ -1,4 +1,4 @@
-//! Elements or slices that differ from each other.
+//! Distinct elements or slices of a tensor.
 
 use crate::Inference;
 use crate::ops::shapes::axis;
@@ -6,27 +6,27 @@ use std::cmp::Ordering;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{DataType, Tensor, convert};
 
-/// What `Unique` finds in its input. The input counts as `[outer, extent, inner]`; slices along the
+/// The result of `Unique`. The input is viewed as `[outer, extent, inner]`, and its slices along the
 /// middle are compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UniqueElements {
     /// Elements before the axis.
     pub outer: usize,
-    /// Slices.
+    /// The number of slices.
     pub extent: usize,
-    /// Elements behind the axis.
+    /// Elements after the axis.
     pub inner: usize,
-    /// Whether there is an axis; without one all elements are slices of one element.
+    /// Whether there is an axis; otherwise each element is a slice.
     pub by_axis: bool,
-    /// The slices that stay, in order: where each stands first.
+    /// The distinct slices in order, each by its first occurrence.
     pub first: Vec<usize>,
-    /// For each slice which of those it equals.
+    /// For each slice the index of its equal in `first`.
     pub inverse: Vec<usize>,
-    /// How often each occurs.
+    /// The number of occurrences of each.
     pub counts: Vec<usize>,
 }
 
-/// What `Unique` finds; its input must be known when compiling.
+/// Evaluates `Unique`; its input must be constant.
 pub fn unique_elements(node: &Inference<'_>) -> Result<UniqueElements> {
     let x = node.input(0)?;
     let constant = node.constant(0).ok_or_else(|| {
@@ -97,7 +97,7 @@ impl UniqueElements {
     }
 }
 
-/// Integers in the order of the elements; equal ones are equal, and NaN stands behind all.
+/// Integers with the order and equality of the elements; NaN is the largest.
 fn keys(tensor: &Tensor) -> Result<Vec<i64>> {
     if let Some(ints) = tensor.to_i64s() {
         return Ok(ints);
@@ -114,7 +114,7 @@ fn keys(tensor: &Tensor) -> Result<Vec<i64>> {
         if value.is_nan() {
             return i64::MAX;
         }
-        // Zeros are equal whatever their sign; negative numbers' bits grow the wrong way.
+        // Zeros of both signs are equal; the order of the bits of negative values is reversed.
         let bits = (value + 0.0).to_bits() as i64;
         bits ^ (bits >> 63 & i64::MAX)
     };

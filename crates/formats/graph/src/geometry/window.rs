@@ -1,29 +1,28 @@
-//! Sliding windows of convolutions and pools: kernel, strides, dilations and padding resolved to
-//! plain numbers.
+//! Sliding windows of convolutions and pools: kernel, strides, dilations, padding and output extents.
 
 use crate::Attributes;
 use crate::ops::shapes::{extent, invalid, positive, too_large};
 use tenon_base::Result;
 
-/// A window that slides over the spatial dimensions of a tensor. Every list has one entry a
+/// A window that slides over the spatial dimensions of a tensor. Every list has one entry for each
 /// spatial dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
     /// Extents of the kernel.
     pub kernel: Vec<usize>,
-    /// Steps between windows.
+    /// Distances between windows.
     pub strides: Vec<usize>,
-    /// Steps between elements inside a window.
+    /// Distances between the elements of a window.
     pub dilations: Vec<usize>,
     /// Padding before the first element.
     pub pads_begin: Vec<usize>,
-    /// Padding after the last element. With `ceil_mode` the last window may reach further.
+    /// Padding after the last element. With `ceil_mode` the last window may extend further.
     pub pads_end: Vec<usize>,
     /// Extents of the output.
     pub output: Vec<usize>,
 }
 
-/// How padding is decided.
+/// The values of the attribute `auto_pad`.
 #[derive(Clone, Copy, PartialEq)]
 enum AutoPad {
     NotSet,
@@ -55,17 +54,17 @@ impl Window {
             None | Some([]) => vec![0; rank],
             Some(values) => list(values, rank, "output_padding", extent)?,
         };
-        let wanted = match attributes.ints("output_shape")? {
+        let declared = match attributes.ints("output_shape")? {
             None | Some([]) => None,
-            // The spatial extents; older exporters gave those of batch and channels as well.
+            // The spatial extents; older exporters include batch and channels.
             Some(values) if values.len() == rank + 2 => {
                 Some(list(&values[2..], rank, "output_shape", extent)?)
             }
             Some(values) => Some(list(values, rank, "output_shape", extent)?),
         };
         for (axis, &extent) in input.iter().enumerate() {
-            let wanted = wanted.as_ref().map(|wanted| wanted[axis]);
-            window.transpose(axis, extent, extra[axis], wanted, auto_pad)?;
+            let declared = declared.as_ref().map(|declared| declared[axis]);
+            window.transpose(axis, extent, extra[axis], declared, auto_pad)?;
         }
         Ok(window)
     }
@@ -75,8 +74,8 @@ impl Window {
         self.kernel.len()
     }
 
-    /// From the first to the last element of the kernel, dilation included.
-    pub fn reach(&self, axis: usize) -> usize {
+    /// The extent of the dilated kernel.
+    pub fn dilated_kernel(&self, axis: usize) -> usize {
         (self.kernel[axis] - 1)
             .saturating_mul(self.dilations[axis])
             .saturating_add(1)
@@ -118,10 +117,10 @@ impl Window {
     fn slide(&mut self, axis: usize, input: usize, auto_pad: AutoPad, ceil: bool) -> Result<()> {
         // i128 holds every sum and product of two extents.
         let (input, stride) = (input as i128, self.strides[axis] as i128);
-        let reach = (self.kernel[axis] as i128 - 1) * self.dilations[axis] as i128 + 1;
+        let kernel = (self.kernel[axis] as i128 - 1) * self.dilations[axis] as i128 + 1;
         if matches!(auto_pad, AutoPad::SameUpper | AutoPad::SameLower) {
             let output = (input + stride - 1) / stride;
-            let total = ((output - 1) * stride + reach - input).max(0);
+            let total = ((output - 1) * stride + kernel - input).max(0);
             let small = total / 2;
             let (begin, end) = match auto_pad {
                 AutoPad::SameUpper => (small, total - small),
@@ -133,20 +132,20 @@ impl Window {
             return Ok(());
         }
         let begin = self.pads_begin[axis] as i128;
-        let room = input + begin + self.pads_end[axis] as i128 - reach;
-        if room < 0 {
+        let space = input + begin + self.pads_end[axis] as i128 - kernel;
+        if space < 0 {
             return Err(
                 invalid(format!("the kernel does not fit spatial dimension {axis}"))
                     .expected(format_args!(
-                        "an input of at least {reach} with its padding"
+                        "an input of at least {kernel} with its padding"
                     ))
-                    .found(room + reach),
+                    .found(space + kernel),
             );
         }
-        let mut output = room / stride + 1;
+        let mut output = space / stride + 1;
         if ceil {
-            output += i128::from(room % stride != 0);
-            // A last window that would start in the padding behind the input is left out.
+            output += i128::from(space % stride != 0);
+            // The last window must not start in the padding after the input.
             output -= i128::from((output - 1) * stride >= input + begin);
         }
         self.output[axis] = whole(output, "the output")?;
@@ -158,16 +157,16 @@ impl Window {
         axis: usize,
         input: usize,
         extra: usize,
-        wanted: Option<usize>,
+        declared: Option<usize>,
         auto_pad: AutoPad,
     ) -> Result<()> {
         let (input, stride) = (input as i128, self.strides[axis] as i128);
-        let reach = (self.kernel[axis] as i128 - 1) * self.dilations[axis] as i128 + 1;
-        let whole_output = stride * (input - 1) + extra as i128 + reach;
+        let kernel = (self.kernel[axis] as i128 - 1) * self.dilations[axis] as i128 + 1;
+        let whole_output = stride * (input - 1) + extra as i128 + kernel;
         let same = matches!(auto_pad, AutoPad::SameUpper | AutoPad::SameLower);
-        let output = match wanted {
-            Some(wanted) => wanted as i128,
-            // Padding is never negative, so a short kernel does not fill the whole output.
+        let output = match declared {
+            Some(declared) => declared as i128,
+            // Padding is not negative: a small kernel does not cover the whole output.
             None if same => whole_output.min(input * stride),
             None => whole_output - self.pads_begin[axis] as i128 - self.pads_end[axis] as i128,
         };
@@ -178,7 +177,7 @@ impl Window {
             .expected(format_args!("at most {whole_output}"))
             .found(whole_output - output));
         }
-        if wanted.is_some() || same {
+        if declared.is_some() || same {
             let total = (whole_output - output).max(0);
             let small = total / 2;
             let (begin, end) = match auto_pad {
@@ -264,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_never_starts_behind_the_input() {
+    fn no_window_starts_after_the_input() {
         let attributes = Attributes::new()
             .with("strides", ints(&[2]))
             .with("pads", ints(&[0, 1]))
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_numbers_are_errors() {
+    fn hostile_attributes_are_errors() {
         for (name, values) in [
             ("strides", vec![0]),
             ("strides", vec![1, 1]),

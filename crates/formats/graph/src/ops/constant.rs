@@ -103,7 +103,7 @@ fn range(node: &Inference<'_>) -> Inferred {
     } else {
         let value = |index| {
             Ok(node
-                .numbers(index)?
+                .float_values(index)?
                 .and_then(|v| v.first().copied())
                 .unwrap_or(0.0))
         };

@@ -146,7 +146,7 @@ fn triangle(node: &Inference<'_>) -> Inferred {
 fn one_hot(node: &Inference<'_>) -> Inferred {
     let (indices, values) = (node.input(0)?, node.input(2)?);
     super::shapes::expect_shape(values, "values", &[2])?;
-    let depth = only(node.numbers(1)?.unwrap_or_default(), "depth")?;
+    let depth = only(node.float_values(1)?.unwrap_or_default(), "depth")?;
     if !(0.0..9e15).contains(&depth) {
         return Err(invalid("input 'depth' is out of range")
             .expected("at least 0")

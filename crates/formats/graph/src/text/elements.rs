@@ -1,35 +1,35 @@
-//! Elements of tensors as text, exactly.
+//! Exact text of tensor elements.
 
 use crate::ops::shapes::invalid;
 use std::fmt::{self, Write};
 use tenon_base::Result;
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
 
-/// Most bytes that `fill` makes: a line of text may not take the whole memory.
+/// The maximum size of a tensor from `fill`: a line of text must not allocate all memory.
 const FILL_LIMIT: usize = 1 << 30;
 
-/// How the elements of a constant are written.
-pub(super) enum Elements {
-    /// One by one, as numbers.
+/// The text of the elements of a constant.
+pub(super) enum ElementsText {
+    /// Each element in decimal.
     List(Vec<String>),
-    /// All alike.
+    /// One element for all.
     Fill(String),
     /// The bytes, in hexadecimal digits.
     Hex(String),
 }
 
-/// The elements of `tensor` in the most readable form that keeps every bit.
-pub(super) fn elements(tensor: &Tensor) -> Elements {
+/// The elements of `tensor` in the most readable exact form.
+pub(super) fn elements(tensor: &Tensor) -> ElementsText {
     let width = tensor.dtype().bits() / 8;
     if width > 0 && tensor.ty().elements() > 1 && is_uniform(tensor.bytes(), width) {
-        let first = numbers(tensor.dtype(), &tensor.bytes()[..width]);
+        let first = decimals(tensor.dtype(), &tensor.bytes()[..width]);
         if let Some(text) = first.and_then(|mut one| one.pop()) {
-            return Elements::Fill(text);
+            return ElementsText::Fill(text);
         }
     }
-    match numbers(tensor.dtype(), tensor.bytes()) {
-        Some(list) => Elements::List(list),
-        None => Elements::Hex(hex(tensor.bytes())),
+    match decimals(tensor.dtype(), tensor.bytes()) {
+        Some(list) => ElementsText::List(list),
+        None => ElementsText::Hex(hex(tensor.bytes())),
     }
 }
 
@@ -41,14 +41,14 @@ fn is_uniform(bytes: &[u8], width: usize) -> bool {
 fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     text
 }
 
-/// The elements as numbers; `None` where that would not keep every bit.
-fn numbers(dtype: DataType, bytes: &[u8]) -> Option<Vec<String>> {
+/// The elements in decimal; `None` for types where that is not exact.
+fn decimals(dtype: DataType, bytes: &[u8]) -> Option<Vec<String>> {
     fn all<const N: usize, T: fmt::Debug>(
         bytes: &[u8],
         read: impl Fn([u8; N]) -> T,
@@ -90,7 +90,7 @@ fn numbers(dtype: DataType, bytes: &[u8]) -> Option<Vec<String>> {
     })
 }
 
-/// A tensor of the numbers in `list`.
+/// A tensor of the elements in `list`.
 pub(super) fn from_list(ty: TensorType, list: &[&str]) -> Result<Tensor> {
     if list.len() != ty.elements() {
         return Err(invalid(format!("the list does not fill a tensor {ty}"))
@@ -104,7 +104,7 @@ pub(super) fn from_list(ty: TensorType, list: &[&str]) -> Result<Tensor> {
     Tensor::new(ty, BufferMut::copy_of(&bytes)?.freeze())
 }
 
-/// A tensor of one number everywhere.
+/// A tensor with one value for all elements.
 pub(super) fn from_fill(ty: TensorType, text: &str) -> Result<Tensor> {
     if ty.bytes() > FILL_LIMIT {
         return Err(invalid("too much to fill")
@@ -119,7 +119,7 @@ pub(super) fn from_fill(ty: TensorType, text: &str) -> Result<Tensor> {
     Tensor::new(ty, buffer.freeze())
 }
 
-/// A tensor of the bytes that `text` lists in hexadecimal digits.
+/// A tensor of the bytes of the hexadecimal digits `text`.
 pub(super) fn from_hex(ty: TensorType, text: &str) -> Result<Tensor> {
     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     let bytes: Option<Vec<u8>> = text
@@ -169,7 +169,7 @@ fn element(dtype: DataType, text: &str) -> Result<Vec<u8>> {
     })
 }
 
-/// A hash of bytes (FNV-1a over words of 8 bytes), to tell constants apart in a listing.
+/// A hash of bytes (FNV-1a over words of 8 bytes), which distinguishes constants in a listing.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let step = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x0100_0000_01b3);
@@ -189,15 +189,15 @@ mod tests {
     }
 
     #[test]
-    fn elements_keep_their_bits() {
+    fn the_text_of_elements_is_exact() {
         let nan = Tensor::from_slice([1], &[f32::from_bits(0x7fc0_0001)]).unwrap();
-        assert!(matches!(elements(&nan), Elements::Hex(text) if text == "0100c07f"));
+        assert!(matches!(elements(&nan), ElementsText::Hex(text) if text == "0100c07f"));
         let zeros = Tensor::from_slice([2], &[0.0f32, -0.0]).unwrap();
-        assert!(matches!(elements(&zeros), Elements::List(list) if list == ["0.0", "-0.0"]));
+        assert!(matches!(elements(&zeros), ElementsText::List(list) if list == ["0.0", "-0.0"]));
         let ones = Tensor::from_slice([2, 2], &[1i8; 4]).unwrap();
-        assert!(matches!(elements(&ones), Elements::Fill(text) if text == "1"));
+        assert!(matches!(elements(&ones), ElementsText::Fill(text) if text == "1"));
         let halves = Tensor::zeroed(ty(DataType::I4, &[3])).unwrap();
-        assert!(matches!(elements(&halves), Elements::Hex(text) if text == "0000"));
+        assert!(matches!(elements(&halves), ElementsText::Hex(text) if text == "0000"));
     }
 
     #[test]

@@ -1,22 +1,22 @@
-//! Text cut into tokens, each with its place.
+//! The lexer: tokens with their positions.
 
 use crate::ops::shapes::invalid;
 use std::fmt;
 use tenon_base::{Error, Location, Result};
 
-/// Whether a name of such bytes needs no quotes.
+/// Whether a byte may be in a name without quotes.
 pub(super) fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_./-".contains(&byte)
 }
 
 /// A line and a column, from 1.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct TextPosition {
     line: u32,
     column: u32,
 }
 
-impl Place {
+impl TextPosition {
     pub(super) fn error(self, error: Error) -> Error {
         error.at(Location::default().line_column(self.line, self.column))
     }
@@ -32,13 +32,13 @@ pub(super) enum Token {
     Node(String),
     /// A quoted text.
     Text(String),
-    /// What starts with a digit or a sign.
+    /// A text that starts with a digit or a sign.
     Number(String),
     /// One of `( ) { } [ ] , : =`.
     Mark(char),
     /// `->`
     Arrow,
-    /// The end of a line on which something stood.
+    /// The end of a line that is not empty.
     Line,
     /// The end of the text.
     End,
@@ -61,8 +61,8 @@ impl fmt::Display for Token {
 
 pub(super) struct Lexer<'a> {
     rest: &'a str,
-    place: Place,
-    /// Whether the last token was none, and its line is still to be skipped.
+    place: TextPosition,
+    /// Whether the last token was an error; its line must be skipped.
     failed: bool,
 }
 
@@ -70,13 +70,13 @@ impl<'a> Lexer<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self {
             rest: text,
-            place: Place { line: 1, column: 1 },
+            place: TextPosition { line: 1, column: 1 },
             failed: false,
         }
     }
 
-    /// The next token. After an error, go on with [`Lexer::skip_line`].
-    pub(super) fn next(&mut self) -> Result<(Token, Place)> {
+    /// The next token. After an error, continue with [`Lexer::skip_line`].
+    pub(super) fn next(&mut self) -> Result<(Token, TextPosition)> {
         self.skip_blanks();
         let place = self.place;
         let token = self.token();
@@ -84,7 +84,7 @@ impl<'a> Lexer<'a> {
         Ok((token.map_err(|error| place.error(error))?, place))
     }
 
-    /// Whether the last call of [`Lexer::next`] answered an error.
+    /// Whether the last call of [`Lexer::next`] returned an error.
     pub(super) fn failed(&self) -> bool {
         self.failed
     }
@@ -142,7 +142,7 @@ impl<'a> Lexer<'a> {
         Ok(name)
     }
 
-    /// Digits, letters and points; a sign in front, or behind an exponent's `e`.
+    /// Digits, letters and dots; a sign at the start, or after the `e` of an exponent.
     fn number(&mut self) -> String {
         let mut number = String::new();
         while let Some(next) = self.rest.chars().next() {
@@ -173,7 +173,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The character after a backslash, as Rust writes them.
+    /// The character of an escape sequence, as in Rust.
     fn escape(&mut self) -> Result<char> {
         let unknown = || invalid("an unknown escape in a text");
         Ok(match self.take().ok_or_else(unknown)? {
@@ -215,7 +215,7 @@ impl<'a> Lexer<'a> {
         let next = chars.next()?;
         self.rest = chars.as_str();
         if next == '\n' {
-            self.place = Place {
+            self.place = TextPosition {
                 line: self.place.line.saturating_add(1),
                 column: 1,
             };

@@ -1,7 +1,7 @@
-//! Reading a graph from text.
+//! The parser of the text form.
 
 use super::elements::{from_fill, from_hex, from_list};
-use super::lex::{Lexer, Place, Token};
+use super::lex::{Lexer, TextPosition, Token};
 use crate::operator::operator;
 use crate::ops::shapes::invalid;
 use crate::{Attribute, Attributes, Graph, Node, ValueId};
@@ -10,14 +10,14 @@ use std::str::FromStr;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{DataType, Tensor, TensorType};
 
-/// Further problems are not reported: the text is hardly a graph.
+/// The maximum number of reported problems.
 const MOST_ERRORS: usize = 20;
 
 impl FromStr for Graph {
     type Err = Error;
 
-    /// Reads the text form. The graph is what the text says; whether it makes sense is for
-    /// [`verify`](crate::verify) to say. Every line with a problem is reported, with its column.
+    /// Parses the text form. Only the syntax is checked; [`verify`](crate::verify) checks the graph.
+    /// Every line with a problem is reported, with its column.
     fn from_str(text: &str) -> Result<Self> {
         let mut parser = Parser::new(text);
         parser.graph();
@@ -30,9 +30,9 @@ impl FromStr for Graph {
 
 struct Parser<'a> {
     lexer: Lexer<'a>,
-    /// The token looked at, and where it stands.
+    /// The current token, and its position.
     token: Token,
-    place: Place,
+    place: TextPosition,
     graph: Graph,
     values: HashMap<String, ValueId>,
     errors: Vec<Error>,
@@ -42,7 +42,7 @@ impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Self {
         let mut lexer = Lexer::new(text);
         let mut errors = Vec::new();
-        // Before the first token the place is line 1, column 1, whatever follows.
+        // The position before the first token is line 1, column 1.
         let (token, place) = loop {
             match lexer.next() {
                 Ok(found) => break found,
@@ -65,7 +65,7 @@ impl<'a> Parser<'a> {
 
     fn graph(&mut self) {
         if let Err(error) = self.skip_lines().and_then(|()| self.header()) {
-            // Without a header nothing that follows can be told.
+            // Without a header the statements cannot be parsed.
             return self.errors.push(error);
         }
         loop {
@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Goes on behind the line of a problem.
+    /// Continues after the line of a problem.
     fn recover(&mut self) {
         if self.lexer.failed() || !matches!(self.token, Token::Line | Token::End) {
             self.lexer.skip_line();
@@ -116,7 +116,7 @@ impl<'a> Parser<'a> {
         self.mark('{')
     }
 
-    /// A line; false behind the closing brace.
+    /// A statement; false after the closing brace.
     fn statement(&mut self) -> Result<bool> {
         self.skip_lines()?;
         match &self.token {
@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
         let tensor = self.tensor(ty)?;
         if self.graph.value_mut(id).constant.replace(tensor).is_some() {
             let name = &self.graph.value(id).name;
-            return Err(place.error(invalid(format!("constant '{name}' stands twice"))));
+            return Err(place.error(invalid(format!("constant '{name}' is defined twice"))));
         }
         Ok(())
     }
@@ -257,18 +257,18 @@ impl<'a> Parser<'a> {
         Ok(Attribute::Int(integer(&text, place)?))
     }
 
-    /// A list of texts, of integers, or of numbers when one of them is none.
+    /// A list of strings, of integers, or of floats when one of them is no integer.
     fn attribute_list(&mut self) -> Result<Attribute> {
         self.step()?;
         if matches!(self.token, Token::Text(_)) {
             return Ok(Attribute::Strings(self.list(']', Self::text)?));
         }
-        let numbers = self.list(']', |parser| Ok((parser.place, parser.number()?)))?;
-        if numbers.iter().any(|(_, text)| is_float(text)) {
-            let values = numbers.iter().map(|(place, text)| float(text, *place));
+        let items = self.list(']', |parser| Ok((parser.place, parser.number()?)))?;
+        if items.iter().any(|(_, text)| is_float(text)) {
+            let values = items.iter().map(|(place, text)| float(text, *place));
             return Ok(Attribute::Floats(values.collect::<Result<_>>()?));
         }
-        let values = numbers.iter().map(|(place, text)| integer(text, *place));
+        let values = items.iter().map(|(place, text)| integer(text, *place));
         Ok(Attribute::Ints(values.collect::<Result<_>>()?))
     }
 
@@ -300,7 +300,7 @@ impl<'a> Parser<'a> {
         tensor.map_err(|error| place.error(error))
     }
 
-    /// `_`, or what `each` reads.
+    /// `_`, or an item that `each` parses.
     fn operand(&mut self, each: impl Fn(&mut Self) -> Result<ValueId>) -> Result<Option<ValueId>> {
         if matches!(&self.token, Token::Word(word) if word == "_") {
             self.step()?;
@@ -309,7 +309,7 @@ impl<'a> Parser<'a> {
         each(self).map(Some)
     }
 
-    /// `%name`, with or without `: type`. Whoever names a value first adds it.
+    /// `%name`, with or without `: type`. The first occurrence of a name adds the value.
     fn typed_value(&mut self) -> Result<ValueId> {
         let place = self.place;
         let id = self.value()?;
@@ -375,7 +375,7 @@ impl<'a> Parser<'a> {
         Ok(text)
     }
 
-    /// A number, or `inf`, `nan`, `true` and `false`, as it is written.
+    /// The text of a number, or of `inf`, `nan`, `true` and `false`.
     fn number(&mut self) -> Result<String> {
         let number = match &mut self.token {
             Token::Number(text) => std::mem::take(text),
@@ -388,7 +388,7 @@ impl<'a> Parser<'a> {
         Ok(number)
     }
 
-    /// Items with commas between them, up to `end`; lines may be broken between them.
+    /// Items separated by commas, up to `end`; line breaks are allowed between them.
     fn list<T>(&mut self, end: char, each: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut items = Vec::new();
         self.skip_lines()?;
@@ -445,12 +445,12 @@ fn is_float(text: &str) -> bool {
     text.contains(['.', 'e', 'E', 'n'])
 }
 
-fn float(text: &str, place: Place) -> Result<f32> {
+fn float(text: &str, place: TextPosition) -> Result<f32> {
     text.parse()
         .map_err(|_| place.error(invalid("this is not a number").found(format_args!("'{text}'"))))
 }
 
-fn integer(text: &str, place: Place) -> Result<i64> {
+fn integer(text: &str, place: TextPosition) -> Result<i64> {
     text.parse().map_err(|_| {
         place.error(invalid("this is not an integer of 64 bits").found(format_args!("'{text}'")))
     })

@@ -1,15 +1,15 @@
-//! Writing a graph as text.
+//! The writer of the text form.
 
-use super::elements::{Elements, elements, hash};
+use super::elements::{ElementsText, elements, hash};
 use crate::{Attribute, Attributes, Graph, Node, ValueId};
 use std::fmt::{self, Display, Formatter};
 use tenon_tensor::Tensor;
 
-/// Constants of more elements are left out by `Display`.
+/// `Display` writes a hash for constants with more elements.
 const SHOWN_ELEMENTS: usize = 32;
 
 impl Graph {
-    /// The text form with every element of every constant; it reads back as an equal graph.
+    /// The text form with all elements of all constants; parsing it gives an equal graph.
     pub fn full_text(&self) -> String {
         Text {
             graph: self,
@@ -20,7 +20,7 @@ impl Graph {
 }
 
 impl Display for Graph {
-    /// The text form, large constants left out.
+    /// The text form, with hashes of large constants.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         Text {
             graph: self,
@@ -55,7 +55,7 @@ impl Display for Text<'_> {
 }
 
 impl Text<'_> {
-    /// Constants, and values that no node makes.
+    /// Constants, and values without a producer.
     fn values(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let graph = self.graph;
         let producers = graph.producers();
@@ -140,16 +140,16 @@ impl Text<'_> {
 
     fn tensor(&self, f: &mut Formatter<'_>, tensor: &Tensor) -> fmt::Result {
         match elements(tensor) {
-            Elements::Fill(text) => write!(f, "fill {text}"),
+            ElementsText::Fill(text) => write!(f, "fill {text}"),
             _ if !self.full && tensor.ty().elements() > SHOWN_ELEMENTS => {
                 write!(f, "hash \"{:016x}\"", hash(tensor.bytes()))
             }
-            Elements::List(texts) => {
+            ElementsText::List(texts) => {
                 f.write_str("[")?;
                 list(f, &texts, |f, text| f.write_str(text))?;
                 f.write_str("]")
             }
-            Elements::Hex(text) => write!(f, "hex \"{text}\""),
+            ElementsText::Hex(text) => write!(f, "hex \"{text}\""),
         }
     }
 
@@ -169,7 +169,7 @@ impl Text<'_> {
     fn value(&self, f: &mut Formatter<'_>, id: ValueId) -> fmt::Result {
         match self.graph.values.get(id.index()) {
             Some(value) => write!(f, "%{}", Name(&value.name)),
-            // An id that dangles; a graph with one does not verify.
+            // A dangling id, which the verifier reports.
             None => write!(f, "%\"no value {}\"", id.0),
         }
     }
