@@ -112,9 +112,9 @@ mod tests {
             );
         }
         assert!(page.contains(
-            "### Concat\n\nThe inputs one behind the other along the axis. *Movement.*\n\n\
+            "### Concat\n\nThe inputs concatenated along the axis. *Movement.*\n\n\
              - in `inputs`, one or more: any type\n- out `concat_result`: any type\n\
-             - `axis` = int, required: the dimension along which they stand\n"
+             - `axis` = int, required: the dimension of concatenation\n"
         ));
     }
 }

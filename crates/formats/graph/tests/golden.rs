@@ -1,9 +1,9 @@
 //! Golden tests: files of `tests/golden` hold a directive, a graph and the expected output.
 //!
 //! The first line is `// test: print`, `infer` or `verify`; the output follows a line of `----`.
-//! `print` reads and writes the graph, `infer` also gives every value its type, `verify` tells the
-//! problems; reading that fails tells its problems in all three. With `TENON_BLESS=1` in the
-//! environment the files are written anew.
+//! `print` parses and writes the graph, `infer` also infers all types, `verify` reports the problems;
+//! all three report the problems of parsing. With `TENON_BLESS=1` in the environment the files are
+//! rewritten.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The operator table against the schemas of the `onnx` package: names, order and arity of
+//! The operator table compared with the schemas of the `onnx` package: names, order and arity of
 //! operands, names and kinds of attributes. Needs a Python with `onnx`, named by the environment
 //! variable `TENON_PYTHON`.
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
@@ -8,7 +8,7 @@ use std::process::Command;
 use tenon_graph::OperatorDef;
 use tenon_graph::operator::{Arity, OperandDef, all};
 
-/// Rows that differ from the schema on purpose: the part, and why.
+/// Intended differences from the schema: the part, and the reason.
 const DIFFERENT: &[(&str, &str, &str)] = &[
     (
         "BatchNormalization",
@@ -27,7 +27,7 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
     ("Sum", "inputs", "named after all inputs, not the first"),
 ];
 
-/// Attributes that name an element type: a number in ONNX, a name here.
+/// Attributes that are element types: integers in ONNX, names in Tenon.
 const ELEMENT_TYPES: &[&str] = &[
     "to",
     "dtype",

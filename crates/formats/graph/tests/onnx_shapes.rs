@@ -1,4 +1,4 @@
-//! Shape inference against that of the `onnx` package, on single nodes with varied attributes.
+//! Shape inference compared with that of the `onnx` package, on single nodes with varied attributes.
 //! Needs a Python with `onnx`, named by the environment variable `TENON_PYTHON`.
 
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
@@ -80,7 +80,7 @@ impl Case {
         self
     }
 
-    /// Our answer: the types, or why there are none.
+    /// The result of Tenon: the types, or the error.
     fn ours(&self) -> Result<String, String> {
         let types: Vec<_> = self
             .inputs
@@ -144,7 +144,7 @@ impl Case {
     }
 }
 
-/// Numbers that look random and are always the same.
+/// Deterministic pseudo-random values.
 struct Dice(u64);
 
 impl Dice {
@@ -233,7 +233,7 @@ fn windows(dice: &mut Dice, cases: &mut Vec<Case>) {
 
 fn views(dice: &mut Dice, cases: &mut Vec<Case>) {
     for _ in 0..40 {
-        let wanted = [
+        let sizes = [
             dice.pick(&[0, 2, -1, 4]),
             dice.pick(&[3, -1, 0]),
             dice.pick(&[4, 1, -1, 2]),
@@ -242,7 +242,7 @@ fn views(dice: &mut Dice, cases: &mut Vec<Case>) {
         cases.push(
             Case::new("Reshape")
                 .input(&[2, 3, 4])
-                .ints(&wanted)
+                .ints(&sizes)
                 .int("allowzero", zero),
         );
         let axes = dice.ints(2, -5, 4);
@@ -335,7 +335,7 @@ fn movement(dice: &mut Dice, cases: &mut Vec<Case>) {
 fn resizing(dice: &mut Dice, cases: &mut Vec<Case>) {
     for _ in 0..100 {
         let shape = [&[1, 3], &*dice.dims(2, 1, 200)].concat();
-        // Exact in binary: onnx multiplies in double precision here, onnxruntime and we in single.
+        // Exact in binary: onnx multiplies in double precision, onnxruntime and Tenon in single precision.
         let mut ratio = || dice.between(1, 40) as f32 / 8.0;
         let scales = [1.0, 1.0, ratio(), ratio()];
         cases.push(Case::new("Resize").input(&shape).none().floats(&scales));
@@ -493,12 +493,12 @@ fn layers(dice: &mut Dice, cases: &mut Vec<Case>) {
     }
 }
 
-/// Where we refuse what the package lets pass: it looks less closely, running would fail.
+/// Cases that Tenon refuses and the package accepts, although they would fail at run time.
 fn stricter(case: &Case, ours: &str) -> bool {
     match case.op {
         "Reshape" => ours.contains("does not hold the input's elements"),
         "Einsum" => ours.contains("has two extents"),
-        // It answers extents of 0 or below.
+        // The package infers extents of 0 or below.
         "Conv" | "MaxPool" | "AveragePool" | "LpPool" => ours.contains("does not fit"),
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! The operator table itself: every row is well formed, and no shape function panics.
+//! The operator table: every definition is well formed, and no shape function panics.
 
 use proptest::prelude::*;
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use tenon_graph::{
 fn rows_are_well_formed() {
     let mut names = HashSet::new();
     for def in all() {
-        assert!(names.insert(def.name), "{} stands twice", def.name);
+        assert!(names.insert(def.name), "{} occurs twice", def.name);
         assert_eq!(operator(def.name), Some(def));
         assert!(
             def.doc.ends_with('.') && !def.family.is_empty(),
@@ -30,7 +30,7 @@ fn rows_are_well_formed() {
     }
 }
 
-/// Optional operands follow required ones or stand between them; variadic ones come last.
+/// Optional operands may be anywhere; variadic ones are last.
 fn operands_are_in_order(rows: &[OperandDef]) -> bool {
     let last = rows.len().saturating_sub(1);
     rows.iter()
@@ -39,7 +39,7 @@ fn operands_are_in_order(rows: &[OperandDef]) -> bool {
 }
 
 #[test]
-fn classes_are_those_agreed() {
+fn views_and_movements_are_the_listed_operators() {
     let names = |class: OperatorClass| -> HashSet<&str> {
         all()
             .filter(|def| def.class == class)
@@ -70,7 +70,7 @@ fn classes_are_those_agreed() {
     assert_eq!(names(OperatorClass::Movement), movement.into());
 }
 
-/// A number that shape functions have to be careful with.
+/// An integer at the limits of shape arithmetic.
 fn hostile() -> impl Strategy<Value = i64> {
     prop_oneof![
         4 => -3i64..6,
@@ -167,11 +167,11 @@ fn attributes(def: &'static OperatorDef) -> impl Strategy<Value = Attributes> {
     each.prop_map(|list| list.into_iter().flatten().collect())
 }
 
-/// What a node may give its shape function: operands of any shape, some of them known.
+/// Arguments for a shape function: operands of any shape, some of them constant.
 type Node = (Attributes, Vec<Option<(TensorType, Option<Tensor>)>>, usize);
 
 fn node(def: &'static OperatorDef) -> impl Strategy<Value = Node> {
-    let wanted: Vec<Option<DataType>> = (0..def.inputs.len().max(2))
+    let dtypes: Vec<Option<DataType>> = (0..def.inputs.len().max(2))
         .map(|index| {
             let types = def.input(index)?.types;
             [
@@ -185,7 +185,7 @@ fn node(def: &'static OperatorDef) -> impl Strategy<Value = Node> {
             .find(|dtype| types.contains(*dtype))
         })
         .collect();
-    let operands: Vec<_> = wanted
+    let operands: Vec<_> = dtypes
         .into_iter()
         .map(|dtype| {
             let some = dims().prop_flat_map(move |dims| {
@@ -210,7 +210,7 @@ proptest! {
         let types: Vec<_> = operands.iter().map(|o| o.as_ref().map(|(ty, _)| ty)).collect();
         let constants: Vec<_> =
             operands.iter().map(|o| o.as_ref().and_then(|(_, tensor)| tensor.as_ref())).collect();
-        // Past the checks, so that the functions see what the checks would keep away.
+        // Without the checks, so that the functions also receive invalid arguments.
         let inference = Inference {
             attributes: &attributes,
             inputs: &types,

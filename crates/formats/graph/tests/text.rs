@@ -1,4 +1,4 @@
-//! Printing and reading back: what is read is what was printed, and no text makes the reader panic.
+//! The text form: parsing the printed text gives an equal graph, and no text makes the parser panic.
 
 use proptest::prelude::*;
 use tenon_graph::operator::{all, operator};
@@ -14,7 +14,7 @@ fn ty() -> impl Strategy<Value = TensorType> {
         .prop_map(|(dtype, dims)| TensorType::new(dtype, dims).unwrap())
 }
 
-/// Any bytes, in a type that has a fixed size.
+/// Arbitrary bytes, in a type of fixed size.
 fn tensor() -> impl Strategy<Value = Tensor> {
     ty().prop_flat_map(|ty| {
         let bytes = prop::collection::vec(any::<u8>(), ty.bytes());
@@ -91,7 +91,7 @@ fn graph() -> impl Strategy<Value = Graph> {
         })
 }
 
-/// Whether both are the same up to the numbers of values.
+/// Whether both are equal except for the ids of values.
 fn same(a: &Graph, b: &Graph) -> bool {
     let names = |graph: &Graph, ids: &[ValueId]| -> Vec<String> {
         ids.iter().map(|&id| graph.value(id).name.clone()).collect()
@@ -129,7 +129,7 @@ proptest! {
         let text = graph.full_text();
         let read: Graph = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
         prop_assert!(same(&graph, &read), "{}\n{}", text, read.full_text());
-        // A constant that is an output moves to the front once; after that the text stays.
+        // A constant that is an output moves to the front once; then the text is stable.
         let again = read.full_text();
         prop_assert_eq!(again.parse::<Graph>().unwrap().full_text(), again);
     }

@@ -1,4 +1,4 @@
-//! Activations: elementwise functions between layers, and the softmax kind along one axis.
+//! Activations: elementwise functions, and softmax functions along one axis.
 
 use super::rows::*;
 use super::shapes::{
@@ -8,7 +8,8 @@ use crate::Inference;
 
 const X: crate::operator::OperandDef = required("X", FLOATS);
 const Y: crate::operator::OperandDef = required("Y", FLOATS);
-const AXIS: crate::operator::AttributeDef = int("axis", "the dimension it goes along; default -1");
+const AXIS: crate::operator::AttributeDef =
+    int("axis", "the dimension of the function; default -1");
 
 operators! { "activation"
     /// X where it is positive, else 0.
@@ -28,18 +29,18 @@ operators! { "activation"
     ] same;
     /// 1 / (1 + exp -X).
     Compute "Sigmoid" (X) -> (Y) [] same;
-    /// alpha X + beta, held between 0 and 1.
+    /// alpha X + beta, clipped to [0, 1].
     Compute "HardSigmoid" (X) -> (Y) [
         float("alpha", "slope; default 0.2"),
         float("beta", "value at zero; default 0.5"),
     ] same;
-    /// X times (X / 6 + 0.5 held between 0 and 1).
+    /// X times (X / 6 + 0.5 clipped to [0, 1]).
     Compute "HardSwish" (X) -> (Y) [] same;
     /// X times sigmoid(alpha X).
     Compute "Swish" (X) -> (Y) [float("alpha", "factor inside; default 1")] same;
     /// X tanh(softplus X).
     Compute "Mish" (X) -> (Y) [] same;
-    /// X times the normal distribution's share below X.
+    /// X times the cumulative distribution function of the normal distribution.
     Compute "Gelu" (X) -> (Y) [
         string("approximate", "none: by the error function; tanh: by tanh; default none"),
     ] gelu;
@@ -50,19 +51,19 @@ operators! { "activation"
     /// X / (1 + |X|).
     Compute "Softsign" (required("input", FLOATS)) -> (required("output", FLOATS)) [] same;
     /// X + bias below -lambd, X - bias above lambd, else 0.
-    Compute "Shrink" (required("input", NUMBERS)) -> (required("output", NUMBERS)) [
-        float("lambd", "half width of the zone that becomes 0; default 0.5"),
-        float("bias", "what is taken off outside; default 0"),
+    Compute "Shrink" (required("input", NUMERIC)) -> (required("output", NUMERIC)) [
+        float("lambd", "half width of the interval that becomes 0; default 0.5"),
+        float("bias", "the reduction of the magnitude outside; default 0"),
     ] same;
-    /// The input held between min and max.
+    /// The input clipped to [min, max].
     Compute "Clip"
-        (required("input", NUMBERS), optional("min", NUMBERS), optional("max", NUMBERS))
-        -> (required("output", NUMBERS)) [] clip;
+        (required("input", NUMERIC), optional("min", NUMERIC), optional("max", NUMERIC))
+        -> (required("output", NUMERIC)) [] clip;
     /// exp X divided by the sum of exp X along the axis.
     Compute "Softmax" (required("input", FLOATS)) -> (required("output", FLOATS)) [AXIS] along;
     /// The logarithm of Softmax.
     Compute "LogSoftmax" (required("input", FLOATS)) -> (required("output", FLOATS)) [AXIS] along;
-    /// 1 at the first greatest element along the axis, else 0.
+    /// 1 at the first maximum along the axis, else 0.
     Compute "Hardmax" (required("input", FLOATS)) -> (required("output", FLOATS)) [AXIS] along;
 }
 

@@ -1,4 +1,4 @@
-//! Attention, as ONNX defines it: with heads apart or side by side, masks and caches.
+//! Attention of ONNX: with heads as a dimension or concatenated, masks and caches.
 
 use super::rows::*;
 use super::shapes::{
@@ -15,8 +15,8 @@ const K: OperandDef = required("K", FLOATS);
 const V: OperandDef = required("V", FLOATS);
 
 operators! { "attention"
-    /// softmax(scale Q K' + mask) V for each head. Heads apart: Q [B, H, S, D], K [B, G, T, D],
-    /// V [B, G, T, E], Y [B, H, S, E]. Heads side by side: Q [B, S, H D], K [B, T, G D],
+    /// softmax(scale Q K' + mask) V for each head. Heads as a dimension: Q [B, H, S, D], K [B, G, T, D],
+    /// V [B, G, T, E], Y [B, H, S, E]. Heads concatenated: Q [B, S, H D], K [B, T, G D],
     /// V [B, T, G E], Y [B, S, H E]. H is a multiple of G. With a past of P steps, keys and values
     /// are those of the past, then the new ones: present_key [B, G, P + T, D].
     Compute "Attention"
@@ -25,21 +25,21 @@ operators! { "attention"
         -> (required("Y", FLOATS), optional("present_key", FLOATS),
             optional("present_value", FLOATS), optional("qk_matmul_output", FLOATS))
         [
-            int("is_causal", "1: a query sees no later key; default 0"),
-            int("kv_num_heads", "heads of K and V, when they stand side by side"),
-            int("left_window_size", "most keys to the left that a query sees; -1: all; default -1"),
-            int("q_num_heads", "heads of Q, when they stand side by side"),
+            int("is_causal", "1: a query attends to no later key; default 0"),
+            int("kv_num_heads", "heads of K and V, when they are concatenated"),
+            int("left_window_size", "maximum of keys to the left that a query attends to; -1: all; default -1"),
+            int("q_num_heads", "heads of Q, when they are concatenated"),
             int(
                 "qk_matmul_output_mode",
-                "what the fourth output holds: 0 scores, 1 after softcap, 2 after the mask, \
+                "contents of the fourth output: 0 scores, 1 after softcap, 2 after the mask, \
                  3 after softmax; default 0"
             ),
-            int("right_window_size", "most keys to the right that a query sees; -1: all; default -1"),
+            int("right_window_size", "maximum of keys to the right that a query attends to; -1: all; default -1"),
             float("scale", "factor of the scores; default 1 / sqrt(D)"),
-            float("softcap", "scores become softcap tanh(scores / softcap); 0: not; default 0"),
+            float("softcap", "scores become softcap tanh(scores / softcap); 0: none; default 0"),
             string("softmax_precision", "the element type in which softmax computes; default that of Q"),
         ] attention;
-    /// Positions as rotations of pairs of features: X [B, H, S, D], or [B, S, H D] with num_heads.
+    /// Rotary position embedding of pairs of features: X [B, H, S, D], or [B, S, H D] with num_heads.
     /// The caches hold cosine and sine, [P, R/2] with positions [B, S], or [B, S, R/2] without;
     /// R is rotary_embedding_dim, or D.
     Compute "RotaryEmbedding"
@@ -47,9 +47,9 @@ operators! { "attention"
          optional("position_ids", I64))
         -> (required("Y", FLOATS))
         [
-            int("interleaved", "1: pairs are neighbours, 0: half the features apart; default 0"),
-            int("num_heads", "heads, when they stand side by side; default 0"),
-            int("rotary_embedding_dim", "features of a head that turn; 0: all; default 0"),
+            int("interleaved", "1: pairs are adjacent, 0: half the features apart; default 0"),
+            int("num_heads", "heads, when they are concatenated; default 0"),
+            int("rotary_embedding_dim", "features of a head that are rotated; 0: all; default 0"),
         ] rotary;
 }
 
@@ -135,7 +135,7 @@ fn mask(node: &Inference<'_>, dtype: DataType, scores: [usize; 4]) -> Result<()>
     if mask.dtype() != DataType::Bool {
         expect_dtype(mask, "attn_mask", dtype)?;
     }
-    // A mask that ends early says nothing of the last keys: they are not seen.
+    // The keys after the end of a short mask are masked.
     let mut shape = mask.shape().to_vec();
     if let Some(last) = shape.last_mut()
         && *last < scores[3]

@@ -1,4 +1,4 @@
-//! Elementwise operators of several inputs, which broadcast as in NumPy: arithmetic, comparison,
+//! Elementwise operators of several inputs, which are broadcast as in NumPy: arithmetic, comparison,
 //! logic, bits.
 
 use super::rows::*;
@@ -7,9 +7,9 @@ use super::shapes::{
 };
 use crate::{DataType, Inference};
 
-const A: crate::operator::OperandDef = required("A", NUMBERS);
-const B: crate::operator::OperandDef = required("B", NUMBERS);
-const C: crate::operator::OperandDef = required("C", NUMBERS);
+const A: crate::operator::OperandDef = required("A", NUMERIC);
+const B: crate::operator::OperandDef = required("B", NUMERIC);
+const C: crate::operator::OperandDef = required("C", NUMERIC);
 const TRUTH: crate::operator::OperandDef = required("C", BOOL);
 
 operators! { "binary"
@@ -21,19 +21,19 @@ operators! { "binary"
     Compute "Mul" (A, B) -> (C) [] arithmetic;
     /// A divided by B; integers round towards zero.
     Compute "Div" (A, B) -> (C) [] arithmetic;
-    /// The rest of A divided by B.
+    /// The remainder of A divided by B.
     Compute "Mod" (A, B) -> (C) [
-        int("fmod", "0: the rest has the divisor's sign; 1: the dividend's; default 0"),
+        int("fmod", "0: the remainder has the divisor's sign; 1: the dividend's; default 0"),
     ] arithmetic;
     /// X to the power of Y; of X's type.
-    Compute "Pow" (required("X", NUMBERS), required("Y", NUMBERS)) -> (required("Z", NUMBERS)) [] power;
-    /// The least of all inputs.
-    Compute "Min" (variadic("data", NUMBERS)) -> (required("min", NUMBERS)) [] all;
-    /// The greatest of all inputs.
-    Compute "Max" (variadic("data", NUMBERS)) -> (required("max", NUMBERS)) [] all;
-    /// All inputs added up.
+    Compute "Pow" (required("X", NUMERIC), required("Y", NUMERIC)) -> (required("Z", NUMERIC)) [] power;
+    /// The minimum of all inputs.
+    Compute "Min" (variadic("data", NUMERIC)) -> (required("min", NUMERIC)) [] all;
+    /// The maximum of all inputs.
+    Compute "Max" (variadic("data", NUMERIC)) -> (required("max", NUMERIC)) [] all;
+    /// The sum of all inputs.
     Compute "Sum" (variadic("data", FLOATS)) -> (required("sum", FLOATS)) [] all;
-    /// All inputs added up and divided by their number.
+    /// The mean of all inputs.
     Compute "Mean" (variadic("data", FLOATS)) -> (required("mean", FLOATS)) [] all;
     /// Whether A and B are equal.
     Compute "Equal" (required("A", PLAIN), required("B", PLAIN)) -> (TRUTH) [] comparison;
@@ -51,16 +51,16 @@ operators! { "binary"
     Compute "Or" (required("A", BOOL), required("B", BOOL)) -> (TRUTH) [] comparison;
     /// Whether exactly one of them is true.
     Compute "Xor" (required("A", BOOL), required("B", BOOL)) -> (TRUTH) [] comparison;
-    /// The bits that both have.
+    /// Bitwise and.
     Compute "BitwiseAnd" (required("A", INTEGERS), required("B", INTEGERS))
         -> (required("C", INTEGERS)) [] arithmetic;
-    /// The bits that one of them has.
+    /// Bitwise or.
     Compute "BitwiseOr" (required("A", INTEGERS), required("B", INTEGERS))
         -> (required("C", INTEGERS)) [] arithmetic;
-    /// The bits that exactly one of them has.
+    /// Bitwise exclusive or.
     Compute "BitwiseXor" (required("A", INTEGERS), required("B", INTEGERS))
         -> (required("C", INTEGERS)) [] arithmetic;
-    /// The bits of X moved by Y places; those that leave are lost.
+    /// The bits of X shifted by Y positions; bits shifted out are dropped.
     Compute "BitShift" (required("X", INTEGERS), required("Y", INTEGERS))
         -> (required("Z", INTEGERS)) [must(string("direction", "LEFT or RIGHT"))] shift;
     /// Swish(A) times B: A sigmoid(alpha A) B, of two tensors of one shape.

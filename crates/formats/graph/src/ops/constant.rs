@@ -1,4 +1,4 @@
-//! Constants: tensors made from shapes and attributes alone.
+//! Constants: tensors from shapes and attributes alone.
 
 use super::movement::listed;
 use super::rows::*;
@@ -15,44 +15,44 @@ const PERIODIC: AttributeDef = int(
 const WINDOW_TYPE: AttributeDef = string("output_datatype", "the element type; default f32");
 
 operators! { "constant"
-    /// The tensor that the one attribute given holds.
+    /// The tensor in its one attribute.
     Compute "Constant" () -> (required("output", ANY))
         [
             tensor("value", "a tensor"),
             float("value_float", "a number, as f32[]"),
-            floats("value_floats", "numbers, as f32[n]"),
+            floats("value_floats", "f32 values, as f32[n]"),
             int("value_int", "an integer, as i64[]"),
             ints("value_ints", "integers, as i64[n]"),
         ] constant;
     /// One element repeated to a shape.
     Compute "ConstantOfShape" (known(required("input", I64))) -> (required("output", ANY))
         [tensor("value", "the element, in a tensor of one; default 0 as f32")] constant_of_shape;
-    /// The numbers from `start` to before `limit`, `delta` apart.
+    /// The values from `start` to before `limit`, `delta` apart.
     Compute "Range"
         (known(required("start", SIGNED)), known(required("limit", SIGNED)),
          known(required("delta", SIGNED)))
         -> (required("output", SIGNED))
-        [int("stash_type", "1: half types are counted in f32; default 1")] range;
+        [int("stash_type", "1: 16-bit types are computed in f32; default 1")] range;
     /// The input's shape, or the part of it from dimension `start` to before `end`.
     Compute "Shape" (required("data", ANY)) -> (required("shape", I64))
         [
             int("start", "the first dimension, may count from the end; default 0"),
             int("end", "the dimension to stop before, may count from the end; default all"),
         ] shape;
-    /// The number of the input's elements.
+    /// The number of elements of the input.
     Compute "Size" (required("data", ANY)) -> (required("size", I64)) [] size;
     /// A matrix of the input's shape: 1 on a diagonal, else 0.
     Compute "EyeLike" (required("input", PLAIN)) -> (required("output", PLAIN))
         [
             string("dtype", "the element type; default the input's"),
-            int("k", "which diagonal; above the main one when positive; default 0"),
+            int("k", "the diagonal; above the main one when positive; default 0"),
         ] eye_like;
-    /// Hann's window of so many samples.
-    Compute "HannWindow" (SIZE) -> (required("output", NUMBERS)) [WINDOW_TYPE, PERIODIC] window;
-    /// Hamming's window of so many samples.
-    Compute "HammingWindow" (SIZE) -> (required("output", NUMBERS)) [WINDOW_TYPE, PERIODIC] window;
-    /// Blackman's window of so many samples.
-    Compute "BlackmanWindow" (SIZE) -> (required("output", NUMBERS)) [WINDOW_TYPE, PERIODIC] window;
+    /// A Hann window with `size` samples.
+    Compute "HannWindow" (SIZE) -> (required("output", NUMERIC)) [WINDOW_TYPE, PERIODIC] window;
+    /// A Hamming window with `size` samples.
+    Compute "HammingWindow" (SIZE) -> (required("output", NUMERIC)) [WINDOW_TYPE, PERIODIC] window;
+    /// A Blackman window with `size` samples.
+    Compute "BlackmanWindow" (SIZE) -> (required("output", NUMERIC)) [WINDOW_TYPE, PERIODIC] window;
 }
 
 fn constant(node: &Inference<'_>) -> Inferred {
@@ -110,7 +110,7 @@ fn range(node: &Inference<'_>) -> Inferred {
         float_steps(value(0)?, value(1)?, value(2)?)
     };
     let count = count.ok_or_else(|| {
-        invalid("input 'delta' never leads from 'start' to 'limit'")
+        invalid("input 'delta' does not lead from 'start' to 'limit'")
             .expected("a number that is not 0")
     })?;
     one(dtype, [count])
@@ -128,7 +128,7 @@ fn integer_steps(start: i64, limit: i64, delta: i64) -> Option<usize> {
 
 fn float_steps(start: f64, limit: f64, delta: f64) -> Option<usize> {
     let count = ((limit - start) / delta).ceil().max(0.0);
-    // `max` turns a NaN into 0, so that the inputs are looked at.
+    // `max` turns a NaN into 0: the inputs are checked instead.
     let sane = start.is_finite() && limit.is_finite() && delta.is_finite() && delta != 0.0;
     (sane && count < 9e15).then_some(count as usize)
 }

@@ -13,16 +13,13 @@ use tenon_tensor::{Shape, TensorType};
 
 const AUTO_PAD: AttributeDef = string(
     "auto_pad",
-    "NOTSET (pads decide), VALID, SAME_UPPER or SAME_LOWER; default NOTSET",
+    "NOTSET (explicit pads), VALID, SAME_UPPER or SAME_LOWER; default NOTSET",
 );
 const DILATIONS: AttributeDef = ints(
     "dilations",
-    "steps between elements of the kernel, a spatial dimension each; default 1s",
+    "distance between elements of the kernel, for each spatial dimension; default 1s",
 );
-const GROUP: AttributeDef = int(
-    "group",
-    "groups of channels that see only each other; default 1",
-);
+const GROUP: AttributeDef = int("group", "groups of channels; default 1");
 const KERNEL_SHAPE: AttributeDef = ints("kernel_shape", "spatial extents of W; default W's own");
 const PADS: AttributeDef = ints(
     "pads",
@@ -30,7 +27,7 @@ const PADS: AttributeDef = ints(
 );
 const STRIDES: AttributeDef = ints(
     "strides",
-    "steps between windows, a spatial dimension each; default 1s",
+    "distance between windows, for each spatial dimension; default 1s",
 );
 
 operators! { "convolution"
@@ -43,8 +40,8 @@ operators! { "convolution"
         -> (required("Y", FLOATS))
         [
             AUTO_PAD, DILATIONS, GROUP, KERNEL_SHAPE, PADS, STRIDES,
-            ints("output_padding", "what is added behind each spatial dimension; default 0s"),
-            ints("output_shape", "spatial extents of the output, which then decide the padding"),
+            ints("output_padding", "elements added after each spatial dimension; default 0s"),
+            ints("output_shape", "spatial extents of the output, which then determine the padding"),
         ] conv_transpose;
     /// Convolution of bytes without scales; sums are i32.
     Compute "ConvInteger"
@@ -52,22 +49,22 @@ operators! { "convolution"
          optional("w_zero_point", BYTES))
         -> (required("y", I32))
         [AUTO_PAD, DILATIONS, GROUP, KERNEL_SHAPE, PADS, STRIDES] conv_integer;
-    /// Convolution of quantized numbers, the result quantized again.
+    /// Convolution of quantized tensors with a quantized result.
     Compute "QLinearConv"
         (required("x", BYTES), required("x_scale", F32), required("x_zero_point", BYTES),
          required("w", BYTES), required("w_scale", F32), required("w_zero_point", BYTES),
          required("y_scale", F32), required("y_zero_point", BYTES), optional("B", I32))
         -> (required("y", BYTES))
         [AUTO_PAD, DILATIONS, GROUP, KERNEL_SHAPE, PADS, STRIDES] qlinear_conv;
-    /// Convolution whose kernel elements look at positions moved by `offset`
-    /// [N, offset_group 2 prod(kernel), spatial...] and weighed by `mask`.
+    /// Convolution with kernel positions shifted by `offset` [N, offset_group 2 prod(kernel),
+    /// spatial...] and weighted by `mask`.
     Compute "DeformConv"
         (required("X", FLOATS), required("W", FLOATS), required("offset", FLOATS),
          optional("B", FLOATS), optional("mask", FLOATS))
         -> (required("Y", FLOATS))
         [
             DILATIONS, GROUP, KERNEL_SHAPE, PADS, STRIDES,
-            int("offset_group", "groups of channels with their own offsets; default 1"),
+            int("offset_group", "groups of channels with separate offsets; default 1"),
         ] deform_conv;
 }
 
@@ -97,7 +94,7 @@ fn kernel<'a>(node: &Inference<'a>, weights: &'a TensorType) -> Result<&'a [usiz
     )
 }
 
-/// Checks X and W against each other and answers the output's shape. `names` are theirs.
+/// Checks the shapes of X and W, whose names are `names`, and returns the shape of the output.
 fn output_shape(
     node: &Inference<'_>,
     x: &TensorType,

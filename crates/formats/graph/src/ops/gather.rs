@@ -1,4 +1,4 @@
-//! Gather and scatter: elements read from, or written to, places that another tensor names.
+//! Gather and scatter: elements read from, or written to, the indices of another tensor.
 
 use super::rows::*;
 use super::shapes::{
@@ -8,7 +8,7 @@ use super::shapes::{
 use crate::Inference;
 use crate::operator::AttributeDef;
 
-const AXIS: AttributeDef = int("axis", "the dimension that indices count in; default 0");
+const AXIS: AttributeDef = int("axis", "the dimension of the indices; default 0");
 const REDUCTION: AttributeDef = string(
     "reduction",
     "none (the update replaces), add, mul, max or min; default none",
@@ -20,19 +20,19 @@ operators! { "gather"
     /// Negative indices count from the end.
     Compute "Gather" (required("data", ANY), required("indices", INDICES))
         -> (required("output", ANY)) [AXIS] gather;
-    /// For each place of `indices` the element of `data` there, its position along the axis
-    /// replaced by the index.
+    /// For each position in `indices` the element of `data` at the same position, except that the index
+    /// replaces its coordinate along the axis.
     Compute "GatherElements" (required("data", ANY), required("indices", INDICES))
         -> (required("output", ANY)) [AXIS] gather_elements;
-    /// The last dimension of `indices` names positions in the first dimensions of `data`.
+    /// The last dimension of `indices` has coordinates in the first dimensions of `data`.
     Compute "GatherND" (required("data", ANY), required("indices", I64))
         -> (required("output", ANY))
-        [int("batch_dims", "leading dimensions that both share; default 0")] gather_nd;
-    /// `data` with `updates` at the places that `indices` name along the axis.
+        [int("batch_dims", "leading dimensions that are batches; default 0")] gather_nd;
+    /// `data` with `updates` at the `indices` along the axis.
     Compute "ScatterElements"
         (required("data", ANY), required("indices", INDICES), required("updates", ANY))
         -> (required("output", ANY)) [AXIS, REDUCTION] scatter_elements;
-    /// `data` with `updates` at the positions that the last dimension of `indices` names.
+    /// `data` with `updates` at the coordinates in the last dimension of `indices`.
     Compute "ScatterND"
         (required("data", ANY), required("indices", I64), required("updates", ANY))
         -> (required("output", ANY)) [REDUCTION] scatter_nd;

@@ -1,4 +1,4 @@
-//! Images: sampling at computed positions, regions, blocks put back together.
+//! Images: sampling at computed positions, regions, sums of blocks.
 
 use super::movement::listed;
 use super::rows::*;
@@ -10,8 +10,8 @@ use crate::geometry::Window;
 use tenon_tensor::Shape;
 
 operators! { "image"
-    /// The positions in [-1, 1] that matrices theta, [N, 2, 3] or [N, 3, 4], map those of an image
-    /// of extents `size` to: [N, H, W, 2] or [N, D, H, W, 3].
+    /// The positions in [-1, 1] to which the matrices theta, [N, 2, 3] or [N, 3, 4], map the pixels of
+    /// an image of extents `size`: [N, H, W, 2] or [N, D, H, W, 3].
     Compute "AffineGrid" (required("theta", FLOATS), known(required("size", I64)))
         -> (required("grid", FLOATS))
         [int("align_corners", "1: -1 and 1 are centres of corner pixels; default 0")] affine_grid;
@@ -35,25 +35,25 @@ operators! { "image"
             string("mode", "avg or max; default avg"),
             int("output_height", "default 1"),
             int("output_width", "default 1"),
-            int("sampling_ratio", "samples a side of each cell; 0: as many as fit; default 0"),
-            float("spatial_scale", "from coordinates of regions to those of X; default 1"),
+            int("sampling_ratio", "samples along each side of a cell; 0: adaptive; default 0"),
+            float("spatial_scale", "scale from coordinates of regions to those of X; default 1"),
         ] roi_align;
-    /// Regions [R, 5] (image, x1, y1, x2, y2) of X [N, C, H, W], the greatest element of each cell.
+    /// Regions [R, 5] (image, x1, y1, x2, y2) of X [N, C, H, W], the maximum of each cell.
     Compute "MaxRoiPool" (required("X", FLOATS), required("rois", FLOATS))
         -> (required("Y", FLOATS))
         [
             must(ints("pooled_shape", "height and width of the output")),
-            float("spatial_scale", "from coordinates of regions to those of X; default 1"),
+            float("spatial_scale", "scale from coordinates of regions to those of X; default 1"),
         ] max_roi_pool;
-    /// Blocks [N, C prod(block), L] added up where they overlap, to an image [N, C, spatial...].
+    /// Blocks [N, C prod(block), L] summed to an image [N, C, spatial...].
     Compute "Col2Im"
         (required("input", FLOATS), known(required("image_shape", I64)),
          known(required("block_shape", I64)))
         -> (required("output", FLOATS))
         [
-            ints("dilations", "steps between elements of a block; default 1s"),
+            ints("dilations", "distance between elements of a block; default 1s"),
             ints("pads", "padding before each spatial dimension, then after each; default 0s"),
-            ints("strides", "steps between blocks; default 1s"),
+            ints("strides", "distance between blocks; default 1s"),
         ] col2im;
 }
 

@@ -1,4 +1,4 @@
-//! Losses: how far scores of classes are from labels.
+//! Loss functions for scores of classes and labels.
 
 use super::rows::*;
 use super::shapes::{Inferred, choice, expect_dtype, expect_optional_shape, expect_shape, rank};
@@ -7,10 +7,7 @@ use crate::operator::AttributeDef;
 use tenon_base::Result;
 use tenon_tensor::TensorType;
 
-const IGNORE: AttributeDef = int(
-    "ignore_index",
-    "a label that counts as no loss; default none",
-);
+const IGNORE: AttributeDef = int("ignore_index", "a label without loss; default none");
 const REDUCTION: AttributeDef = string(
     "reduction",
     "none: each loss; sum; mean: the sum over the weights of the labels; default mean",

@@ -1,4 +1,4 @@
-//! Matrix products.
+//! Matmuls.
 
 use super::rows::*;
 use super::shapes::{Inferred, broadcasts_to, expect_scalar, invalid, one, rank, same_dtype};
@@ -8,13 +8,13 @@ use tenon_base::Result;
 use tenon_tensor::{Shape, TensorType};
 
 operators! { "matmul"
-    /// The matrix product of the last two dimensions; those before broadcast. A vector on the left
+    /// The matrix product of the last two dimensions; the others are broadcast. A vector on the left
     /// is a row, on the right a column, and its dimension is dropped from the result.
-    Compute "MatMul" (required("A", NUMBERS), required("B", NUMBERS))
-        -> (required("Y", NUMBERS)) [] matmul;
-    /// alpha A' B' + beta C, of matrices; A' is A or its transpose. C broadcasts to the result.
-    Compute "Gemm" (required("A", NUMBERS), required("B", NUMBERS), optional("C", NUMBERS))
-        -> (required("Y", NUMBERS))
+    Compute "MatMul" (required("A", NUMERIC), required("B", NUMERIC))
+        -> (required("Y", NUMERIC)) [] matmul;
+    /// alpha A' B' + beta C, of matrices; A' is A or its transpose. C is broadcast to the result.
+    Compute "Gemm" (required("A", NUMERIC), required("B", NUMERIC), optional("C", NUMERIC))
+        -> (required("Y", NUMERIC))
         [
             float("alpha", "factor of the product; default 1"),
             float("beta", "factor of C; default 1"),
@@ -26,14 +26,14 @@ operators! { "matmul"
         (required("A", BYTES), required("B", BYTES), optional("a_zero_point", BYTES),
          optional("b_zero_point", BYTES))
         -> (required("Y", I32)) [] matmul_integer;
-    /// MatMul of quantized numbers, the result quantized again.
+    /// MatMul of quantized tensors with a quantized result.
     Compute "QLinearMatMul"
         (required("a", BYTES), required("a_scale", FLOATS), required("a_zero_point", BYTES),
          required("b", BYTES), required("b_scale", FLOATS), required("b_zero_point", BYTES),
          required("y_scale", FLOATS), required("y_zero_point", BYTES))
         -> (required("y", BYTES)) [] qlinear_matmul;
-    /// Products of elements summed over the dimensions that the equation drops.
-    Compute "Einsum" (variadic("Inputs", NUMBERS)) -> (required("Output", NUMBERS))
+    /// Einstein summation: products of elements, summed over the dimensions that are not in the output.
+    Compute "Einsum" (variadic("Inputs", NUMERIC)) -> (required("Output", NUMERIC))
         [must(string("equation", "a term of letters for each input, `->`, the output's letters"))]
         einsum;
     /// The determinant of the last two dimensions.

@@ -1,4 +1,4 @@
-//! Movement: elements copied to other places, unchanged but for `Cast`.
+//! Data movement: elements copied unchanged, or converted by `Cast`.
 
 use super::rows::*;
 use super::shapes::{
@@ -13,7 +13,7 @@ use tenon_tensor::{Shape, TensorType};
 
 const SATURATE: AttributeDef = int(
     "saturate",
-    "for f8: 1 clips what is out of range, 0 makes it NaN or infinite; default 1",
+    "for f8: 1: values out of range saturate, 0: become NaN or infinite; default 1",
 );
 const BLOCK: AttributeDef = must(int("blocksize", "side of the square block"));
 
@@ -21,61 +21,61 @@ operators! { "movement"
     /// Dimensions in another order: output dimension i is input dimension perm[i].
     Movement "Transpose" (required("data", ANY)) -> (required("transposed", ANY))
         [ints("perm", "the order; default reversed")] transpose;
-    /// The inputs one behind the other along the axis.
+    /// The inputs concatenated along the axis.
     Movement "Concat" (variadic("inputs", ANY)) -> (required("concat_result", ANY))
-        [must(int("axis", "the dimension along which they stand"))] concat;
+        [must(int("axis", "the dimension of concatenation"))] concat;
     /// A part of the input: elements from `starts` to before `ends`, `steps` apart, along `axes`.
     Movement "Slice"
         (required("data", ANY), known(required("starts", INDICES)), known(required("ends", INDICES)),
          known(optional("axes", INDICES)), known(optional("steps", INDICES)))
         -> (required("output", ANY)) [] slice;
-    /// The input cut along the axis into parts of the extents `split`, or of equal ones.
+    /// The input split along the axis into parts of the extents `split`, or equal ones.
     Movement "Split" (required("input", ANY), known(optional("split", I64)))
         -> (variadic("outputs", ANY))
         [
-            int("axis", "the dimension that is cut; default 0"),
-            int("num_outputs", "number of equal parts, when `split` is left out"),
+            int("axis", "the dimension that is split; default 0"),
+            int("num_outputs", "number of equal parts, when `split` is omitted"),
         ] split;
-    /// The input repeated to the shape that it and `shape` broadcast to.
+    /// The input broadcast with `shape`.
     Movement "Expand" (required("input", ANY), known(required("shape", I64)))
         -> (required("output", ANY)) [] expand;
-    /// The input with something before and after each dimension; negative numbers take away.
+    /// The input padded before and after each dimension; negative values crop.
     Movement "Pad"
         (required("data", ANY), known(required("pads", I64)), optional("constant_value", ANY),
          known(optional("axes", INDICES)))
         -> (required("output", ANY))
         [string("mode", "constant, reflect, edge or wrap; default constant")] pad;
-    /// The input repeated so many times along each dimension.
+    /// The input repeated along each dimension.
     Movement "Tile" (required("input", ANY), known(required("repeats", I64)))
         -> (required("output", ANY)) [] tile;
-    /// Channels laid out as blocks of the plane: [N, C, H, W] to [N, C/b², H b, W b].
+    /// Channels rearranged as blocks of pixels: [N, C, H, W] to [N, C/b², H b, W b].
     Movement "DepthToSpace" (required("input", ANY)) -> (required("output", ANY))
         [BLOCK, string("mode", "DCR: depth, column, row; CRD: column, row, depth; default DCR")]
         depth_to_space;
-    /// Blocks of the plane laid out as channels: [N, C, H, W] to [N, C b², H/b, W/b].
+    /// Blocks of pixels rearranged as channels: [N, C, H, W] to [N, C b², H/b, W/b].
     Movement "SpaceToDepth" (required("input", ANY)) -> (required("output", ANY))
         [BLOCK, string("mode", "DCR: depth, column, row; CRD: column, row, depth; default DCR")]
         space_to_depth;
-    /// The elements as another type: to integers towards zero, to bool whether not 0.
+    /// The elements converted to another type: rounded towards zero for integers, != 0 for bool.
     Movement "Cast" (required("input", ANY)) -> (required("output", ANY))
         [
             must(string("to", "the element type")),
             SATURATE,
             string("round_mode", "for f8e8m0 only: up, down or nearest; default up"),
         ] cast;
-    /// The bits of the elements as those of another type of the same width.
+    /// The bits of the elements as another type of the same width.
     Compute "BitCast" (required("input", ANY)) -> (required("output", ANY))
         [must(string("to", "the element type"))] bit_cast;
-    /// The elements as the type of the second input.
+    /// The elements converted to the type of the second input.
     Compute "CastLike" (required("input", ANY), required("target_type", ANY))
         -> (required("output", ANY))
         [SATURATE, string("round_mode", "for f8e8m0 only: up, down or nearest; default up")]
         cast_like;
-    /// The input cut or padded with zeros around its middle to the extents `shape` of `axes`.
+    /// The input cropped or padded with zeros around its center to the extents `shape` of `axes`.
     Compute "CenterCropPad" (required("input_data", ANY), known(required("shape", INDICES)))
         -> (required("output_data", ANY))
-        [ints("axes", "the dimensions that `shape` names; default all")] center_crop_pad;
-    /// The first `sequence_lens` elements of each batch element in the opposite order.
+        [ints("axes", "the dimensions of `shape`; default all")] center_crop_pad;
+    /// The first `sequence_lens` elements of each batch element reversed.
     Compute "ReverseSequence" (required("input", ANY), required("sequence_lens", I64))
         -> (required("Y", ANY))
         [
@@ -148,7 +148,7 @@ fn split(node: &Inference<'_>) -> Inferred {
     sizes.into_iter().map(part).collect()
 }
 
-/// The extents that an input lists.
+/// The extents in an input.
 pub(super) fn listed(node: &Inference<'_>, index: usize, name: &str) -> Result<Vec<usize>> {
     let name = format!("input '{name}'");
     let values = node.ints(index)?.unwrap_or_default();
@@ -157,11 +157,11 @@ pub(super) fn listed(node: &Inference<'_>, index: usize, name: &str) -> Result<V
 
 fn expand(node: &Inference<'_>) -> Inferred {
     let input = node.input(0)?;
-    let wanted = Shape::new(listed(node, 1, "shape")?);
-    let shape = input.shape().broadcast(&wanted).ok_or_else(|| {
+    let declared = Shape::new(listed(node, 1, "shape")?);
+    let shape = input.shape().broadcast(&declared).ok_or_else(|| {
         invalid("input 'shape' does not broadcast with the input")
             .expected(format_args!("a shape that fits {}", input.shape()))
-            .found(&wanted)
+            .found(&declared)
     })?;
     one(input.dtype(), shape)
 }
@@ -189,10 +189,10 @@ fn pad(node: &Inference<'_>) -> Inferred {
 
 fn padded(length: usize, before: i64, after: i64, mode: &str) -> Result<usize> {
     let all = length as i128 + i128::from(before) + i128::from(after);
-    // What is taken away comes off first, and must be there.
+    // Cropping comes first, and must not exceed the extent.
     let kept = length as i128 + i128::from(before.min(0)) + i128::from(after.min(0));
     if kept < 0 {
-        return Err(invalid("input 'pads' takes away more than there is"));
+        return Err(invalid("input 'pads' crops more than the extent"));
     }
     let added = i128::from(before.max(after).max(0));
     let source = match mode {
@@ -200,10 +200,10 @@ fn padded(length: usize, before: i64, after: i64, mode: &str) -> Result<usize> {
         "edge" | "wrap" => (kept > 0).into(),
         _ => return usize::try_from(all).map_err(|_| too_large("the output", all)),
     };
-    // A reflection has no more elements than stand behind its mirror.
+    // A reflection has at most the elements besides the reflected edge.
     if added > 0 && (source < 1 || (mode == "reflect" && added > source)) {
         return Err(invalid(format!(
-            "input 'pads' asks for more than mode '{mode}' can give"
+            "input 'pads' exceeds the elements that mode '{mode}' repeats"
         )));
     }
     usize::try_from(all).map_err(|_| too_large("the output", all))
@@ -300,15 +300,15 @@ fn center_crop_pad(node: &Inference<'_>) -> Inferred {
         Some(values) => axes(values, shape.len(), "attribute 'axes'")?,
         None => (0..shape.len()).collect(),
     };
-    let wanted = listed(node, 1, "shape")?;
-    if wanted.len() != named.len() {
+    let declared = listed(node, 1, "shape")?;
+    if declared.len() != named.len() {
         return Err(invalid("input 'shape' has the wrong length")
             .expected(named.len())
-            .found(wanted.len()));
+            .found(declared.len()));
     }
     named
         .iter()
-        .zip(wanted)
+        .zip(declared)
         .for_each(|(&axis, dim)| shape[axis] = dim);
     one(input.dtype(), shape)
 }

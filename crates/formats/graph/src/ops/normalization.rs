@@ -1,4 +1,4 @@
-//! Normalizations: elements brought to a common mean and spread.
+//! Normalizations.
 
 use super::rows::*;
 use super::shapes::{
@@ -12,14 +12,14 @@ use tenon_tensor::TensorType;
 
 const X: OperandDef = required("X", FLOATS);
 const Y: OperandDef = required("Y", FLOATS);
-const EPSILON: AttributeDef = float("epsilon", "what is added to the variance; default 1e-5");
+const EPSILON: AttributeDef = float("epsilon", "added to the variance; default 1e-5");
 const STASH: AttributeDef = int(
     "stash_type",
     "ONNX's number of the type in which statistics are computed: 1 (f32) or 16 (bf16); default 1",
 );
 
 operators! { "normalization"
-    /// (X - mean) / sqrt(var + epsilon) * scale + B, with given statistics for each channel.
+    /// (X - mean) / sqrt(var + epsilon) * scale + B, with constant statistics for each channel.
     Compute "BatchNormalization"
         (X, required("scale", FLOATS), required("B", FLOATS), required("input_mean", FLOATS),
          required("input_var", FLOATS))
@@ -58,7 +58,7 @@ operators! { "normalization"
         [
             float("alpha", "factor of the sum; default 1e-4"),
             float("beta", "exponent; default 0.75"),
-            float("bias", "what is added to the sum; default 1"),
+            float("bias", "added to the sum; default 1"),
             must(int("size", "number of channels summed over")),
         ] local_response;
 }
@@ -74,7 +74,7 @@ fn each_channel(node: &Inference<'_>, names: &[&str]) -> Result<()> {
 }
 
 fn batch(node: &Inference<'_>) -> Inferred {
-    // A vector counts as a batch of one channel (ONNX, BatchNormalization).
+    // A vector is a batch of one channel (ONNX, BatchNormalization).
     let x = node.input(0)?;
     rank(x, "X", 1..=usize::MAX)?;
     let channels = x.shape().get(1).copied().unwrap_or(1);

@@ -1,4 +1,4 @@
-//! Pools: one number for each window, or for each whole channel.
+//! Pooling: one value for each window, or for each channel.
 
 use super::rows::*;
 use super::shapes::{Inferred, invalid, one, positive, rank};
@@ -12,15 +12,15 @@ const X: OperandDef = required("X", FLOATS);
 const Y: OperandDef = required("Y", FLOATS);
 const AUTO_PAD: AttributeDef = string(
     "auto_pad",
-    "NOTSET (pads decide), VALID, SAME_UPPER or SAME_LOWER; default NOTSET",
+    "NOTSET (explicit pads), VALID, SAME_UPPER or SAME_LOWER; default NOTSET",
 );
 const CEIL_MODE: AttributeDef = int(
     "ceil_mode",
-    "1: a last window may reach beyond the padding; default 0",
+    "1: the last window may extend beyond the padding; default 0",
 );
 const DILATIONS: AttributeDef = ints(
     "dilations",
-    "steps between elements of a window, a spatial dimension each; default 1s",
+    "distance between elements of a window, for each spatial dimension; default 1s",
 );
 const KERNEL_SHAPE: AttributeDef = must(ints("kernel_shape", "spatial extents of a window"));
 const PADS: AttributeDef = ints(
@@ -29,17 +29,17 @@ const PADS: AttributeDef = ints(
 );
 const STRIDES: AttributeDef = ints(
     "strides",
-    "steps between windows, a spatial dimension each; default 1s",
+    "distance between windows, for each spatial dimension; default 1s",
 );
 const P: AttributeDef = int("p", "the norm's exponent; default 2");
 
 operators! { "pooling"
-    /// The greatest element of each window, and its position in X counted row by row.
-    Compute "MaxPool" (required("X", NUMBERS))
-        -> (required("Y", NUMBERS), optional("Indices", I64))
+    /// The maximum of each window, and its index in X in row-major order.
+    Compute "MaxPool" (required("X", NUMERIC))
+        -> (required("Y", NUMERIC), optional("Indices", I64))
         [
             AUTO_PAD, CEIL_MODE, DILATIONS, KERNEL_SHAPE, PADS, STRIDES,
-            int("storage_order", "1: positions are counted column by column; default 0"),
+            int("storage_order", "1: indices are in column-major order; default 0"),
         ] max_pool;
     /// The mean of each window.
     Compute "AveragePool" (X) -> (Y)
@@ -50,13 +50,13 @@ operators! { "pooling"
     /// The p-norm of each window.
     Compute "LpPool" (X) -> (Y)
         [AUTO_PAD, CEIL_MODE, DILATIONS, KERNEL_SHAPE, PADS, STRIDES, P] lp_pool;
-    /// The greatest element of each channel.
+    /// The maximum of each channel.
     Compute "GlobalMaxPool" (X) -> (Y) [] global;
     /// The mean of each channel.
     Compute "GlobalAveragePool" (X) -> (Y) [] global;
     /// The p-norm of each channel.
     Compute "GlobalLpPool" (X) -> (Y) [P] global_lp;
-    /// The opposite of MaxPool: elements of X at the positions I, 0 elsewhere.
+    /// The inverse of MaxPool: elements of X at the indices I, 0 elsewhere.
     Compute "MaxUnpool"
         (required("X", FLOATS), required("I", I64), known(optional("output_shape", I64)))
         -> (required("output", FLOATS))

@@ -1,4 +1,4 @@
-//! Quantization: numbers as small integers with a scale and a zero point.
+//! Quantization: values as small integers with a scale and a zero point.
 
 use super::rows::*;
 use super::shapes::{
@@ -11,7 +11,7 @@ use tenon_tensor::TensorType;
 
 const AXIS: AttributeDef = int(
     "axis",
-    "the dimension along which scales differ, when there are several; default 1",
+    "the dimension of the scales, when there are several; default 1",
 );
 const BLOCK: AttributeDef = int(
     "block_size",
@@ -19,16 +19,17 @@ const BLOCK: AttributeDef = int(
 );
 
 operators! { "quantize"
-    /// x / y_scale + y_zero_point, rounded (halves to even) and held in the range of the output's
-    /// type (an f8 is infinite or NaN beyond it, unless told to saturate), which is the zero point's, or `output_dtype`, or u8. Scales are a scalar, one for each
-    /// position of the axis, or one for each block along it.
+    /// x / y_scale + y_zero_point, rounded (ties to even) and saturated to the range of the output
+    /// type (an f8 overflows to infinity or NaN, unless `saturate` is set). That type is the zero point's,
+    /// or `output_dtype`, or u8. Scales are a scalar, one for each position of the axis, or one for each
+    /// block along it.
     Compute "QuantizeLinear"
-        (required("x", NUMBERS), required("y_scale", FLOATS), optional("y_zero_point", QUANTIZED))
+        (required("x", NUMERIC), required("y_scale", FLOATS), optional("y_zero_point", QUANTIZED))
         -> (required("y", QUANTIZED))
         [
             AXIS, BLOCK,
             string("output_dtype", "the element type without a zero point; default u8"),
-            string("precision", "the type in which it divides; default that of the scale"),
+            string("precision", "the type of the division; default that of the scale"),
             int("saturate", "for f8 only; default 1"),
         ] quantize;
     /// (x - x_zero_point) times x_scale, of the scale's type or `output_dtype`.
@@ -37,7 +38,7 @@ operators! { "quantize"
         -> (required("y", FLOATS))
         [AXIS, BLOCK, string("output_dtype", "the element type; default that of x_scale")]
         dequantize;
-    /// Quantization to u8 with the scale and zero point that fit the input's range, 0 included.
+    /// Quantization to u8 with the scale and zero point of the input's range, 0 included.
     Compute "DynamicQuantizeLinear" (required("x", F32))
         -> (required("y", U8), required("y_scale", F32), required("y_zero_point", U8))
         [] dynamic;
@@ -60,7 +61,7 @@ fn parameters(node: &Inference<'_>, names: [&str; 2]) -> Result<()> {
         expect_shape(scale, names[0], &x[axis..=axis])?;
     } else if scale.elements() != 1 {
         return Err(invalid(format!("input '{}' has the wrong shape", names[0]))
-            .expected("a scalar, or one number for each position of the axis")
+            .expected("a scalar, or one value for each position of the axis")
             .found(scale.shape()));
     }
     match node.optional(2) {

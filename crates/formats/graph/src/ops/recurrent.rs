@@ -25,13 +25,13 @@ const Y: OperandDef = optional("Y", FLOATS);
 const Y_H: OperandDef = optional("Y_h", FLOATS);
 const ALPHA: AttributeDef = floats(
     "activation_alpha",
-    "first parameters of the activations that have one, in order",
+    "first parameters of the activations with one, in order",
 );
 const BETA: AttributeDef = floats(
     "activation_beta",
-    "second parameters of the activations that have one, in order",
+    "second parameters of the activations with one, in order",
 );
-const CLIP: AttributeDef = float("clip", "bound of what enters the activations; default none");
+const CLIP: AttributeDef = float("clip", "bound of the inputs of activations; default none");
 const DIRECTION: AttributeDef = string(
     "direction",
     "forward, reverse or bidirectional; default forward",
@@ -57,7 +57,7 @@ operators! { "recurrent"
             ALPHA, BETA,
             strings("activations", "f, g of each direction; default Sigmoid, Tanh"),
             CLIP, DIRECTION, HIDDEN, LAYOUT,
-            int("linear_before_reset", "1: the reset gate comes after the product; default 0"),
+            int("linear_before_reset", "1: the reset gate is applied after the matmul; default 0"),
         ] gru;
     /// Y = activation(X W' + H R' + B), step by step.
     Compute "RNN" (X, W, R, B, LENGTHS, INITIAL_H) -> (Y, Y_H)
@@ -121,7 +121,7 @@ impl Sizes {
     }
 }
 
-/// Checks the operands that all layers share, and answers Y and Y_h.
+/// Checks the operands of all layers, and returns the types of Y and Y_h.
 fn layer(node: &Inference<'_>, gates: usize) -> Result<(Sizes, Vec<TensorType>)> {
     // sequence_lens is not of the common type.
     let dtype = same_dtype(node, &["X", "W", "R", "B"])?;
@@ -139,7 +139,7 @@ fn layer(node: &Inference<'_>, gates: usize) -> Result<(Sizes, Vec<TensorType>)>
     Ok((sizes, vec![whole, state]))
 }
 
-/// Checks the functions' names, `each` for every direction.
+/// Checks the names of the activations, `each` for every direction.
 fn functions(node: &Inference<'_>, sizes: &Sizes, each: usize) -> Result<()> {
     const KNOWN: &[&str] = &[
         "Relu",
@@ -157,13 +157,13 @@ fn functions(node: &Inference<'_>, sizes: &Sizes, each: usize) -> Result<()> {
     let Some(names) = node.attributes.strings("activations")? else {
         return Ok(());
     };
-    // ONNX's default for RNN lists two for one direction: more than are needed may be there.
+    // Excess names are allowed: ONNX's default for RNN lists two for one direction.
     if names.len() < each * sizes.directions {
         return Err(invalid("attribute 'activations' is too short")
             .expected(each * sizes.directions)
             .found(names.len()));
     }
-    // ONNX names them without regard to case.
+    // The names are case-insensitive in ONNX.
     let unknown = |name: &&String| !KNOWN.iter().any(|known| known.eq_ignore_ascii_case(name));
     match names.iter().find(unknown) {
         None => Ok(()),

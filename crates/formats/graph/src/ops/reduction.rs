@@ -1,16 +1,16 @@
-//! Reductions: one number for all elements along some dimensions.
+//! Reductions over some dimensions.
 
 use super::rows::*;
 use super::shapes::{Inferred, axes, one};
 use crate::Inference;
 use crate::operator::{AttributeDef, OperandDef};
 
-const DATA: OperandDef = required("data", NUMBERS);
+const DATA: OperandDef = required("data", NUMERIC);
 const AXES: OperandDef = known(optional("axes", I64));
-const REDUCED: OperandDef = required("reduced", NUMBERS);
+const REDUCED: OperandDef = required("reduced", NUMERIC);
 const KEEP: AttributeDef = int(
     "keepdims",
-    "1: reduced dimensions stay, of extent 1; default 1",
+    "1: reduced dimensions remain with extent 1; default 1",
 );
 const NOOP: AttributeDef = int(
     "noop_with_empty_axes",
@@ -22,10 +22,10 @@ operators! { "reduction"
     Compute "ReduceSum" (DATA, AXES) -> (REDUCED) [KEEP, NOOP] reduce;
     /// The mean.
     Compute "ReduceMean" (DATA, AXES) -> (REDUCED) [KEEP, NOOP] reduce;
-    /// The greatest element; of truth values, whether one is true.
+    /// The maximum; of booleans, the logical or.
     Compute "ReduceMax" (required("data", PLAIN), AXES) -> (required("reduced", PLAIN))
         [KEEP, NOOP] reduce;
-    /// The least element; of truth values, whether all are true.
+    /// The minimum; of booleans, the logical and.
     Compute "ReduceMin" (required("data", PLAIN), AXES) -> (required("reduced", PLAIN))
         [KEEP, NOOP] reduce;
     /// The product.
@@ -55,7 +55,7 @@ fn reduce(node: &Inference<'_>) -> Inferred {
     one(data.dtype(), reduced_shape(data.shape(), &reduced, keep))
 }
 
-/// `shape` with `reduced` dimensions made 1, or dropped.
+/// `shape` with the `reduced` dimensions 1, or removed.
 pub(super) fn reduced_shape(shape: &[usize], reduced: &[usize], keep: bool) -> Vec<usize> {
     let mut gone = vec![false; shape.len()];
     reduced.iter().for_each(|&axis| gone[axis] = true);

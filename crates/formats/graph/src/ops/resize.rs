@@ -1,4 +1,4 @@
-//! Resizing of planes and other dimensions.
+//! Resizing.
 
 use super::rows::*;
 use super::shapes::{Inferred, choice, one};
@@ -6,8 +6,8 @@ use crate::Inference;
 use crate::geometry::resize_axes;
 
 operators! { "resize"
-    /// The input scaled to other extents. `scales` or `sizes` give one number for each dimension of
-    /// `axes`; `roi` (starts, then ends, from 0 to 1) counts in mode tf_crop_and_resize only.
+    /// The input resized to other extents. `scales` or `sizes` have one value for each dimension of
+    /// `axes`; `roi` (starts, then ends, from 0 to 1) is for mode tf_crop_and_resize only.
     Compute "Resize"
         (required("X", PLAIN), known(optional("roi", FLOATS)), known(optional("scales", F32)),
          known(optional("sizes", I64)))
@@ -22,10 +22,10 @@ operators! { "resize"
             ),
             float("cubic_coeff_a", "the coefficient of mode cubic; default -0.75"),
             int("exclude_outside", "1: weights outside the input are 0; default 0"),
-            float("extrapolation_value", "what lies outside, tf_crop_and_resize only; default 0"),
+            float("extrapolation_value", "the value outside, tf_crop_and_resize only; default 0"),
             string(
                 "keep_aspect_ratio_policy",
-                "how `sizes` are read: stretch, not_larger or not_smaller; default stretch"
+                "the policy for `sizes`: stretch, not_larger or not_smaller; default stretch"
             ),
             string("mode", "nearest, linear or cubic; default nearest"),
             string(

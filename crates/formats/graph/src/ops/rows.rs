@@ -1,14 +1,14 @@
-//! Words that keep the rows of the table short.
+//! Constants and functions for concise rows of the operator table.
 
 use crate::operator::{Arity, AttributeDef, OperandDef, Types};
 use crate::{AttributeKind, DataType};
 
-/// The binary floating-point types that ONNX computes with.
+/// The binary floating-point types of computations in ONNX.
 pub(super) const FLOATS: Types =
     Types::Only(&[DataType::F32, DataType::F64, DataType::F16, DataType::BF16]);
 
 /// Integers of 8 to 64 bits, and the floating-point types.
-pub(super) const NUMBERS: Types = Types::Only(&[
+pub(super) const NUMERIC: Types = Types::Only(&[
     DataType::F32,
     DataType::F64,
     DataType::F16,
@@ -23,7 +23,7 @@ pub(super) const NUMBERS: Types = Types::Only(&[
     DataType::U64,
 ]);
 
-/// Numbers with a sign.
+/// Signed numeric types.
 pub(super) const SIGNED: Types = Types::Only(&[
     DataType::F32,
     DataType::F64,
@@ -35,7 +35,7 @@ pub(super) const SIGNED: Types = Types::Only(&[
     DataType::I64,
 ]);
 
-/// Numbers and truth values.
+/// Numeric types and bool.
 pub(super) const PLAIN: Types = Types::Only(&[
     DataType::F32,
     DataType::F64,
@@ -64,19 +64,19 @@ pub(super) const INTEGERS: Types = Types::Only(&[
     DataType::U64,
 ]);
 
-/// What positions in tensors are counted in.
+/// The types of indices.
 pub(super) const INDICES: Types = Types::Only(&[DataType::I64, DataType::I32]);
 /// Shapes, axes.
 pub(super) const I64: Types = Types::Only(&[DataType::I64]);
-/// Lengths of sequences, wide sums.
+/// Lengths of sequences, sums of bytes.
 pub(super) const I32: Types = Types::Only(&[DataType::I32]);
-/// Single precision alone.
+/// Single precision.
 pub(super) const F32: Types = Types::Only(&[DataType::F32]);
-/// Truth values.
+/// Booleans.
 pub(super) const BOOL: Types = Types::Only(&[DataType::Bool]);
-/// Quantized to a byte.
+/// 8-bit quantized types.
 pub(super) const BYTES: Types = Types::Only(&[DataType::U8, DataType::I8]);
-/// Everything that numbers are quantized to: integers, and bytes with a point.
+/// The types of quantized values: integers and 8-bit floating-point types.
 pub(super) const QUANTIZED: Types = Types::Only(&[
     DataType::U8,
     DataType::I8,
@@ -89,7 +89,7 @@ pub(super) const QUANTIZED: Types = Types::Only(&[
     DataType::F8E5M2,
     DataType::F8E5M2FnUz,
 ]);
-/// What numbers are dequantized from: the same, and wide sums.
+/// The types of inputs of dequantization: quantized types and i32.
 pub(super) const DEQUANTIZED: Types = Types::Only(&[
     DataType::U8,
     DataType::I8,
@@ -105,7 +105,7 @@ pub(super) const DEQUANTIZED: Types = Types::Only(&[
 ]);
 /// Unsigned bytes.
 pub(super) const U8: Types = Types::Only(&[DataType::U8]);
-/// Any type at all.
+/// All types.
 pub(super) const ANY: Types = Types::Any;
 
 const fn operand(name: &'static str, arity: Arity, types: Types) -> OperandDef {
@@ -117,22 +117,22 @@ const fn operand(name: &'static str, arity: Arity, types: Types) -> OperandDef {
     }
 }
 
-/// An operand that is always there.
+/// A required operand.
 pub(super) const fn required(name: &'static str, types: Types) -> OperandDef {
     operand(name, Arity::Required, types)
 }
 
-/// An operand that may be left out.
+/// An optional operand.
 pub(super) const fn optional(name: &'static str, types: Types) -> OperandDef {
     operand(name, Arity::Optional, types)
 }
 
-/// Any number of operands, at least one.
+/// One or more operands.
 pub(super) const fn variadic(name: &'static str, types: Types) -> OperandDef {
     operand(name, Arity::Variadic, types)
 }
 
-/// The operand decides the output's shape.
+/// The operand determines the output's shape.
 pub(super) const fn known(operand: OperandDef) -> OperandDef {
     OperandDef {
         compile_time: true,
@@ -157,37 +157,37 @@ pub(super) const fn must(attribute: AttributeDef) -> AttributeDef {
     }
 }
 
-/// An attribute that is an integer.
+/// An integer attribute.
 pub(super) const fn int(name: &'static str, doc: &'static str) -> AttributeDef {
     attribute(name, AttributeKind::Int, doc)
 }
 
-/// An attribute that is a number.
+/// A single-precision attribute.
 pub(super) const fn float(name: &'static str, doc: &'static str) -> AttributeDef {
     attribute(name, AttributeKind::Float, doc)
 }
 
-/// An attribute that is a text.
+/// A string attribute.
 pub(super) const fn string(name: &'static str, doc: &'static str) -> AttributeDef {
     attribute(name, AttributeKind::String, doc)
 }
 
-/// An attribute that is a list of integers.
+/// An attribute of integers.
 pub(super) const fn ints(name: &'static str, doc: &'static str) -> AttributeDef {
     attribute(name, AttributeKind::Ints, doc)
 }
 
-/// An attribute that is a list of numbers.
+/// An attribute of single-precision values.
 pub(super) const fn floats(name: &'static str, doc: &'static str) -> AttributeDef {
     attribute(name, AttributeKind::Floats, doc)
 }
 
-/// An attribute that is a list of texts.
+/// An attribute of strings.
 pub(super) const fn strings(name: &'static str, doc: &'static str) -> AttributeDef {
     attribute(name, AttributeKind::Strings, doc)
 }
 
-/// An attribute that is a tensor.
+/// A tensor attribute.
 pub(super) const fn tensor(name: &'static str, doc: &'static str) -> AttributeDef {
     attribute(name, AttributeKind::Tensor, doc)
 }

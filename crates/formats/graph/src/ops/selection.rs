@@ -1,4 +1,4 @@
-//! Selection: which elements, where they stand, running sums.
+//! Selection: indices of elements, selected elements, cumulative sums.
 
 use super::reduction::reduced_shape;
 use super::rows::*;
@@ -13,55 +13,54 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{Tensor, TensorType};
 
 const AXIS: AttributeDef = int("axis", "the dimension that is searched; default 0");
-const KEEP: AttributeDef = int("keepdims", "1: the dimension stays, of extent 1; default 1");
+const KEEP: AttributeDef = int(
+    "keepdims",
+    "1: the dimension remains with extent 1; default 1",
+);
 const LAST: AttributeDef = int(
     "select_last_index",
     "among equal elements, 1: the last, 0: the first; default 0",
 );
-const EXCLUSIVE: AttributeDef = int(
-    "exclusive",
-    "1: an element does not count itself; default 0",
-);
+const EXCLUSIVE: AttributeDef = int("exclusive", "1: without the element itself; default 0");
 const REVERSE: AttributeDef = int("reverse", "1: from the end to the start; default 0");
 const ALONG: OperandDef = required("axis", INDICES);
 
 operators! { "selection"
-    /// X where the condition is true, else Y; all three broadcast.
+    /// X where the condition is true, else Y; all three are broadcast.
     Compute "Where" (required("condition", BOOL), required("X", ANY), required("Y", ANY))
         -> (required("output", ANY)) [] select;
-    /// The position of the greatest element along the axis.
-    Compute "ArgMax" (required("data", NUMBERS)) -> (required("reduced", I64))
+    /// The index of the maximum along the axis.
+    Compute "ArgMax" (required("data", NUMERIC)) -> (required("reduced", I64))
         [AXIS, KEEP, LAST] position;
-    /// The position of the least element along the axis.
-    Compute "ArgMin" (required("data", NUMBERS)) -> (required("reduced", I64))
+    /// The index of the minimum along the axis.
+    Compute "ArgMin" (required("data", NUMERIC)) -> (required("reduced", I64))
         [AXIS, KEEP, LAST] position;
-    /// The K greatest (or least) elements along the axis, and their positions.
-    Compute "TopK" (required("X", NUMBERS), known(required("K", I64)))
-        -> (required("Values", NUMBERS), required("Indices", I64))
+    /// The K largest (or smallest) elements along the axis, and their indices.
+    Compute "TopK" (required("X", NUMERIC), known(required("K", I64)))
+        -> (required("Values", NUMERIC), required("Indices", I64))
         [
             int("axis", "the dimension that is searched; default -1"),
-            int("largest", "1: the greatest, 0: the least; default 1"),
-            int("sorted", "1: in order, greatest (or least) first; default 1"),
+            int("largest", "1: the largest, 0: the smallest; default 1"),
+            int("sorted", "1: sorted, largest (or smallest) first; default 1"),
         ] top_k;
-    /// Running sums along an axis.
-    Compute "CumSum" (required("x", NUMBERS), ALONG) -> (required("y", NUMBERS))
+    /// The cumulative sum along an axis.
+    Compute "CumSum" (required("x", NUMERIC), ALONG) -> (required("y", NUMERIC))
         [EXCLUSIVE, REVERSE] running;
-    /// Running products along an axis.
-    Compute "CumProd" (required("x", NUMBERS), ALONG) -> (required("y", NUMBERS))
+    /// The cumulative product along an axis.
+    Compute "CumProd" (required("x", NUMERIC), ALONG) -> (required("y", NUMERIC))
         [EXCLUSIVE, REVERSE] running;
     /// The triangle of the last two dimensions on one side of a diagonal, 0 elsewhere.
     Compute "Trilu" (required("input", PLAIN), optional("k", I64)) -> (required("output", PLAIN))
         [int("upper", "1: the upper triangle, 0: the lower; default 1")] triangle;
     /// The second of `values` at each index along a new axis of extent `depth`, else the first.
     Compute "OneHot"
-        (required("indices", NUMBERS), known(required("depth", NUMBERS)), required("values", ANY))
+        (required("indices", NUMERIC), known(required("depth", NUMERIC)), required("values", ANY))
         -> (required("output", ANY))
-        [int("axis", "where the new dimension stands in the output; default -1")] one_hot;
-    /// The positions of elements that are not 0, a column each. X must be known when compiling.
+        [int("axis", "the position of the new dimension in the output; default -1")] one_hot;
+    /// The indices of nonzero elements, one column each. X must be known at compile time.
     Compute "NonZero" (known(required("X", PLAIN))) -> (required("Y", I64)) [] non_zero;
-    /// The elements, or slices along the axis, that differ from each other, in order; where each
-    /// stands first, for each one of the input which it equals, and how often it occurs. X must be
-    /// known when compiling.
+    /// The distinct elements, or slices along the axis, in order; the index of the first occurrence of
+    /// each, the inverse indices, and the counts. X must be known at compile time.
     Compute "Unique" (known(required("X", PLAIN)))
         -> (required("Y", PLAIN), optional("indices", I64), optional("inverse_indices", I64),
             optional("counts", I64))
@@ -69,20 +68,20 @@ operators! { "selection"
             int("axis", "the dimension whose slices are compared; default: all, flattened"),
             int("sorted", "1: in ascending order; 0: in that of the input; default 1"),
         ] unique;
-    /// Boxes of the best scores that overlap no better one much: boxes [B, N, 4], scores
-    /// [B, C, N]; rows of batch, class and box. All inputs must be known when compiling.
+    /// Greedy non-maximum suppression: boxes [B, N, 4], scores [B, C, N]; rows of batch, class and box.
+    /// All inputs must be known at compile time.
     Compute "NonMaxSuppression"
         (known(required("boxes", F32)), known(required("scores", F32)),
          known(optional("max_output_boxes_per_class", I64)), known(optional("iou_threshold", F32)),
          known(optional("score_threshold", F32)))
         -> (required("selected_indices", I64))
-        [int("center_point_box", "1: boxes are middle and extents, x first; 0: two corners; default 0")]
+        [int("center_point_box", "1: boxes are center and extents, x first; 0: two corners; default 0")]
         suppression;
     /// The slices along the axis for which the condition is true; without axis, the elements.
-    /// The condition must be known when compiling.
+    /// The condition must be known at compile time.
     Compute "Compress" (required("input", ANY), known(required("condition", BOOL)))
         -> (required("output", ANY))
-        [int("axis", "the dimension that is thinned out; default: all, flattened")] compress;
+        [int("axis", "the dimension of the slices; default: all, flattened")] compress;
 }
 
 fn select(node: &Inference<'_>) -> Inferred {
@@ -130,7 +129,7 @@ fn only<T>(values: Vec<T>, name: &str) -> Result<T> {
 fn running(node: &Inference<'_>) -> Inferred {
     let dims = rank(node.input(0)?, "x", 1..=usize::MAX)?;
     expect_scalar(node, 1, "axis")?;
-    // The axis does not decide the shape; checked when it is known.
+    // The axis does not determine the shape; it is checked when it is constant.
     if let Some(values) = node.constant(1).and_then(Tensor::to_i64s) {
         axis(only(values, "axis")?, dims, "input 'axis'")?;
     }
@@ -170,7 +169,7 @@ fn non_zero(node: &Inference<'_>) -> Inferred {
             "input 'X' decides the output's shape, but its value is not known when compiling",
         )
     })?;
-    // A scalar counts as a tensor of one dimension.
+    // A scalar is treated as a tensor of one dimension.
     one(
         DataType::I64,
         [x.shape().len().max(1), count_non_zero(elements)],

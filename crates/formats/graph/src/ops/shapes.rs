@@ -1,5 +1,4 @@
-//! What the shape functions share: checks that name the input or attribute, what was expected and
-//! what was found.
+//! Shared checks of the shape functions. Errors name the input or attribute, with expected and found.
 
 use crate::Inference;
 use std::fmt;
@@ -7,7 +6,7 @@ use std::ops::RangeInclusive;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{DataType, Shape, TensorType};
 
-/// What a shape function answers.
+/// The result of a shape function.
 pub(crate) type Inferred = Result<Vec<TensorType>>;
 
 /// An error in the model.
@@ -30,7 +29,7 @@ pub(crate) fn same_shape(node: &Inference<'_>, dtype: DataType) -> Inferred {
     one(dtype, node.input(0)?.shape().clone())
 }
 
-/// The type that the inputs `names` (from the first, those that are there) have in common.
+/// The common type of the present inputs among `names`, the first inputs.
 pub(crate) fn same_dtype(node: &Inference<'_>, names: &[&str]) -> Result<DataType> {
     let first = node.input(0)?.dtype();
     for (index, name) in names.iter().enumerate().skip(1) {
@@ -63,7 +62,7 @@ pub(crate) fn expect_shape(ty: &TensorType, name: &str, expected: &[usize]) -> R
         .found(ty.shape()))
 }
 
-/// Checks the shape of an input that may be left out.
+/// Checks the shape of an optional input.
 pub(crate) fn expect_optional_shape(
     node: &Inference<'_>,
     index: usize,
@@ -84,7 +83,7 @@ pub(crate) fn expect_scalar(node: &Inference<'_>, index: usize, name: &str) -> R
     }
 }
 
-/// Checks the number of dimensions of an input; the answer is that number.
+/// Checks the rank of an input and returns it.
 pub(crate) fn rank(ty: &TensorType, name: &str, expected: RangeInclusive<usize>) -> Result<usize> {
     let rank = ty.shape().len();
     if expected.contains(&rank) {
@@ -103,8 +102,8 @@ pub(crate) fn rank(ty: &TensorType, name: &str, expected: RangeInclusive<usize>)
     )
 }
 
-/// An axis, which may count from the end, of a tensor of `rank` dimensions. `name` says in words
-/// where it stands ("attribute 'axis'").
+/// An axis, possibly counted from the end, of a tensor of `rank` dimensions. `name` is its source in
+/// messages ("attribute 'axis'").
 pub(crate) fn axis(value: i64, rank: usize, name: &str) -> Result<usize> {
     let signed = i64::try_from(rank).unwrap_or(i64::MAX);
     if rank == 0 || value < -signed || value >= signed {
@@ -128,7 +127,7 @@ pub(crate) fn axis_attribute(node: &Inference<'_>, default: i64, rank: usize) ->
     )
 }
 
-/// Axes that differ, in the order given.
+/// Distinct axes, in their order.
 pub(crate) fn axes(values: &[i64], rank: usize, name: &str) -> Result<Vec<usize>> {
     let mut seen = vec![false; rank];
     let mut axes = Vec::with_capacity(values.len().min(rank));
@@ -164,13 +163,13 @@ pub(crate) fn positive(value: i64, name: &str) -> Result<usize> {
         })
 }
 
-/// `a * b`, or an error that says which extent grew too large.
+/// `a * b`, or an error that names the extent that overflows.
 pub(crate) fn product(a: usize, b: usize, name: &str) -> Result<usize> {
     a.checked_mul(b)
         .ok_or_else(|| too_large(name, format_args!("{a} x {b}")))
 }
 
-/// `a + b`, or an error that says which extent grew too large.
+/// `a + b`, or an error that names the extent that overflows.
 pub(crate) fn sum(a: usize, b: usize, name: &str) -> Result<usize> {
     a.checked_add(b)
         .ok_or_else(|| too_large(name, format_args!("{a} + {b}")))
@@ -181,7 +180,7 @@ pub(crate) fn too_large(name: &str, found: impl fmt::Display) -> Error {
     invalid(format!("{name} is larger than memory can be")).found(found)
 }
 
-/// The shape that the inputs `names`, from the first, broadcast to.
+/// The shape to which the inputs `names`, the first inputs, are broadcast.
 pub(crate) fn broadcast(node: &Inference<'_>, names: &[&str]) -> Result<Shape> {
     let mut shape = node.input(0)?.shape().clone();
     for (index, name) in names.iter().enumerate().skip(1) {
@@ -198,7 +197,7 @@ pub(crate) fn broadcast(node: &Inference<'_>, names: &[&str]) -> Result<Shape> {
     Ok(shape)
 }
 
-/// Checks that an input broadcasts to `shape` without growing it.
+/// Checks that an input can be broadcast to `shape`.
 pub(crate) fn broadcasts_to(ty: &TensorType, name: &str, shape: &[usize]) -> Result<()> {
     let target = Shape::new(shape);
     if ty

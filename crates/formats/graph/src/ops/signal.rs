@@ -1,4 +1,4 @@
-//! Signals: Fourier transforms and mel scales. Complex numbers are a last dimension of 2.
+//! Signals: Fourier transforms and mel scales. Complex values are a last dimension of 2.
 
 use super::rows::*;
 use super::shapes::{
@@ -17,24 +17,24 @@ operators! { "signal"
         -> (required("output", FLOATS))
         [
             int("inverse", "1: the inverse transform; default 0"),
-            int("onesided", "1: of real signals, only the frequencies that differ; default 0"),
+            int("onesided", "1: for real signals, only the distinct frequencies; default 0"),
         ] dft;
     /// Fourier transforms of frames of a signal [B, length, 1 or 2]: [B, frames, frequencies, 2].
     Compute "STFT"
         (required("signal", FLOATS), known(required("frame_step", INDICES)),
          optional("window", FLOATS), known(optional("frame_length", INDICES)))
         -> (required("output", FLOATS))
-        [int("onesided", "1: only the frequencies that differ; default 1")] stft;
-    /// Weights that turn a spectrum into mel bands: [dft_length / 2 + 1, num_mel_bins].
+        [int("onesided", "1: only the distinct frequencies; default 1")] stft;
+    /// Weights from a spectrum to mel bands: [dft_length / 2 + 1, num_mel_bins].
     Compute "MelWeightMatrix"
         (known(required("num_mel_bins", INDICES)), known(required("dft_length", INDICES)),
          required("sample_rate", INDICES), required("lower_edge_hertz", FLOATS),
          required("upper_edge_hertz", FLOATS))
-        -> (required("output", NUMBERS))
+        -> (required("output", NUMERIC))
         [string("output_datatype", "the element type; default f32")] mel;
 }
 
-/// The one integer of an input that may be left out.
+/// The integer in an optional scalar input.
 fn scalar(node: &Inference<'_>, index: usize, name: &str) -> Result<Option<i64>> {
     expect_scalar(node, index, name)?;
     Ok(node.ints(index)?.and_then(|values| values.first().copied()))
@@ -58,7 +58,7 @@ fn dft(node: &Inference<'_>) -> Inferred {
     let inverse = node.attributes.flag("inverse", false)?;
     let length = match scalar(node, 1, "dft_length")? {
         Some(given) => positive(given, "input 'dft_length'")?,
-        // From the frequencies that differ back to an even number of samples.
+        // From the distinct frequencies to an even number of samples.
         None if one_sided && inverse => product(2, shape[along].saturating_sub(1), "the output")?,
         None => shape[along],
     };

@@ -1,4 +1,4 @@
-//! Operators that carry a state from one part of a sequence to the next.
+//! Operators with a state between the parts of a sequence.
 
 use super::rows::*;
 use super::shapes::{
@@ -13,7 +13,7 @@ const PAST: OperandDef = optional("past_state", FLOATS);
 const PRESENT: OperandDef = required("present_state", FLOATS);
 
 operators! { "stateful"
-    /// Convolution of each channel over what came before: input [N, C, L], weight [C, 1, k],
+    /// Causal convolution of each channel: input [N, C, L], weight [C, 1, k],
     /// bias [C], past_state and present_state [N, C, k - 1]: the last elements before and after.
     Compute "CausalConvWithState"
         (required("input", FLOATS), required("weight", FLOATS), optional("bias", FLOATS), PAST)
@@ -28,7 +28,7 @@ operators! { "stateful"
          optional("decay", FLOATS), optional("beta", FLOATS))
         -> (required("output", FLOATS), PRESENT)
         [
-            int("chunk_size", "a hint of no effect; default 64"),
+            int("chunk_size", "a hint without effect; default 64"),
             must(int("kv_num_heads", "heads of keys and values: G")),
             must(int("q_num_heads", "heads of queries: H, a multiple of G")),
             float("scale", "factor of the output; 0: 1 / sqrt(D); default 0"),

@@ -1,5 +1,5 @@
-//! Tenon's own operators: what the compiler fuses others into. Images are batch, height, width,
-//! channels here; weights keep ONNX's order.
+//! Operators of Tenon, which the compiler emits for fused nodes. Images are batch, height, width,
+//! channels; weights are in ONNX's order.
 
 use super::matmul::product_shape;
 use super::rows::*;
@@ -37,31 +37,31 @@ const ALPHA: AttributeDef = float("alpha", "first parameter of the activation; d
 const BETA: AttributeDef = float("beta", "second parameter of the activation; default 0");
 const DILATIONS: AttributeDef = ints(
     "dilations",
-    "steps between elements of the kernel; default 1s",
+    "distance between elements of the kernel; default 1s",
 );
 const PADS: AttributeDef = ints("pads", "padding at top, left, bottom, right; default 0s");
-const STRIDES: AttributeDef = ints("strides", "steps between windows; default 1s");
+const STRIDES: AttributeDef = ints("strides", "distance between windows; default 1s");
 const KERNEL_SHAPE: AttributeDef = must(ints("kernel_shape", "height and width of a window"));
 const CEIL_MODE: AttributeDef = int(
     "ceil_mode",
-    "1: a last window may reach beyond the padding; default 0",
+    "1: the last window may extend beyond the padding; default 0",
 );
 
 const X: OperandDef = required("X", FLOATS);
 const Y: OperandDef = required("Y", FLOATS);
 
 operators! { "tenon"
-    /// Convolution with all that follows: X [N, H, W, C], W [M, C/group, kH, kW], B [M],
+    /// Convolution with epilogue: X [N, H, W, C], W [M, C/group, kH, kW], B [M],
     /// Z [N, oH, oW, M]; Y = activation(conv(X, W) + B + Z), of Z's shape.
     Compute "tenon.Conv" (X, required("W", FLOATS), optional("B", FLOATS), optional("Z", FLOATS))
         -> (Y)
         [
             ACTIVATION, ALPHA, BETA, DILATIONS,
-            int("group", "groups of channels that see only each other; default 1"),
+            int("group", "groups of channels; default 1"),
             PADS, STRIDES,
         ] conv;
-    /// Matrix product with all that follows: A [.., M, K], B [.., K, N], bias [N], Z of the
-    /// result's shape; Y = activation(scale A' B' + bias + Z). Leading dimensions broadcast.
+    /// Matmul with epilogue: A [.., M, K], B [.., K, N], bias [N], Z of the
+    /// result's shape; Y = activation(scale A' B' + bias + Z). Leading dimensions are broadcast.
     Compute "tenon.MatMul"
         (required("A", FLOATS), required("B", FLOATS), optional("bias", FLOATS),
          optional("Z", FLOATS))
@@ -82,14 +82,14 @@ operators! { "tenon"
             DILATIONS, KERNEL_SHAPE, PADS, STRIDES,
         ] pool;
     /// softmax(scale Q K' + mask) V for each head: Q [B, S, H, D], K [B, T, H, D], V [B, T, H, Dv],
-    /// mask broadcasts to [B, H, S, T]; Y [B, S, H, Dv]. A query whose scores are all minus infinity
+    /// mask is broadcast to [B, H, S, T]; Y [B, S, H, Dv]. A query whose scores are all minus infinity
     /// gives 0.
     Compute "tenon.Attention"
         (required("Q", FLOATS), required("K", FLOATS), required("V", FLOATS),
          optional("mask", FLOATS))
         -> (Y) [float("scale", "factor of the scores; default 1")] attention;
-    /// What a backend made of several nodes: only that backend knows what it computes. Constants
-    /// that it needs, such as a compiled program, are inputs.
+    /// A substitution of several nodes by a backend, which alone knows its semantics. Its constants, such
+    /// as a compiled program, are inputs.
     Compute "tenon.Precompiled" (variadic("X", ANY)) -> (variadic("Y", ANY))
         [
             must(string("backend", "the backend that made it")),

@@ -5,25 +5,25 @@ use super::shapes::{Inferred, same, same_shape};
 use crate::{DataType, Inference};
 
 operators! { "unary"
-    /// The distance from zero.
-    Compute "Abs" (required("X", NUMBERS)) -> (required("Y", NUMBERS)) [] same;
-    /// The number with the other sign.
+    /// The absolute value.
+    Compute "Abs" (required("X", NUMERIC)) -> (required("Y", NUMERIC)) [] same;
+    /// The negative of the element.
     Compute "Neg" (required("X", SIGNED)) -> (required("Y", SIGNED)) [] same;
-    /// -1, 0 or 1.
-    Compute "Sign" (required("input", NUMBERS)) -> (required("output", NUMBERS)) [] same;
-    /// One divided by the number.
+    /// The sign: -1, 0 or 1.
+    Compute "Sign" (required("input", NUMERIC)) -> (required("output", NUMERIC)) [] same;
+    /// The reciprocal.
     Compute "Reciprocal" (required("X", FLOATS)) -> (required("Y", FLOATS)) [] same;
     /// The square root; NaN below zero.
     Compute "Sqrt" (required("X", FLOATS)) -> (required("Y", FLOATS)) [] same;
-    /// e to the power of the number.
+    /// The exponential function.
     Compute "Exp" (required("input", FLOATS)) -> (required("output", FLOATS)) [] same;
     /// The natural logarithm.
     Compute "Log" (required("input", FLOATS)) -> (required("output", FLOATS)) [] same;
-    /// The least whole number not below.
+    /// Rounded up to an integer.
     Compute "Ceil" (required("X", FLOATS)) -> (required("Y", FLOATS)) [] same;
-    /// The greatest whole number not above.
+    /// Rounded down to an integer.
     Compute "Floor" (required("X", FLOATS)) -> (required("Y", FLOATS)) [] same;
-    /// The nearest whole number; halves go to the even neighbour.
+    /// Rounded to the nearest integer, ties to even.
     Compute "Round" (required("X", FLOATS)) -> (required("Y", FLOATS)) [] same;
     /// The error function.
     Compute "Erf" (required("input", FLOATS)) -> (required("output", FLOATS)) [] same;
@@ -33,11 +33,11 @@ operators! { "unary"
     Compute "Cos" (required("input", FLOATS)) -> (required("output", FLOATS)) [] same;
     /// The tangent of an angle in radians.
     Compute "Tan" (required("input", FLOATS)) -> (required("output", FLOATS)) [] same;
-    /// The angle whose sine it is.
+    /// The inverse sine.
     Compute "Asin" (required("input", FLOATS)) -> (required("output", FLOATS)) [] same;
-    /// The angle whose cosine it is.
+    /// The inverse cosine.
     Compute "Acos" (required("input", FLOATS)) -> (required("output", FLOATS)) [] same;
-    /// The angle whose tangent it is.
+    /// The inverse tangent.
     Compute "Atan" (required("input", FLOATS)) -> (required("output", FLOATS)) [] same;
     /// The hyperbolic sine.
     Compute "Sinh" (required("input", FLOATS)) -> (required("output", FLOATS)) [] same;
@@ -49,16 +49,16 @@ operators! { "unary"
     Compute "Acosh" (required("input", FLOATS)) -> (required("output", FLOATS)) [] same;
     /// The inverse hyperbolic tangent.
     Compute "Atanh" (required("input", FLOATS)) -> (required("output", FLOATS)) [] same;
-    /// The opposite truth value.
+    /// The logical negation.
     Compute "Not" (required("X", BOOL)) -> (required("Y", BOOL)) [] same;
-    /// Every bit the other way.
+    /// The bitwise complement.
     Compute "BitwiseNot" (required("X", INTEGERS)) -> (required("Y", INTEGERS)) [] same;
-    /// Whether the number is infinite.
+    /// Whether the element is infinite.
     Compute "IsInf" (required("X", FLOATS)) -> (required("Y", BOOL)) [
         int("detect_negative", "whether minus infinity counts; default 1"),
         int("detect_positive", "whether plus infinity counts; default 1"),
     ] test;
-    /// Whether it is not a number.
+    /// Whether the element is NaN.
     Compute "IsNaN" (required("X", FLOATS)) -> (required("Y", BOOL)) [] test;
 }
 

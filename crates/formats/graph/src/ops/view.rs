@@ -1,4 +1,4 @@
-//! Views: the same bytes under another shape.
+//! Views: the same bytes with another shape.
 
 use super::rows::*;
 use super::shapes::{Inferred, axes, axis, extent, invalid, one, same, too_large};
@@ -6,22 +6,22 @@ use crate::Inference;
 use tenon_tensor::Shape;
 
 operators! { "view"
-    /// The elements in another shape; -1 stands for what is left, 0 for the input's extent there.
+    /// The elements in another shape; -1 is the remaining extent, 0 the input's extent of that dimension.
     View "Reshape" (required("data", ANY), known(required("shape", I64)))
         -> (required("reshaped", ANY))
         [int("allowzero", "1: 0 means an extent of 0; default 0")] reshape;
     /// A matrix of the dimensions before `axis` and those from it on.
     View "Flatten" (required("input", ANY)) -> (required("output", ANY))
         [int("axis", "the first dimension of the columns; default 1")] flatten;
-    /// Without the dimensions named, which must be 1; without axes, all that are 1.
+    /// Without the dimensions `axes`, which must be 1; by default without all dimensions of 1.
     View "Squeeze" (required("data", ANY), known(optional("axes", I64)))
         -> (required("squeezed", ANY)) [] squeeze;
-    /// With dimensions of 1 put in, at these positions of the output.
+    /// With dimensions of 1 inserted at these positions of the output.
     View "Unsqueeze" (required("data", ANY), known(required("axes", I64)))
         -> (required("expanded", ANY)) [] unsqueeze;
     /// The input itself.
     View "Identity" (required("input", ANY)) -> (required("output", ANY)) [] same;
-    /// The input itself: elements are dropped in training only.
+    /// The input itself: dropout applies in training only.
     View "Dropout"
         (required("data", FLOATS), optional("ratio", FLOATS), optional("training_mode", BOOL))
         -> (required("output", FLOATS)) [int("seed", "used in training only")] dropout;
@@ -29,15 +29,15 @@ operators! { "view"
 
 fn reshape(node: &Inference<'_>) -> Inferred {
     let data = node.input(0)?;
-    let wanted = node.ints(1)?.unwrap_or_default();
+    let declared = node.ints(1)?.unwrap_or_default();
     let allow_zero = node.attributes.flag("allowzero", false)?;
     let mut open = None;
-    let mut dims = Vec::with_capacity(wanted.len());
-    for (index, &dim) in wanted.iter().enumerate() {
+    let mut dims = Vec::with_capacity(declared.len());
+    for (index, &dim) in declared.iter().enumerate() {
         dims.push(match dim {
             -1 if open.is_some() => {
                 return Err(invalid("input 'shape' holds -1 more than once")
-                    .found(format_args!("{wanted:?}")));
+                    .found(format_args!("{declared:?}")));
             }
             -1 => {
                 open = Some(index);
@@ -46,7 +46,7 @@ fn reshape(node: &Inference<'_>) -> Inferred {
             0 if !allow_zero => *data.shape().get(index).ok_or_else(|| {
                 invalid("input 'shape' holds 0 where the input has no dimension")
                     .expected(format_args!("at most {} dimensions", data.shape().len()))
-                    .found(format_args!("{wanted:?}"))
+                    .found(format_args!("{declared:?}"))
             })?,
             _ => extent(dim, "input 'shape'")?,
         });
@@ -58,11 +58,11 @@ fn reshape(node: &Inference<'_>) -> Inferred {
                 data.elements(),
                 data.shape()
             ))
-            .found(format_args!("{wanted:?}"))
+            .found(format_args!("{declared:?}"))
     };
     let known = Shape::new(&*dims)
         .checked_elements()
-        .ok_or_else(|| too_large("input 'shape'", format_args!("{wanted:?}")))?;
+        .ok_or_else(|| too_large("input 'shape'", format_args!("{declared:?}")))?;
     if let Some(index) = open {
         if known == 0 || !data.elements().is_multiple_of(known) {
             return Err(unfit());
@@ -78,7 +78,7 @@ fn flatten(node: &Inference<'_>) -> Inferred {
     let input = node.input(0)?;
     let rank = input.shape().len();
     let at = node.attributes.int("axis", 1)?;
-    // One more position than there are dimensions: the end.
+    // The end is a position too.
     let at = if usize::try_from(at) == Ok(rank) {
         rank
     } else {
