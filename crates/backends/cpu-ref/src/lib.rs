@@ -37,7 +37,7 @@ use kernel::{BuildError, BuildKernel, Kernel, Node};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use tenon_backend::{
-    Backend, BackendId, Capability, CpuLevel, MAX_OUTPUTS, PropertyValue, NodeView,
+    Backend, BackendId, Capability, CpuLevel, MAX_OUTPUTS, NodeView, PropertyValue,
     REFERENCE_IMPLEMENTATION, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::{Error, ErrorKind, Result};

@@ -1,11 +1,11 @@
-//! `AttributeProto` into an attribute.
+//! Conversion of `AttributeProto`.
 
 use crate::proto::{AttributeProto, TensorProto, attribute_type};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::Attribute;
 use tenon_tensor::Tensor;
 
-/// The value of an attribute; `read` makes tensors.
+/// The value of an attribute; `read` converts tensors.
 pub(crate) fn convert(
     proto: &AttributeProto,
     read: impl FnOnce(&TensorProto) -> Result<Tensor>,
@@ -33,7 +33,7 @@ pub(crate) fn convert(
     Ok(value)
 }
 
-/// What kind of value an attribute holds; files of before 2018 do not say, but fill one field.
+/// The kind of an attribute; files from before 2018 have no `type`, but one nonempty field.
 pub(crate) fn kind(proto: &AttributeProto) -> i32 {
     if proto.r#type != attribute_type::UNDEFINED {
         return proto.r#type;
@@ -54,7 +54,7 @@ pub(crate) fn kind(proto: &AttributeProto) -> i32 {
         .map_or(attribute_type::UNDEFINED, |&(_, kind)| kind)
 }
 
-/// Bytes of memory that the attribute's lists take once more when it is converted.
+/// The memory of the attribute's lists after conversion, in bytes.
 pub(crate) fn weight(proto: &AttributeProto) -> usize {
     let strings = proto
         .strings
@@ -86,7 +86,7 @@ fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidModel, message)
 }
 
-/// The place of an attribute in an error.
+/// The location of an attribute in errors.
 pub(crate) fn place(name: &str) -> Location {
     Location::field(format!("attribute '{name}'"))
 }

@@ -1,4 +1,5 @@
-//! Symbolic dimensions: each input's shape from what the model declares and the caller gives.
+//! Symbolic dimensions: the shape of each input from the declaration of the model and the options of
+//! the caller.
 
 use crate::ImportOptions;
 use crate::signature::{Dimension, ValueSignature};
@@ -6,14 +7,14 @@ use std::collections::BTreeMap;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::{Tensor, TensorType};
 
-/// The types of `inputs`, in order: those given as constants have their constant's type. All that
-/// is missing, superfluous or contradictory is reported together.
+/// The types of `inputs`, in order; inputs with a constant have its type. All missing, unknown or
+/// contradictory dimensions are reported together.
 pub(crate) fn input_types(
     inputs: &[ValueSignature],
     options: &ImportOptions,
 ) -> Result<Vec<TensorType>> {
     let mut names = Extents::new(inputs, options);
-    let mut errors = names.superfluous();
+    let mut errors = names.unknown();
     for input in inputs {
         if let Some(constant) = options.constants.get(&input.name) {
             errors.extend(names.bind_constant(input, constant));
@@ -45,12 +46,12 @@ fn does_not_fit(message: &str, input: &ValueSignature, found: &TensorType) -> Er
         .at(Location::field(place(&input.name)))
 }
 
-/// The place of an input in an error.
+/// The location of an input in errors.
 pub(crate) fn place(input: &str) -> String {
     format!("input '{input}'")
 }
 
-/// The name of an input's dimension for the caller: the model's, or `INPUT[AXIS]`.
+/// The name of an input's dimension in options: that of the model, or `INPUT[AXIS]`.
 fn name(input: &ValueSignature, axis: usize, dimension: &Dimension) -> Option<String> {
     match dimension {
         Dimension::Fixed(_) => None,
@@ -59,11 +60,11 @@ fn name(input: &ValueSignature, axis: usize, dimension: &Dimension) -> Option<St
     }
 }
 
-/// Named dimensions with the inputs that use them and their extents, as far as known.
+/// Named dimensions with the inputs that use them, and the known extents.
 struct Extents<'a> {
     uses: BTreeMap<String, Vec<&'a str>>,
     known: BTreeMap<String, usize>,
-    /// Whether inputs that are not constants use it.
+    /// Whether an input without a constant uses it.
     needed: BTreeMap<String, bool>,
 }
 
@@ -90,8 +91,8 @@ impl<'a> Extents<'a> {
         extents
     }
 
-    /// An error for each dimension that was given but does not exist.
-    fn superfluous(&mut self) -> Vec<Error> {
+    /// An error for each dimension in the options that does not exist.
+    fn unknown(&mut self) -> Vec<Error> {
         let existing = self.uses.keys().cloned().collect::<Vec<_>>().join(", ");
         let unknown: Vec<_> = self
             .known
@@ -114,7 +115,7 @@ impl<'a> Extents<'a> {
         unknown.into_iter().map(error).collect()
     }
 
-    /// Takes the extents of a constant given for `input`; an error where they contradict.
+    /// Binds the extents of the constant for `input`; contradictions are errors.
     fn bind_constant(&mut self, input: &ValueSignature, constant: &Tensor) -> Vec<Error> {
         let is_other = input.dtype.is_some_and(|dtype| dtype != constant.dtype());
         let rank = input.shape.as_ref().map(Vec::len);
@@ -128,12 +129,12 @@ impl<'a> Extents<'a> {
         self.bind(input, shape, constant.shape(), "constant")
     }
 
-    /// Takes the extents of an array that `input` will be given; an error where they contradict.
-    /// Leading extents of 1 may be missing or added.
+    /// Binds the extents of the array for `input`; contradictions are errors. Leading extents of 1 may
+    /// be missing or added.
     fn bind_array(&mut self, input: &ValueSignature, array: &TensorType) -> Vec<Error> {
         let is_fixed = |dimension: &Dimension| matches!(dimension, Dimension::Fixed(_));
         let shape = input.shape.as_ref();
-        // Whether it fits a shape that is fixed is checked when it is given.
+        // A fixed shape is checked when the array is passed.
         let Some(shape) = shape.filter(|shape| !shape.iter().all(is_fixed)) else {
             return Vec::new();
         };
@@ -154,7 +155,7 @@ impl<'a> Extents<'a> {
         self.bind(input, shape, &extents, "array given")
     }
 
-    /// Takes the extents of what is given for an input of as many dimensions.
+    /// Binds the extents of a tensor of the same rank as the input.
     fn bind(
         &mut self,
         input: &ValueSignature,
@@ -180,7 +181,7 @@ impl<'a> Extents<'a> {
         errors
     }
 
-    /// The type of an input that is not a constant; `None` when a dimension of it is missing.
+    /// The type of an input without a constant; `None` when a dimension is missing.
     fn declared_type(&self, input: &ValueSignature) -> Result<Option<TensorType>> {
         if let Some(other) = &input.other {
             return Err(Error::new(
@@ -213,7 +214,7 @@ impl<'a> Extents<'a> {
         shape.map(|shape| TensorType::new(dtype, shape)).transpose()
     }
 
-    /// An error for each dimension that an input needs and nobody gave.
+    /// An error for each dimension without extent that an input uses.
     fn missing(&self) -> Vec<Error> {
         let missing = self.uses.iter().filter(|(name, _)| {
             self.needed.get(*name) == Some(&true) && !self.known.contains_key(*name)
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_filled_in() {
+    fn symbolic_dimensions_are_substituted() {
         let types = input_types(
             &two(),
             &options(&[("batch", 2), ("length", 7), ("y[1]", 5)]),
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_missing_or_superfluous_is_said_at_once() {
+    fn missing_and_unknown_dimensions_are_reported_together() {
         let error = input_types(&two(), &options(&[("length", 7), ("bacth", 1)])).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_gives_its_dimensions() {
+    fn a_constant_determines_dimensions() {
         let mut options = options(&[("length", 7)]);
         let constant = Tensor::from_slice([4, 1], &[0.0f32; 4]).unwrap();
         options.constants.insert("y".into(), constant);
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_give_their_dimensions() {
+    fn arrays_determine_dimensions() {
         let ty = |shape: &[usize]| TensorType::new(DataType::F32, shape).unwrap();
         let given = |x: &[usize], y: &[usize], dims: &[(&str, usize)]| {
             let mut options = options(dims);
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_shape_is_an_error() {
+    fn inputs_without_rank_are_errors() {
         let shapeless = ValueSignature {
             shape: None,
             ..input("x", &[])

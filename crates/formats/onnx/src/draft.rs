@@ -1,4 +1,4 @@
-//! The graph while it is imported: values as they will be, nodes still under their ONNX names.
+//! The draft of a graph during import: final values, nodes with their ONNX operators.
 
 use crate::dtype::data_type;
 use std::collections::HashMap;
@@ -7,35 +7,35 @@ use tenon_base::Result;
 use tenon_graph::{Attribute, Attributes, Graph, ValueId, operator};
 use tenon_tensor::{DataType, Tensor};
 
-/// A graph whose nodes are not yet rows of the operator table.
+/// A graph whose nodes do not have their operator definitions yet.
 #[derive(Default)]
 pub(crate) struct Draft {
-    /// Values, inputs, outputs, metadata; its nodes are filled in at the end.
+    /// Values, inputs, outputs, metadata; its nodes are added at the end.
     pub graph: Graph,
     /// Nodes in execution order, in the newest form.
     pub nodes: Vec<DraftNode>,
-    known: Vec<Known>,
-    pub value_names: Names,
-    pub node_names: Names,
+    infos: Vec<ValueInfo>,
+    pub value_names: UsedNames,
+    pub node_names: UsedNames,
 }
 
 /// An operator applied to values, by name.
 #[derive(Debug, Clone)]
 pub(crate) struct DraftNode {
     pub name: String,
-    /// The node of the model that this one is (part of).
+    /// The node of the model from which it is derived.
     pub origin: Rc<Origin>,
-    /// The operator's domain, empty for ONNX's own and Tenon's.
+    /// The operator's domain, empty for ONNX's and Tenon's.
     pub domain: String,
     pub operator: String,
-    /// The operator set whose form this node has.
+    /// The version of the operator set.
     pub version: i64,
     pub attributes: Attributes,
     pub inputs: Vec<Option<ValueId>>,
     pub outputs: Vec<Option<ValueId>>,
 }
 
-/// A node as the model has it, for reports.
+/// A node of the model, for reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Origin {
     pub operator: String,
@@ -43,9 +43,9 @@ pub(crate) struct Origin {
     pub node: String,
 }
 
-/// What is known of a value before shapes are inferred.
+/// The declared type of a value, before shape inference.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Known {
+pub(crate) struct ValueInfo {
     pub dtype: Option<DataType>,
     pub rank: Option<usize>,
 }
@@ -59,22 +59,22 @@ impl Draft {
         }
     }
 
-    /// Adds a value; `name` is unique already.
-    pub fn add_value(&mut self, name: String, known: Known) -> ValueId {
-        self.known.push(known);
+    /// Adds a value; `name` must be unique.
+    pub fn add_value(&mut self, name: String, info: ValueInfo) -> ValueId {
+        self.infos.push(info);
         self.graph.add_value(name, None)
     }
 
-    /// Adds a constant; `name` is unique already.
+    /// Adds a constant; `name` must be unique.
     pub fn add_constant(&mut self, name: String, tensor: Tensor) -> ValueId {
         let (dtype, rank) = (Some(tensor.dtype()), Some(tensor.shape().len()));
-        self.known.push(Known { dtype, rank });
+        self.infos.push(ValueInfo { dtype, rank });
         self.graph.add_constant(name, tensor)
     }
 
-    /// What is known of a value.
-    pub fn known(&self, value: ValueId) -> Known {
-        self.known.get(value.index()).copied().unwrap_or_default()
+    /// The declared type of a value.
+    pub fn info(&self, value: ValueId) -> ValueInfo {
+        self.infos.get(value.index()).copied().unwrap_or_default()
     }
 
     /// The elements of a value, when it is a constant.
@@ -87,25 +87,25 @@ impl Draft {
         for (index, output) in node.outputs.iter().enumerate() {
             let Some(output) = output else { continue };
             let dtype = self.output_dtype(&node, index);
-            if let Some(known) = self.known.get_mut(output.index()) {
+            if let Some(known) = self.infos.get_mut(output.index()) {
                 known.dtype = known.dtype.or(dtype);
             }
         }
         self.nodes.push(node);
     }
 
-    /// Adds a constant that `node` needs in its newest form.
+    /// Adds a constant for the newest form of `node`.
     pub fn constant_for(&mut self, node: &DraftNode, what: &str, tensor: Tensor) -> ValueId {
         let name = self.value_names.unique(&format!("{}/{what}", node.name));
         self.add_constant(name, tensor)
     }
 
-    /// Adds a list of integers that `node` needs as an input in its newest form.
+    /// Adds a constant of integers as an input of the newest form of `node`.
     pub fn ints_for(&mut self, node: &DraftNode, what: &str, ints: &[i64]) -> Result<ValueId> {
         Ok(self.constant_for(node, what, Tensor::from_slice([ints.len()], ints)?))
     }
 
-    /// Appends a node that is a step of `node` in its newest form, and answers its one output.
+    /// Appends a node of the newest form of `node`, and returns its only output.
     pub fn step(
         &mut self,
         node: &DraftNode,
@@ -116,12 +116,12 @@ impl Draft {
         let name = self
             .value_names
             .unique(&format!("{}/{operator}", node.name));
-        let output = self.add_value(name, Known::default());
+        let output = self.add_value(name, ValueInfo::default());
         self.step_into(node, operator, attributes, inputs, output);
         output
     }
 
-    /// The same, with the value that it makes.
+    /// Appends a node of the newest form of `node` with this output.
     pub fn step_into(
         &mut self,
         node: &DraftNode,
@@ -143,9 +143,9 @@ impl Draft {
         });
     }
 
-    /// The element type of an output, as far as it follows from the inputs'.
+    /// The element type of an output, if the inputs determine it.
     fn output_dtype(&self, node: &DraftNode, output: usize) -> Option<DataType> {
-        let input = |index: usize| self.known(node.inputs.get(index).copied().flatten()?).dtype;
+        let input = |index: usize| self.info(node.inputs.get(index).copied().flatten()?).dtype;
         let named = |name: &str| match node.attributes.value(name)? {
             Attribute::Int(number) => data_type(*number).ok(),
             Attribute::String(name) => name.parse().ok(),
@@ -178,20 +178,20 @@ impl Draft {
             ("MatMulInteger" | "ConvInteger", _) => Some(DataType::I32),
             ("QLinearConv" | "QLinearMatMul", _) => input(7),
             ("ImageDecoder", _) => Some(DataType::U8),
-            // Outputs beyond the first often have a type of their own.
+            // Further outputs often have another type.
             (name, 0) if operator::operator(name).is_some() => input(0),
             _ => None,
         }
     }
 }
 
-/// Names given out so far.
+/// Names in use.
 #[derive(Default)]
-pub(crate) struct Names(HashMap<String, u32>);
+pub(crate) struct UsedNames(HashMap<String, u32>);
 
-impl Names {
-    /// Takes `name`; false when it is taken already.
-    pub fn take(&mut self, name: &str) -> bool {
+impl UsedNames {
+    /// Reserves `name`; false when it is in use.
+    pub fn reserve(&mut self, name: &str) -> bool {
         if self.0.contains_key(name) {
             return false;
         }
@@ -199,17 +199,17 @@ impl Names {
         true
     }
 
-    /// `wanted`, or when it is taken, `wanted.1`, `wanted.2`…
-    pub fn unique(&mut self, wanted: &str) -> String {
-        if self.take(wanted) {
-            return wanted.to_owned();
+    /// Reserves `stem`, or when it is in use, `stem.1`, `stem.2`…
+    pub fn unique(&mut self, stem: &str) -> String {
+        if self.reserve(stem) {
+            return stem.to_owned();
         }
         loop {
-            // The count stays with the name, so that many equal names take no quadratic time.
-            let count = self.0.entry(wanted.to_owned()).or_default();
+            // The counter is stored with the name: many equal names take linear time.
+            let count = self.0.entry(stem.to_owned()).or_default();
             *count = count.saturating_add(1);
-            let name = format!("{wanted}.{count}");
-            if self.take(&name) {
+            let name = format!("{stem}.{count}");
+            if self.reserve(&name) {
                 return name;
             }
         }
@@ -221,9 +221,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_given_once() {
-        let mut names = Names::default();
-        assert!(names.take("a.1"));
+    fn names_are_unique() {
+        let mut names = UsedNames::default();
+        assert!(names.reserve("a.1"));
         assert_eq!(names.unique("a"), "a");
         assert_eq!(names.unique("a"), "a.2");
         assert_eq!(names.unique("a"), "a.3");

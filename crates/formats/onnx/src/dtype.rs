@@ -1,10 +1,10 @@
-//! The numbers that ONNX gives to element types.
+//! Element types of ONNX, as the integers of `TensorProto.DataType`.
 
 use crate::proto::data_type as onnx;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::DataType;
 
-/// ONNX's number of each data type that both know.
+/// Each data type with its integer in ONNX.
 const TYPES: &[(i32, DataType)] = &[
     (onnx::FLOAT, DataType::F32),
     (onnx::UINT8, DataType::U8),
@@ -30,7 +30,7 @@ const TYPES: &[(i32, DataType)] = &[
     (onnx::INT4, DataType::I4),
 ];
 
-/// ONNX's types that Tenon has none for, for the error's text.
+/// The types of ONNX that Tenon lacks, for messages.
 const UNKNOWN: &[(i32, &str)] = &[
     (23, "float4e2m1"),
     (24, "float8e8m0"),
@@ -40,7 +40,7 @@ const UNKNOWN: &[(i32, &str)] = &[
     (28, "float6e3m2"),
 ];
 
-/// The data type that ONNX numbers `number`.
+/// The data type for an integer of ONNX.
 pub fn data_type(number: i64) -> Result<DataType> {
     let row = TYPES.iter().find(|(known, _)| i64::from(*known) == number);
     row.map(|&(_, dtype)| dtype).ok_or_else(|| {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_map_once() {
+    fn each_type_maps_to_one_integer() {
         for (index, &(number, dtype)) in TYPES.iter().enumerate() {
             assert_eq!(data_type(number.into()).unwrap(), dtype);
             assert!(

@@ -1,4 +1,4 @@
-//! External data: tensors whose bytes stand in another file, inside the model's folder only.
+//! External data: tensors with their bytes in another file, inside the model's folder only.
 
 use crate::proto::StringStringEntryProto;
 use std::cell::RefCell;
@@ -8,16 +8,16 @@ use std::path::{Component, Path, PathBuf};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::Buffer;
 
-/// The files beside a model, each mapped once, when first asked for.
+/// The external data files of a model, each mapped once, on first use.
 pub(crate) struct ExternalFiles {
     folder: Option<PathBuf>,
-    /// Where links may lead besides, without links themselves.
+    /// Further folders into which links may lead, as canonical paths.
     linked: Vec<PathBuf>,
     mapped: RefCell<HashMap<String, Buffer>>,
 }
 
 impl ExternalFiles {
-    /// Those in `folder`, and those in `linked` that links in it lead to.
+    /// Files in `folder`, and in `linked` if a link in `folder` leads there.
     pub fn in_folder(folder: PathBuf, linked: &[PathBuf]) -> Result<Self> {
         Ok(Self {
             folder: Some(folder),
@@ -29,7 +29,7 @@ impl ExternalFiles {
         })
     }
 
-    /// Those of a model that does not come from a file: none can be read.
+    /// No files: for a model that is not read from a file.
     pub fn none() -> Self {
         Self {
             folder: None,
@@ -67,7 +67,7 @@ impl ExternalFiles {
         let file = self.file(location)?;
         let range = offset.checked_add(len).map(|end| offset..end);
         range.and_then(|range| file.slice(range)).ok_or_else(|| {
-            invalid(format!("external data lies outside the file '{location}'"))
+            invalid(format!("external data is outside the file '{location}'"))
                 .expected(format_args!("at most {} bytes", file.len()))
                 .found(format_args!("{len} bytes from byte {offset}"))
         })
@@ -79,7 +79,7 @@ impl ExternalFiles {
         }
         let path = self.path(location)?;
         let failed = |error| Error::io(&path, "read", error);
-        // Before opening: opening a pipe would wait for its other end.
+        // Before `open`, which would block on a pipe.
         if !path.metadata().map_err(failed)?.is_file() {
             return Err(invalid("external data is not a plain file").at(Location::file(&path)));
         }
@@ -92,7 +92,7 @@ impl ExternalFiles {
         Ok(buffer)
     }
 
-    /// The path of `location`, checked to lie inside the folder, links followed.
+    /// The canonical path of `location`, which must be inside the folder.
     fn path(&self, location: &str) -> Result<PathBuf> {
         let folder = self.folder.as_deref().ok_or_else(|| {
             Error::new(
@@ -121,13 +121,13 @@ impl ExternalFiles {
     }
 }
 
-/// A path without links.
+/// The canonical path, without links.
 fn real(path: &Path) -> Result<PathBuf> {
     path.canonicalize()
         .map_err(|error| Error::io(path, "read", error))
 }
 
-/// A link out of the folder, as in snapshots of model hubs, whose files lie in a folder of blobs.
+/// The error about a link out of the folder, as in snapshots of model hubs with their folder of blobs.
 fn behind_link(location: &str, path: &Path) -> Error {
     let folder = path.parent().unwrap_or(path).display();
     invalid(format!(
@@ -141,7 +141,7 @@ fn outside(location: &str) -> Error {
     invalid(format!(
         "external data in '{location}', which is not inside the model's folder"
     ))
-    .help("data must stand in the folder of the model or below it")
+    .help("move the data into the folder of the model or below it")
 }
 
 fn invalid(message: impl Into<String>) -> Error {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_mapped_where_they_lie() {
+    fn aligned_bytes_are_mapped_without_copy() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("sub")).unwrap();
         std::fs::write(folder.path().join("sub/weights.bin"), [1u8, 2, 3, 4]).unwrap();
@@ -219,7 +219,7 @@ mod tests {
             let linked = files(&[outer.path().to_owned()]);
             let data = |location| linked.data(&entries(&[("location", location)]), 4);
             assert_eq!(*data("link/secret").unwrap(), [0; 4]);
-            // What is allowed is behind links alone.
+            // The allowed folders apply to links only.
             assert!(data("../secret").is_err());
             assert!(ExternalFiles::in_folder(folder.clone(), &[folder.join("none")]).is_err());
         }

@@ -1,4 +1,4 @@
-//! From the decoded model to a graph: constants, inputs, nodes in order, outputs.
+//! Import: from the decoded model to a graph.
 
 mod constant;
 mod cpu_node;
@@ -8,9 +8,9 @@ mod known;
 mod unroll;
 
 use self::cpu_node::CpuNodes;
+use self::known::EvaluatedValues;
 pub use self::known::Evaluator;
-use self::known::Findings;
-use crate::draft::{Draft, DraftNode, Known, Origin};
+use crate::draft::{Draft, DraftNode, Origin, ValueInfo};
 use crate::external::ExternalFiles;
 use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto};
 use crate::scope::{Opsets, Scope, domain};
@@ -23,10 +23,10 @@ use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_graph::{Attributes, ValueId};
 use tenon_tensor::Tensor;
 
-/// Problems that are listed; more are counted.
+/// The maximum number of listed problems; further ones are counted.
 const PROBLEMS: usize = 64;
 
-/// Memory that inlined copies of functions may take in all, as [`Import::spend`] counts it.
+/// The limit of memory for inlined copies of functions, as [`Import::spend`] counts it.
 const INLINED: usize = 128 << 20;
 
 /// The graph of `model`; see [`crate::Model::graph`].
@@ -42,7 +42,7 @@ pub(crate) fn graph(
     let mut import = Import::new(model, graph, files, control);
     import.draft.graph.metadata = signature.metadata.clone();
     import.cpu_nodes = CpuNodes::new(graph, options);
-    import.findings.evaluator.clone_from(&options.evaluator);
+    import.evaluated.evaluator.clone_from(&options.evaluator);
     import.inputs(graph, signature, options, &mut scope);
     import.initialisers(graph, &options.constants, &mut scope)?;
     import.nodes(&graph.node, &mut scope)?;
@@ -51,16 +51,16 @@ pub(crate) fn graph(
     import.finish()
 }
 
-/// An import under way. Problems are gathered; what a function answers as an error ends it.
+/// The state of an import. Problems are collected; an error returned by a function ends it.
 pub(crate) struct Import<'m> {
     draft: Draft,
-    /// Functions that are being inlined, outermost first.
+    /// The stack of inlined functions, outermost first.
     calls: Vec<&'m FunctionProto>,
-    /// Functions and branches around the nodes at hand.
+    /// The nesting depth of functions and branches.
     depth: usize,
     functions: HashMap<[&'m str; 3], &'m FunctionProto>,
     cpu_nodes: CpuNodes<'m>,
-    findings: Findings,
+    evaluated: EvaluatedValues,
     unsupported: Unsupported,
     errors: Vec<Error>,
     files: &'m ExternalFiles,
@@ -80,12 +80,12 @@ impl<'m> Import<'m> {
         control: &'m Control,
     ) -> Self {
         let mut draft = Draft::new(&graph.name);
-        // Inlined values must not take a name that the model's own graph has.
+        // Inlined values must not have the name of a value of the model's graph.
         let inputs = graph.input.iter().map(|input| &input.name);
         let tensors = graph.initializer.iter().map(|tensor| &tensor.name);
         let outputs = graph.node.iter().flat_map(|node| &node.output);
         for name in inputs.chain(tensors).chain(outputs) {
-            draft.value_names.take(name);
+            draft.value_names.reserve(name);
         }
         let mut errors = Vec::new();
         let mut functions = HashMap::new();
@@ -109,7 +109,7 @@ impl<'m> Import<'m> {
             errors,
             functions,
             cpu_nodes: CpuNodes::default(),
-            findings: Findings::default(),
+            evaluated: EvaluatedValues::default(),
             calls: Vec::new(),
             depth: 0,
             files,
@@ -121,7 +121,7 @@ impl<'m> Import<'m> {
         }
     }
 
-    /// Adds nodes, sorted so that each stands after those that make what it uses.
+    /// Adds nodes in topological order.
     fn nodes(&mut self, nodes: &'m [NodeProto], scope: &mut Scope<'m, '_>) -> Result<()> {
         let given = |name: &str| scope.values.contains_key(name);
         let outer = |name: &str| scope.value(name).is_some();
@@ -145,7 +145,7 @@ impl<'m> Import<'m> {
                     return Err(error);
                 }
                 self.report(error.at(Location::node(&label)));
-                // The node's outputs are there, so that its users are not reported too.
+                // The outputs are defined, so that consumers are not reported.
                 self.missing_outputs(node, scope);
             }
         }
@@ -167,7 +167,7 @@ impl<'m> Import<'m> {
             }
         };
         let inputs: Vec<Option<ValueId>> = node.input.iter().map(input).collect();
-        if self.cpu_nodes.wants(label) {
+        if self.cpu_nodes.contains(label) {
             return self.cpu_node(node, &inputs, label, scope);
         }
         let domain = domain(&node.domain);
@@ -179,7 +179,7 @@ impl<'m> Import<'m> {
             ("", "Constant") => return self.constant(node, scope),
             ("", "Loop" | "Scan") => {
                 self.unroll(node, &inputs, label, scope)?;
-                // Where it was refused, its users are not reported too.
+                // Consumers of a refused node are not reported.
                 self.missing_outputs(node, scope);
                 return Ok(());
             }
@@ -228,7 +228,7 @@ impl<'m> Import<'m> {
         Ok(())
     }
 
-    /// Reports why a node cannot be used, or passes on an error that is not about support.
+    /// Reports an unsupported node; other errors are returned.
     fn refuse(&mut self, origin: &Origin, error: Error) -> Result<()> {
         if error.kind() != ErrorKind::Unsupported {
             return Err(error);
@@ -242,7 +242,7 @@ impl<'m> Import<'m> {
         Ok(())
     }
 
-    /// The attributes of a node, references resolved.
+    /// The attributes of a node after resolution of references.
     fn attributes(&mut self, node: &'m NodeProto, scope: &Scope<'m, '_>) -> Result<Attributes> {
         let mut attributes = Attributes::new();
         for proto in &node.attribute {
@@ -261,7 +261,7 @@ impl<'m> Import<'m> {
         Ok(attributes)
     }
 
-    /// Adds the values that a node makes.
+    /// Adds the outputs of a node.
     fn outputs_of(
         &mut self,
         node: &'m NodeProto,
@@ -273,27 +273,31 @@ impl<'m> Import<'m> {
                 outputs.push(None);
                 continue;
             }
-            let known = scope.known.get(name.as_str()).copied().unwrap_or_default();
+            let info = scope
+                .declared
+                .get(name.as_str())
+                .copied()
+                .unwrap_or_default();
             let unique = self.name(name, scope);
-            let value = self.draft.add_value(unique, known);
+            let value = self.draft.add_value(unique, info);
             scope.values.insert(name, Some(value));
             outputs.push(Some(value));
         }
         outputs
     }
 
-    /// Adds those outputs of a failed node that are not there yet.
+    /// Defines the missing outputs of a failed node.
     fn missing_outputs(&mut self, node: &'m NodeProto, scope: &mut Scope<'m, '_>) {
         for name in node.output.iter().filter(|name| !name.is_empty()) {
             if !scope.values.contains_key(name.as_str()) {
                 let unique = self.name(name, scope);
-                let value = self.draft.add_value(unique, Known::default());
+                let value = self.draft.add_value(unique, ValueInfo::default());
                 scope.values.insert(name, Some(value));
             }
         }
     }
 
-    /// The name in the graph of a local name; a name given by the caller is used once.
+    /// The name in the graph of a local name; the name of an output of the call is used once.
     fn name(&mut self, local: &'m str, scope: &mut Scope<'m, '_>) -> String {
         if let Some(name) = scope.renamed.remove(local) {
             return name;
@@ -306,7 +310,7 @@ impl<'m> Import<'m> {
             .unique(&format!("{}{local}", scope.prefix))
     }
 
-    /// Counts memory that inlining takes; an error when it is too much.
+    /// Counts the memory of inlined copies; beyond the limit it is an error.
     fn spend(&mut self, bytes: usize) -> Result<()> {
         self.inlined = self.inlined.saturating_add(bytes);
         if self.inlined > INLINED {
@@ -318,7 +322,7 @@ impl<'m> Import<'m> {
         Ok(())
     }
 
-    /// Keeps a problem, unless there are too many already.
+    /// Records a problem, up to the limit.
     fn report(&mut self, error: Error) {
         if self.errors.len() < PROBLEMS {
             self.errors.push(error);
@@ -355,7 +359,7 @@ impl<'m> Import<'m> {
     }
 }
 
-/// Whether an error ends the import: the caller wants it to end, or memory is used up.
+/// Whether an error ends the import: cancellation, deadline or exhausted memory.
 pub(crate) fn is_stop(error: &Error) -> bool {
     matches!(
         error.kind(),

@@ -1,9 +1,9 @@
-//! ONNX files into graphs.
+//! Import of ONNX files as graphs.
 //!
-//! [`Model::open`] maps and decodes a file and tells its [`Signature`]; [`Model::graph`] makes of it
-//! a [`Graph`](tenon_graph::Graph) of the newest operators: symbolic dimensions are filled in,
-//! functions inlined, older operators upgraded, constants read. A model that cannot be imported is
-//! refused with all its problems at once.
+//! [`Model::open`] maps and decodes a file and has its [`Signature`]; [`Model::graph`] converts it to
+//! a [`Graph`](tenon_graph::Graph) of the newest operators: symbolic dimensions are substituted,
+//! functions inlined, older operators upgraded, constants read. All problems of a model are reported
+//! together.
 //!
 //! ```
 //! use tenon_onnx::Model;

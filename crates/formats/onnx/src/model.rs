@@ -1,4 +1,4 @@
-//! A model: the decoded file, before it becomes a graph.
+//! A decoded model file.
 
 use crate::external::ExternalFiles;
 use crate::proto::{GraphProto, ModelProto};
@@ -12,60 +12,60 @@ use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_graph::{Attributes, Graph};
 use tenon_tensor::{Buffer, Tensor, TensorType};
 
-/// What the caller decides about a model before it becomes a graph.
+/// Options of an import.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
-    /// Extents of symbolic dimensions, by name; one that the model does not name is `INPUT[AXIS]`.
+    /// Extents of symbolic dimensions, by name; an unnamed one is `INPUT[AXIS]`.
     pub dims: BTreeMap<String, usize>,
     /// Inputs that become constants of the graph, by name.
     pub constants: BTreeMap<String, Tensor>,
-    /// Types of arrays that inputs will be given, by name: symbolic dimensions get their extents.
+    /// Types of arrays for inputs, by name: they determine symbolic dimensions.
     pub given: BTreeMap<String, TensorType>,
-    /// Folders besides the model's own that links to external data may lead into.
+    /// Folders, besides the model's, into which symbolic links to external data may lead.
     pub linked_folders: Vec<PathBuf>,
-    /// Nodes that something outside of the graph computes, by name: their operators need not be
-    /// known, but the types of their outputs must be declared.
+    /// CPU nodes, which are computed outside of the graph, by name: their operators may be unknown, but
+    /// the types of their outputs must be declared.
     pub cpu_nodes: BTreeSet<String>,
-    /// Computes what branches and numbers of steps depend on; without one they must be constants.
+    /// Evaluates conditions of branches and trip counts; without it they must be constants.
     pub evaluator: Option<Evaluator>,
 }
 
-/// A node that something outside of the graph computes.
+/// A CPU node, which is computed outside of the graph.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuCall {
     /// Its name.
     pub node: String,
-    /// Its operator, with the domain where it is not ONNX's own.
+    /// Its operator, with the domain if that is not ONNX's.
     pub operator: String,
-    /// What the model gives it besides tensors.
+    /// Its attributes.
     pub attributes: Attributes,
     /// Names of the values that it reads, outputs of the graph.
     pub inputs: Vec<String>,
-    /// Names of the values that it makes, inputs of the graph.
+    /// Names of the values that it produces, inputs of the graph.
     pub outputs: Vec<String>,
 }
 
-/// A graph, and the nodes left out of it.
+/// A graph, and the CPU nodes removed from it.
 #[derive(Debug, Clone)]
 pub struct CutGraph {
-    /// Its inputs are the model's, then what the calls make; its outputs are the model's, then what
-    /// the calls read besides.
+    /// Its inputs are those of the model, then the outputs of the calls; its outputs are those of the
+    /// model, then the other inputs of the calls.
     pub graph: Graph,
-    /// The calls, each after those that it needs.
+    /// The calls in topological order.
     pub calls: Vec<CpuCall>,
 }
 
-/// An ONNX model: decoded, its signature known, its nodes not yet looked at.
+/// An ONNX model: decoded, with its signature; nodes are not checked yet.
 pub struct Model {
     proto: ModelProto,
     path: Option<PathBuf>,
     signature: Signature,
 }
 
-/// Lends a buffer's memory to the decoder.
-struct Memory(Buffer);
+/// The memory of a buffer, for the decoder to borrow.
+struct BorrowedBuffer(Buffer);
 
-impl AsRef<[u8]> for Memory {
+impl AsRef<[u8]> for BorrowedBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
@@ -76,7 +76,7 @@ impl Model {
     pub fn open(path: impl AsRef<Path>, control: &Control) -> Result<Self> {
         let path = path.as_ref();
         let failed = |error| Error::io(path, "read", error);
-        // Before opening: opening a pipe would wait for its other end.
+        // Before `open`, which would block on a pipe.
         if !path.metadata().map_err(failed)?.is_file() {
             return Err(
                 Error::new(ErrorKind::Io, "cannot read: not a file").at(Location::file(path))
@@ -85,11 +85,11 @@ impl Model {
         let buffer = File::open(path)
             .and_then(|file| Buffer::map(&file))
             .map_err(failed)?;
-        let bytes = Bytes::from_owner(Memory(buffer));
+        let bytes = Bytes::from_owner(BorrowedBuffer(buffer));
         Self::decode(bytes, Some(path), control).map_err(|error| error.at(Location::file(path)))
     }
 
-    /// Decodes a model from memory. It cannot keep data in other files.
+    /// Decodes a model from memory. External data is an error.
     pub fn from_bytes(bytes: impl Into<Vec<u8>>, control: &Control) -> Result<Self> {
         Self::decode(Bytes::from(bytes.into()), None, control)
     }
@@ -117,33 +117,32 @@ impl Model {
         &self.signature
     }
 
-    /// Name and type of each input, with the extents of `options`; those given as constants have
-    /// their constant's type. All dimensions that lack an extent are reported together, and so is
-    /// what contradicts.
+    /// Name and type of each input, with the extents of `options`; inputs with a constant have its type.
+    /// All missing and contradictory dimensions are reported together.
     pub fn input_types(&self, options: &ImportOptions) -> Result<Vec<(String, TensorType)>> {
         let inputs = &self.signature.inputs;
-        let types = dimension::input_types(inputs, options).map_err(|error| self.here(error))?;
+        let types = dimension::input_types(inputs, options).map_err(|error| self.at_path(error))?;
         let names = inputs.iter().map(|input| input.name.clone());
         Ok(names.zip(types).collect())
     }
 
-    /// The model as a graph of the newest operators: symbolic dimensions filled in, functions
+    /// The model as a graph of the newest operators: symbolic dimensions substituted, functions
     /// inlined, older operators upgraded, constants read. Inner values have no types yet. All
-    /// problems of the model are reported together. Of [`ImportOptions::cpu_nodes`] there must be
-    /// none: see [`Model::cut_graph`].
+    /// problems of the model are reported together. [`ImportOptions::cpu_nodes`] must be empty: see
+    /// [`Model::cut_graph`].
     pub fn graph(&self, options: &ImportOptions, control: &Control) -> Result<Graph> {
         let CutGraph { graph, calls } = self.cut_graph(options, control)?;
         match calls.first() {
             None => Ok(graph),
             Some(call) => Err(Error::new(
                 ErrorKind::InvalidArgument,
-                "a graph alone cannot hold a node that is computed elsewhere",
+                "a graph cannot contain a CPU node",
             )
             .at(Location::node(&call.node))),
         }
     }
 
-    /// The same, with the nodes of [`ImportOptions::cpu_nodes`] cut out of it.
+    /// The graph without the nodes of [`ImportOptions::cpu_nodes`], which are returned separately.
     pub fn cut_graph(&self, options: &ImportOptions, control: &Control) -> Result<CutGraph> {
         let folder = self
             .path
@@ -164,10 +163,10 @@ impl Model {
                 control,
             )
         });
-        graph.map_err(|error| self.here(error))
+        graph.map_err(|error| self.at_path(error))
     }
 
-    fn here(&self, error: Error) -> Error {
+    fn at_path(&self, error: Error) -> Error {
         match &self.path {
             Some(path) => error.at(Location::file(path)),
             None => error,

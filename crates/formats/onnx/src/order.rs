@@ -1,14 +1,13 @@
-//! The order of nodes: each after those that make what it uses.
+//! The topological order of nodes (Kahn's algorithm, 1962).
 
 use crate::proto::{GraphProto, NodeProto};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use tenon_base::{Error, ErrorKind, Location};
 
-/// Positions of `nodes` in an order in which every value is made before it is used; the given one
-/// when it is such an order. `given` says which names the same graph has besides its nodes' outputs,
-/// `outer` which names the graphs around it have. All names that are made twice or never, and a
-/// cycle if there is one, are reported together.
+/// The positions of `nodes` in topological order, stable. `given` is whether a name is an input or
+/// initialiser of the graph, `outer` whether it is a name of an enclosing graph. All names with no or
+/// several producers, and a cycle, are reported together.
 pub(crate) fn execution_order(
     nodes: &[NodeProto],
     given: impl Fn(&str) -> bool,
@@ -37,14 +36,14 @@ pub(crate) fn execution_order(
     if needs.iter().enumerate().all(in_order) {
         return Ok((0..nodes.len()).collect());
     }
-    let order = sorted(&needs);
+    let order = topological_order(&needs);
     if order.len() < nodes.len() {
         return Err(vec![cycle(nodes, &needs, &order)]);
     }
     Ok(order)
 }
 
-/// A node's name, or for one without its operator and position.
+/// The name of a node, or its operator and position.
 pub(crate) fn label(node: &NodeProto, index: usize) -> String {
     if node.name.is_empty() {
         format!("{}_{index}", node.op_type)
@@ -60,7 +59,7 @@ fn invalid(message: String, nodes: &[NodeProto], index: usize) -> Error {
     Error::new(ErrorKind::InvalidModel, message).at(Location::node(name))
 }
 
-/// The node that makes each name.
+/// The producer of each name.
 fn producers<'m>(
     nodes: &'m [NodeProto],
     given: &impl Fn(&str) -> bool,
@@ -83,7 +82,7 @@ fn producers<'m>(
     producers
 }
 
-/// The names that a node uses, those that its subgraphs take from around them included.
+/// The names that a node uses, including the free names of its subgraphs.
 fn uses(node: &NodeProto) -> Vec<&str> {
     let mut names: Vec<&str> = node
         .input
@@ -101,7 +100,7 @@ fn uses(node: &NodeProto) -> Vec<&str> {
     names
 }
 
-/// The names that a graph uses but does not make.
+/// The free names of a graph: used, but not defined in it.
 fn free_names(graph: &GraphProto) -> Vec<&str> {
     let inputs = graph.input.iter().map(|input| input.name.as_str());
     let initialisers = graph.initializer.iter().map(|tensor| tensor.name.as_str());
@@ -117,8 +116,9 @@ fn free_names(graph: &GraphProto) -> Vec<&str> {
         .collect()
 }
 
-/// As many nodes as can be ordered, the earliest in the file first.
-fn sorted(needs: &[Vec<usize>]) -> Vec<usize> {
+/// Kahn's algorithm with the first ready node of the file next; nodes of cycles and their dependents are
+/// missing.
+fn topological_order(needs: &[Vec<usize>]) -> Vec<usize> {
     let mut users = vec![Vec::new(); needs.len()];
     let mut missing: Vec<usize> = needs.iter().map(Vec::len).collect();
     for (index, needs) in needs.iter().enumerate() {
@@ -144,14 +144,14 @@ fn sorted(needs: &[Vec<usize>]) -> Vec<usize> {
     order
 }
 
-/// The error that names a cycle among the nodes that `order` lacks.
+/// The error about a cycle among the nodes that are missing in `order`.
 fn cycle(nodes: &[NodeProto], needs: &[Vec<usize>], order: &[usize]) -> Error {
     let mut ordered = vec![false; nodes.len()];
     order.iter().for_each(|&index| ordered[index] = true);
     let mut at = ordered.iter().position(|done| !done).unwrap_or(0);
     let mut path = Vec::new();
     let mut place = HashMap::new();
-    // Every node that is left needs one that is left, so the walk comes back to a node it was at.
+    // Each remaining node depends on a remaining node, so that the path returns to a visited node.
     let start = loop {
         if let Some(&start) = place.get(&at) {
             break start;
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_given_order_stays_when_it_can() {
+    fn the_sort_is_stable() {
         let nodes = [
             node("a", &["x"], &["1"]),
             node("b", &["x", "", "outer"], &["2"]),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_made_once_and_before_use() {
+    fn names_have_one_producer_before_their_uses() {
         let nodes = [
             node("a", &["gone"], &["1"]),
             node("", &["x"], &["1"]),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn subgraphs_use_names_around_them() {
+    fn subgraphs_use_names_of_enclosing_graphs() {
         let inner = GraphProto {
             node: vec![node("i", &["late"], &["y"])],
             ..Default::default()

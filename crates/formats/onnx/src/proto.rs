@@ -1,9 +1,9 @@
-//! The protobuf messages of ONNX (onnx-ml.proto of ONNX 1.23), as far as a graph needs them: the
-//! fields that say nothing about what is computed (doc strings, sharding, training) are not listed
-//! and are skipped while reading, so they cost no memory.
+//! The protobuf messages of ONNX (onnx-ml.proto of ONNX 1.23), without the
+//! fields that have no effect on the computation (doc strings, sharding, training): the decoder skips
+//! them, so that they take no memory.
 //!
-//! Messages inside messages are boxed, so that a short malformed file cannot ask for much memory:
-//! `sizes_are_modest` pins how large one message is.
+//! Nested messages are boxed, so that a short malformed file cannot allocate much memory; the test
+//! `sizes_are_modest` limits the size of each message.
 
 #![allow(missing_docs, reason = "the names are those of onnx-ml.proto")]
 
@@ -152,7 +152,7 @@ pub struct AttributeProto {
     pub strings: Vec<Bytes>,
 }
 
-/// `TensorProto.data_type`, the numbers that Tenon has a data type for.
+/// `TensorProto.data_type`, the values with a data type in Tenon.
 pub mod data_type {
     pub const UNDEFINED: i32 = 0;
     pub const FLOAT: i32 = 1;
@@ -179,7 +179,7 @@ pub mod data_type {
     pub const INT4: i32 = 22;
 }
 
-/// `TensorProto.data_location`: the data stands in another file.
+/// `TensorProto.data_location`: external data.
 pub const EXTERNAL: i32 = 1;
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -200,7 +200,7 @@ pub struct TensorProto {
     pub int64_data: Vec<i64>,
     #[prost(string, tag = "8")]
     pub name: String,
-    /// Shares the memory that the model is decoded from.
+    /// Shares the memory of the model file.
     #[prost(bytes = "bytes", optional, tag = "9")]
     pub raw_data: Option<Bytes>,
     #[prost(message, repeated, tag = "13")]
@@ -261,7 +261,7 @@ pub enum TypeValue {
     Optional(UnreadProto),
 }
 
-/// A type that is only named in an error, never read.
+/// A type that occurs in error messages only.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct UnreadProto {}
 

@@ -1,5 +1,5 @@
-//! The last step of an import: nodes of a draft become rows of the operator table, and what the
-//! table lacks is told.
+//! The last step of an import: nodes of the draft get their operator definitions; unsupported ones are
+//! reported.
 
 use crate::draft::{Draft, DraftNode};
 use crate::dtype::data_type;
@@ -12,7 +12,7 @@ use tenon_graph::{
     check_attributes, check_inputs, check_outputs, check_types,
 };
 
-/// Attributes in which ONNX numbers an element type and the operator table names one.
+/// Attributes that are element types: integers in ONNX, names in the operator table.
 const ELEMENT_TYPES: &[&str] = &[
     "to",
     "dtype",
@@ -22,7 +22,7 @@ const ELEMENT_TYPES: &[&str] = &[
     "softmax_precision",
 ];
 
-/// The graph of a draft, and what is wrong with nodes; what is unsupported is added to
+/// The graph of a draft, and the errors of its nodes; unsupported features are added to
 /// `unsupported`.
 pub(crate) fn graph(mut draft: Draft, unsupported: &mut Unsupported) -> (Graph, Vec<Error>) {
     let used = used(&draft);
@@ -34,14 +34,14 @@ pub(crate) fn graph(mut draft: Draft, unsupported: &mut Unsupported) -> (Graph, 
             Err(error) => errors.push(error.at(Location::node(name))),
         }
     }
-    // Nodes and initialisers that nothing uses, constants that decided an If.
+    // Unused nodes and initialisers, and the constant conditions of If nodes.
     if errors.is_empty() {
         draft.graph.remove_dead();
     }
     (draft.graph, errors)
 }
 
-/// Values that a node or the caller uses.
+/// The values that nodes use, and the outputs.
 fn used(draft: &Draft) -> HashSet<ValueId> {
     let inputs = draft
         .nodes
@@ -50,13 +50,13 @@ fn used(draft: &Draft) -> HashSet<ValueId> {
     inputs.chain(&draft.graph.outputs).copied().collect()
 }
 
-/// The node as a row of the table, when all about it is supported.
+/// The node with its operator definition, when it is supported.
 pub(crate) fn known(draft: &Draft, node: DraftNode, used: &HashSet<ValueId>) -> Option<Node> {
     let resolved = resolve(draft, node, used, &mut Unsupported::default());
     resolved.ok().flatten()
 }
 
-/// The node as a row of the table; `None` when something about it is unsupported.
+/// The node with its operator definition; `None` when a part of it is unsupported.
 fn resolve(
     draft: &Draft,
     mut node: DraftNode,
@@ -103,7 +103,7 @@ fn resolve(
     }))
 }
 
-/// The attributes, with element types named as the table names them.
+/// The attributes, with element types as names.
 fn element_types(
     op: &OperatorDef,
     mut attributes: Attributes,
@@ -121,7 +121,7 @@ fn element_types(
         };
         match data_type(number) {
             Ok(dtype) => attributes.set(name, Attribute::String(dtype.name().into())),
-            // 0 stands for "not given".
+            // 0 is an absent type.
             Err(_) if number == 0 && !row.required => drop(attributes.remove(name)),
             Err(error) => {
                 let message = format!("attribute '{name}': {}", error.message());
@@ -133,8 +133,8 @@ fn element_types(
     attributes
 }
 
-/// Drops outputs that the table does not have and nobody uses, and what is left out at the end of
-/// the lists.
+/// Removes unused outputs that the definition does not have, and omitted operands at the end of the
+/// lists.
 fn trim(node: &mut DraftNode, op: &OperatorDef, used: &HashSet<ValueId>) {
     for (index, output) in node.outputs.iter_mut().enumerate() {
         if op.output(index).is_none() && output.is_some_and(|value| !used.contains(&value)) {
@@ -152,21 +152,21 @@ fn present(operands: &[Option<ValueId>]) -> Vec<bool> {
     operands.iter().map(Option::is_some).collect()
 }
 
-/// Types of a node's inputs in which only the element type counts.
-struct Types(Vec<Option<TensorType>>);
+/// The types of a node's inputs; only the element types are meaningful.
+struct InputTypes(Vec<Option<TensorType>>);
 
-impl Types {
+impl InputTypes {
     fn each(&self) -> Vec<Option<&TensorType>> {
         self.0.iter().map(Option::as_ref).collect()
     }
 }
 
-fn types(draft: &Draft, node: &DraftNode) -> Result<Types> {
-    let dtype = |input: &Option<ValueId>| input.and_then(|value| draft.known(value).dtype);
+fn types(draft: &Draft, node: &DraftNode) -> Result<InputTypes> {
+    let dtype = |input: &Option<ValueId>| input.and_then(|value| draft.info(value).dtype);
     let scalar = |dtype| TensorType::new(dtype, []);
     let types = node
         .inputs
         .iter()
         .map(|input| dtype(input).map(scalar).transpose());
-    Ok(Types(types.collect::<Result<_>>()?))
+    Ok(InputTypes(types.collect::<Result<_>>()?))
 }

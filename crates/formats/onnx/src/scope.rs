@@ -1,6 +1,6 @@
-//! Names in force: the values, attributes and operator sets that a list of nodes can refer to.
+//! Scopes: the values, attributes and operator sets to which a list of nodes can refer.
 
-use crate::draft::Known;
+use crate::draft::ValueInfo;
 use crate::proto::{AttributeProto, GraphProto, OperatorSetIdProto, ValueInfoProto};
 use crate::signature::{Dimension, ValueSignature};
 use std::collections::HashMap;
@@ -8,11 +8,11 @@ use std::rc::Rc;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::ValueId;
 
-/// Versions of the operator sets in force, by domain; ONNX's own is the empty one.
+/// Versions of operator sets, by domain; that of ONNX is empty.
 pub(crate) struct Opsets<'m>(HashMap<&'m str, i64>);
 
 impl<'m> Opsets<'m> {
-    /// An error when ONNX's own set has a version that the importer does not know.
+    /// An error for an unsupported version of ONNX's set.
     pub fn new(imports: &'m [OperatorSetIdProto]) -> Result<Self> {
         let row = |set: &'m OperatorSetIdProto| (domain(&set.domain), set.version);
         let sets: HashMap<_, _> = imports.iter().map(row).collect();
@@ -33,37 +33,37 @@ impl<'m> Opsets<'m> {
         Ok(Self(sets))
     }
 
-    /// The version of a domain's set, when the model names it.
+    /// The version of a domain's set, if the model declares it.
     pub fn version(&self, domain: &str) -> Option<i64> {
         self.0.get(domain).copied()
     }
 }
 
-/// A domain's name, that of ONNX's own operators in its short form.
+/// The canonical name of a domain; that of ONNX is empty.
 pub(crate) fn domain(name: &str) -> &str {
     if name == "ai.onnx" { "" } else { name }
 }
 
-/// What the nodes of one graph or function can refer to.
+/// The scope of one graph or function.
 pub(crate) struct Scope<'m, 's> {
-    /// The graph around this one.
+    /// The enclosing scope.
     pub outer: Option<&'s Scope<'m, 's>>,
-    /// Values made so far, by local name; `None` for an optional input that the caller left out.
+    /// Values by local name; `None` for an omitted optional input of the call.
     pub values: HashMap<&'m str, Option<ValueId>>,
-    /// The names in the graph of those values that the caller has names for.
+    /// The names in the graph of values that are outputs of the call.
     pub renamed: HashMap<&'m str, String>,
-    /// What the names of inlined values and nodes begin with; empty in the model's own graph.
+    /// The prefix of inlined values and nodes; empty in the model's graph.
     pub prefix: String,
-    /// Attributes of the function call, by the function's names.
+    /// Attributes of the function call, by name.
     pub attributes: Rc<HashMap<&'m str, &'m AttributeProto>>,
-    /// Operator sets in force.
+    /// Operator sets.
     pub opsets: Rc<Opsets<'m>>,
-    /// What the graph says of its values.
-    pub known: HashMap<&'m str, Known>,
+    /// Declared types of the graph's values.
+    pub declared: HashMap<&'m str, ValueInfo>,
 }
 
 impl<'m, 's> Scope<'m, 's> {
-    /// The scope of the model's own graph.
+    /// The scope of the model's graph.
     pub fn of_model(graph: &'m GraphProto, opsets: Opsets<'m>) -> Self {
         Self {
             outer: None,
@@ -72,11 +72,11 @@ impl<'m, 's> Scope<'m, 's> {
             prefix: String::new(),
             attributes: Rc::default(),
             opsets: Rc::new(opsets),
-            known: known(graph),
+            declared: declared_types(graph),
         }
     }
 
-    /// The scope of a graph inside the one of `outer`.
+    /// The scope of a subgraph in `outer`.
     pub fn of_subgraph(graph: &'m GraphProto, outer: &'s Scope<'m, 's>, prefix: String) -> Self {
         Self {
             outer: Some(outer),
@@ -85,11 +85,11 @@ impl<'m, 's> Scope<'m, 's> {
             prefix,
             attributes: outer.attributes.clone(),
             opsets: outer.opsets.clone(),
-            known: known(graph),
+            declared: declared_types(graph),
         }
     }
 
-    /// The value of a name, here or around; the outer `None` when there is none.
+    /// The value of a name in this or an enclosing scope; the outer `None` for an unknown name.
     pub fn value(&self, name: &str) -> Option<Option<ValueId>> {
         match self.values.get(name) {
             Some(value) => Some(*value),
@@ -97,8 +97,8 @@ impl<'m, 's> Scope<'m, 's> {
         }
     }
 
-    /// An attribute's value, references to the function's attributes followed; `None` when it
-    /// refers to one that the caller left out.
+    /// An attribute after resolution of references to attributes of the function; `None` for a
+    /// reference to one that the call omits.
     pub fn resolve(&self, attribute: &'m AttributeProto) -> Result<Option<&'m AttributeProto>> {
         if attribute.ref_attr_name.is_empty() {
             return Ok(Some(attribute));
@@ -114,12 +114,11 @@ impl<'m, 's> Scope<'m, 's> {
             .copied())
     }
 
-    /// The version of ONNX's own operator set or of another domain's; an error where ONNX's is
-    /// missing.
+    /// The version of a domain's operator set; a missing version of ONNX's is an error.
     pub fn version(&self, domain: &str) -> Result<i64> {
         match self.opsets.version(domain) {
             Some(version) => Ok(version),
-            // Files of other tools leave out the version of their own domains.
+            // Some tools omit the versions of custom domains.
             None if !domain.is_empty() => Ok(1),
             None => Err(Error::new(
                 ErrorKind::InvalidModel,
@@ -130,17 +129,17 @@ impl<'m, 's> Scope<'m, 's> {
     }
 }
 
-/// What a graph says of its values.
-fn known(graph: &GraphProto) -> HashMap<&str, Known> {
-    let known = |info: &ValueInfoProto| {
+/// The declared types of a graph's values.
+fn declared_types(graph: &GraphProto) -> HashMap<&str, ValueInfo> {
+    let declared = |info: &ValueInfoProto| {
         let signature = ValueSignature::new(info);
-        Known {
+        ValueInfo {
             dtype: signature.dtype,
             rank: signature.shape.as_deref().map(<[Dimension]>::len),
         }
     };
     let infos = graph.value_info.iter().chain(&graph.output);
     infos
-        .map(|info| (info.name.as_str(), known(info)))
+        .map(|info| (info.name.as_str(), declared(info)))
         .collect()
 }

@@ -1,4 +1,4 @@
-//! What a model says of itself: inputs, outputs, operator sets, counts.
+//! The signature of a model: inputs, outputs, operator sets, counts.
 
 use crate::dtype::data_type;
 use crate::proto::{
@@ -9,7 +9,7 @@ use std::fmt;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::{DataType, TensorType};
 
-/// What a model says of itself, read without looking at its nodes' operators.
+/// The declarations of a model, read without its operators.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Signature {
     /// Name of the graph.
@@ -18,49 +18,49 @@ pub struct Signature {
     pub ir_version: i64,
     /// The program that wrote the file, with its version.
     pub producer: String,
-    /// The model's own domain (a reversed internet name, as a rule).
+    /// The domain of the model (a reversed internet name by convention).
     pub domain: String,
-    /// The model's own version.
+    /// The version of the model.
     pub model_version: i64,
-    /// Operator sets: domain (ONNX's own is `ai.onnx`) and version.
+    /// Operator sets: domain (`ai.onnx` for ONNX's) and version.
     pub opsets: BTreeMap<String, i64>,
-    /// What the caller gives: inputs without an initialiser.
+    /// Inputs without an initialiser.
     pub inputs: Vec<ValueSignature>,
-    /// What the caller gets.
+    /// Outputs.
     pub outputs: Vec<ValueSignature>,
     /// Constant tensors by name, in the file's order.
     pub initialisers: Vec<(String, TensorType)>,
-    /// Number of nodes, those of subgraphs and functions not counted.
+    /// Number of nodes, without those of subgraphs and functions.
     pub nodes: usize,
-    /// Nodes by operator, with the domain where it is not ONNX's own.
+    /// Number of nodes of each operator, with the domain if that is not ONNX's.
     pub operators: BTreeMap<String, usize>,
-    /// Names of the model's own functions, with their domain.
+    /// Names of the functions of the model, with their domain.
     pub functions: Vec<String>,
-    /// Free text that travels with the model.
+    /// Metadata of the model.
     pub metadata: BTreeMap<String, String>,
 }
 
-/// An input or output as the model declares it.
+/// A declared input or output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValueSignature {
     /// Its name.
     pub name: String,
-    /// The type of its elements; `None` when it is not a tensor or the model does not say.
+    /// Its element type; `None` when it is not a tensor or undeclared.
     pub dtype: Option<DataType>,
-    /// Its dimensions; `None` when the model does not say how many.
+    /// Its dimensions; `None` for an undeclared rank.
     pub shape: Option<Vec<Dimension>>,
-    /// What it is when it is no tensor of a known type ("a sequence").
+    /// A description when it is not a tensor of a supported type ("a sequence").
     pub other: Option<String>,
 }
 
-/// An extent that a model declares.
+/// A declared extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dimension {
-    /// Given by the model.
+    /// Fixed.
     Fixed(usize),
-    /// Given by the caller under this name; equal names are equal extents.
+    /// Symbolic; equal names are equal extents.
     Named(String),
-    /// Given by the caller; the model has no name for it.
+    /// Unknown, without a name.
     Unnamed,
 }
 
@@ -98,14 +98,14 @@ impl fmt::Display for ValueSignature {
 
 impl Signature {
     /// The signature of `model`, whose graph is `graph`; an error names every constant tensor
-    /// whose type cannot be.
+    /// with an invalid type.
     pub(crate) fn new(model: &ModelProto, graph: &GraphProto) -> Result<Self> {
         let mut errors = Vec::new();
         let mut initialisers = Vec::new();
         for tensor in &graph.initializer {
             match crate::tensor::tensor_type(tensor) {
                 Ok(ty) => initialisers.push((tensor.name.clone(), ty)),
-                // What only Tenon lacks is reported when the graph is asked for.
+                // Types that Tenon does not support are reported by the import of the graph.
                 Err(error) if error.kind() == ErrorKind::Unsupported => {}
                 Err(error) => errors.push(error.at(Location::field(initialiser(&tensor.name)))),
             }
@@ -187,12 +187,11 @@ impl ValueSignature {
 fn dimensions(ty: &TensorTypeProto) -> Option<Vec<Dimension>> {
     let shape = ty.shape.as_ref()?;
     let dimension = |value: &Option<DimensionValue>| match value {
-        // Some writers say -1 for what they do not know.
+        // Some writers use -1 for unknown extents.
         Some(DimensionValue::Value(extent)) => {
             usize::try_from(*extent).map_or(Dimension::Unnamed, Dimension::Fixed)
         }
-        // Some writers call all that they do not know by this one name: it says of no two that
-        // they are equal.
+        // Some writers use this name for all unknown extents: it does not mean that two are equal.
         Some(DimensionValue::Parameter(name)) if !matches!(name.trim(), "" | "?") => {
             Dimension::Named(name.clone())
         }
@@ -228,12 +227,12 @@ fn metadata(model: &ModelProto) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The place of a constant tensor in an error.
+/// The location of a constant tensor in errors.
 pub(crate) fn initialiser(name: &str) -> String {
     format!("initialiser '{name}'")
 }
 
-/// An operator's or function's name, with the domain where it is not ONNX's own.
+/// The name of an operator or function, with the domain if that is not ONNX's.
 pub(crate) fn qualified(domain: &str, name: &str) -> String {
     if matches!(domain, "" | "ai.onnx") {
         name.to_owned()

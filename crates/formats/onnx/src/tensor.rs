@@ -1,4 +1,4 @@
-//! `TensorProto` into a tensor: raw bytes, typed fields, or data in another file.
+//! Conversion of `TensorProto`: raw bytes, typed fields, or external data.
 
 use crate::dtype::data_type;
 use crate::external::ExternalFiles;
@@ -6,8 +6,8 @@ use crate::proto::{EXTERNAL, TensorProto};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{ALIGNMENT, Buffer, BufferMut, DataType, Tensor, TensorType};
 
-/// The tensor that `proto` describes. Raw data is copied once, into aligned memory; external data
-/// that is aligned already stays in its mapping.
+/// The tensor of `proto`. Raw data is copied once, into aligned memory; aligned external data remains in
+/// its mapping.
 pub(crate) fn read(proto: &TensorProto, files: &ExternalFiles) -> Result<Tensor> {
     if proto.segment.is_some() {
         return Err(Error::new(
@@ -37,7 +37,7 @@ pub(crate) fn tensor_type(proto: &TensorProto) -> Result<TensorType> {
         .map_err(|error| invalid(error.message()))
 }
 
-/// The bytes of a tensor whose data stands in the model's own file.
+/// The bytes of a tensor with its data in the model file.
 fn inside(proto: &TensorProto, ty: &TensorType) -> Result<Buffer> {
     let fields = filled_fields(proto);
     let field = match *fields.as_slice() {
@@ -69,7 +69,7 @@ fn inside(proto: &TensorProto, ty: &TensorType) -> Result<Buffer> {
     typed(proto, ty)
 }
 
-/// Names of the data fields that hold something.
+/// The names of the nonempty data fields.
 fn filled_fields(proto: &TensorProto) -> Vec<&'static str> {
     [
         (
@@ -88,7 +88,7 @@ fn filled_fields(proto: &TensorProto) -> Vec<&'static str> {
     .collect()
 }
 
-/// The typed field in which elements of `dtype` stand.
+/// The typed field for elements of `dtype`.
 fn typed_field(dtype: DataType) -> &'static str {
     match dtype {
         DataType::F32 | DataType::C64 => "float_data",
@@ -100,7 +100,7 @@ fn typed_field(dtype: DataType) -> &'static str {
     }
 }
 
-/// The bytes of a tensor whose elements stand in the typed field of its data type.
+/// The bytes of a tensor with its elements in the typed field.
 fn typed(proto: &TensorProto, ty: &TensorType) -> Result<Buffer> {
     let dtype = ty.dtype();
     match dtype {
@@ -119,11 +119,11 @@ fn typed(proto: &TensorProto, ty: &TensorType) -> Result<Buffer> {
             Some(i8::try_from(v).ok()?.to_le_bytes())
         }),
         DataType::Bool => fill(ty, &proto.int32_data, |v| Some([u8::from(v != 0)])),
-        // Two elements a number; writers sign-extend the byte or not.
+        // Two elements in each integer; some writers sign-extend the byte.
         DataType::I4 | DataType::U4 => fill(ty, &proto.int32_data, |v| {
             (-128..256).contains(&v).then(|| [v.to_le_bytes()[0]])
         }),
-        // The others are unsigned numbers or the bits of floats.
+        // Unsigned integers, or the bits of floats.
         _ if dtype.bits() == 16 => fill(ty, &proto.int32_data, |v| {
             Some(u16::try_from(v).ok()?.to_le_bytes())
         }),
@@ -131,24 +131,24 @@ fn typed(proto: &TensorProto, ty: &TensorType) -> Result<Buffer> {
     }
 }
 
-/// Numbers as `N` little-endian bytes each; `bytes` answers `None` for a number out of range.
+/// Values as `N` little-endian bytes each; `bytes` returns `None` for a value out of range.
 fn fill<T: Copy + std::fmt::Display, const N: usize>(
     ty: &TensorType,
-    numbers: &[T],
+    values: &[T],
     bytes: impl Fn(T) -> Option<[u8; N]>,
 ) -> Result<Buffer> {
-    if numbers.len().checked_mul(N) != Some(ty.bytes()) {
-        return Err(misfit(ty, format!("{} numbers", numbers.len())));
+    if values.len().checked_mul(N) != Some(ty.bytes()) {
+        return Err(misfit(ty, format!("{} values", values.len())));
     }
     let mut buffer = BufferMut::zeroed(ty.bytes())?;
-    for (place, &number) in buffer.as_chunks_mut::<N>().0.iter_mut().zip(numbers) {
+    for (place, &number) in buffer.as_chunks_mut::<N>().0.iter_mut().zip(values) {
         *place = bytes(number)
             .ok_or_else(|| invalid(format!("{number} is not a value of type {}", ty.dtype())))?;
     }
     Ok(buffer.freeze())
 }
 
-/// The same bytes at an aligned address.
+/// The bytes at an aligned address.
 fn aligned(buffer: Buffer) -> Result<Buffer> {
     if buffer.as_ptr().addr().is_multiple_of(ALIGNMENT) {
         return Ok(buffer);
@@ -156,7 +156,7 @@ fn aligned(buffer: Buffer) -> Result<Buffer> {
     Ok(BufferMut::copy_of(&buffer)?.freeze())
 }
 
-/// Bools as 0 and 1; other types as they are.
+/// Bools normalised to 0 and 1; other types unchanged.
 fn normal(buffer: Buffer, number: i32) -> Result<Buffer> {
     if number != crate::proto::data_type::BOOL || buffer.iter().all(|&byte| byte < 2) {
         return Ok(buffer);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn small_types_stand_in_int32_data() {
+    fn small_types_are_in_int32_data() {
         let bytes = |data_type, dims: &[i64], data: &[i32]| {
             read_inside(int32(data_type, dims, data))
                 .unwrap()
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_types_have_fields_of_their_own() {
+    fn wide_types_have_separate_fields() {
         let proto = TensorProto {
             data_type: onnx::COMPLEX64,
             dims: vec![1],
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn data_that_does_not_match_the_type_is_refused() {
         let refused = |proto| read_inside(proto).unwrap_err().to_string();
         assert!(refused(int32(onnx::INT8, &[1], &[128])).contains("128 is not a value of type i8"));
         assert!(refused(int32(onnx::INT32, &[-1], &[])).contains("dimension -1"));

@@ -1,18 +1,18 @@
-//! What a model needs and Tenon lacks, gathered so that it is reported at once.
+//! Unsupported features of a model, collected for one report.
 
 use crate::draft::Origin;
 use crate::signature::qualified;
 use std::collections::HashMap;
 use tenon_base::{Error, ErrorKind, Location};
 
-/// Reasons why nodes cannot be used, each with how often and where first.
+/// Reasons why nodes are unsupported, each with a count and the first node.
 #[derive(Default)]
 pub(crate) struct Unsupported {
-    rows: Vec<Row>,
+    rows: Vec<ReasonCount>,
     index: HashMap<(String, i64, String), usize>,
 }
 
-struct Row {
+struct ReasonCount {
     operator: String,
     version: i64,
     reason: String,
@@ -21,7 +21,7 @@ struct Row {
 }
 
 impl Unsupported {
-    /// Adds a reason why a node cannot be used.
+    /// Adds a reason why a node is unsupported.
     pub fn add(&mut self, origin: &Origin, reason: impl Into<String>) {
         let key = (origin.operator.clone(), origin.version, reason.into());
         if let Some(row) = self.index.get(&key).and_then(|&row| self.rows.get_mut(row)) {
@@ -31,7 +31,7 @@ impl Unsupported {
         let (operator, version, reason) = key.clone();
         self.index.insert(key, self.rows.len());
         let first = origin.node.clone();
-        self.rows.push(Row {
+        self.rows.push(ReasonCount {
             operator,
             version,
             reason,
@@ -40,10 +40,10 @@ impl Unsupported {
         });
     }
 
-    /// An error for each reason, in the order in which they were found.
+    /// An error for each reason, in the order of occurrence.
     pub fn errors(&self) -> impl Iterator<Item = Error> {
         self.rows.iter().map(|row| {
-            let Row {
+            let ReasonCount {
                 operator,
                 version,
                 reason,

@@ -1,9 +1,8 @@
-//! Older and foreign forms of operators, brought into the newest ONNX form.
+//! Upgrade of older and foreign operators to the newest ONNX operator set.
 //!
-//! One row an adapter: which operator, the first operator set that has the form which the adapter
-//! makes, and the function. A node passes every row of its operator above its own version, in
-//! order. Changes that widen an operator (more types, a new attribute whose default is the old
-//! behaviour, negative axes) need no row.
+//! An adapter is an operator, the first operator set with the resulting form, and a function. All
+//! adapters of a node's operator above its version are applied in order. Compatible extensions of an
+//! operator (more types, a new attribute with the old behaviour as default, negative axes) need none.
 
 mod inputs;
 mod microsoft;
@@ -15,16 +14,16 @@ mod training;
 use crate::draft::{Draft, DraftNode};
 use tenon_base::Result;
 
-/// The oldest version of ONNX's operator set that can be imported (NumPy broadcasting).
+/// The oldest supported version of ONNX's operator set (the first with NumPy broadcasting).
 pub const OLDEST: i64 = 7;
 
-/// The newest version of ONNX's operator set that can be imported.
+/// The newest supported version of ONNX's operator set.
 pub const NEWEST: i64 = 28;
 
-/// In the place of a version: every version of an operator that ONNX has given up.
-const GIVEN_UP: i64 = i64::MAX;
+/// The version for adapters of operators that ONNX removed.
+const REMOVED: i64 = i64::MAX;
 
-/// Brings a node one step up; nodes that it needs before itself are appended to the draft.
+/// An adapter; nodes before the result are appended to the draft.
 type Adapter = fn(&mut Draft, DraftNode) -> Result<DraftNode>;
 
 #[rustfmt::skip]
@@ -38,8 +37,8 @@ const ADAPTERS: &[(&str, i64, Adapter)] = &[
     ("Hardmax",             13, normalize::flattened),
     ("LogSoftmax",          13, normalize::flattened),
     ("Softmax",             13, normalize::flattened),
-    ("OptionalGetElement",  GIVEN_UP, simple::optional_get_element),
-    ("OptionalHasElement",  GIVEN_UP, simple::optional_has_element),
+    ("OptionalGetElement",  REMOVED, simple::optional_get_element),
+    ("OptionalHasElement",  REMOVED, simple::optional_has_element),
     ("Pad",                 11, inputs::pad),
     ("ReduceSum",           13, inputs::reduction),
     ("ReduceL1",            18, inputs::reduction),
@@ -53,8 +52,8 @@ const ADAPTERS: &[(&str, i64, Adapter)] = &[
     ("ReduceSumSquare",     18, inputs::reduction),
     ("Resize",              11, resample::resize),
     ("RoiAlign",            16, simple::roi_align),
-    ("Scatter",             GIVEN_UP, simple::scatter),
-    ("SimplifiedLayerNormalization", GIVEN_UP, simple::simplified_layer_normalization),
+    ("Scatter",             REMOVED, simple::scatter),
+    ("SimplifiedLayerNormalization", REMOVED, simple::simplified_layer_normalization),
     ("Slice",               10, inputs::slice),
     ("Split",               13, inputs::split),
     ("Split",               18, simple::split),
@@ -62,10 +61,10 @@ const ADAPTERS: &[(&str, i64, Adapter)] = &[
     ("TopK",                10, inputs::top_k),
     ("Unsqueeze",           13, inputs::unsqueeze),
     ("Upsample",             9, resample::upsample_scales),
-    ("Upsample",            GIVEN_UP, resample::upsample),
+    ("Upsample",            REMOVED, resample::upsample),
 ];
 
-/// Operators that make more when training; they pass these in every version.
+/// Adapters of operators with training outputs, for every version.
 const IN_TRAINING: &[(&str, Adapter)] = &[
     ("BatchNormalization", training::batch_normalization),
     ("Dropout", training::dropout),
@@ -100,15 +99,15 @@ mod tests {
     use tenon_graph::operator::operator;
 
     #[test]
-    fn rows_rise_and_name_known_operators() {
+    fn adapters_are_sorted_and_name_known_operators() {
         for (index, (name, version, _)) in ADAPTERS.iter().enumerate() {
             assert!(
-                *version > OLDEST && (*version <= NEWEST || *version == GIVEN_UP),
+                *version > OLDEST && (*version <= NEWEST || *version == REMOVED),
                 "{name}"
             );
             let given_up = ADAPTERS
                 .iter()
-                .any(|row| row.0 == *name && row.1 == GIVEN_UP);
+                .any(|row| row.0 == *name && row.1 == REMOVED);
             assert_ne!(operator(name).is_some(), given_up, "{name}");
             let before = ADAPTERS[..index].iter().rev().find(|row| row.0 == *name);
             assert!(before.is_none_or(|row| row.1 < *version), "{name}");

@@ -1,30 +1,29 @@
-//! A first walk over the bytes of a model, before they are decoded.
+//! A scan of the protobuf wire format of a model, before it is decoded.
 //!
-//! Two bytes of protobuf can stand for an empty message that takes some hundred bytes of memory.
-//! This walk builds nothing: it checks the framing, names the place where it breaks, and refuses a
-//! file whose messages would take far more memory than any real model of its length.
+//! Two bytes of protobuf can encode an empty message with hundreds of bytes of memory. The scan
+//! allocates nothing: it checks the framing, locates the first violation, and refuses a file whose
+//! messages would take far more memory than any real model of its length.
 
 use crate::proto::*;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
-/// Bytes of memory that messages may take for each byte of the file. Dense real models (many small
+/// The limit of memory for messages, in bytes for each byte of the file. Dense real models (many small
 /// attributes, no weights) take less than 20.
 const MEMORY_PER_BYTE: usize = 32;
 
-/// Messages inside messages; as many as the decoder follows.
+/// The limit of nested messages, that of the decoder.
 const DEPTH: usize = 100;
 
-/// A message as the walk knows it: the memory it takes, and its fields that hold messages or are
-/// lists of texts.
-struct Message {
+/// The layout of a message: its memory, and its fields of messages or lists of strings.
+struct MessageLayout {
     size: usize,
     fields: &'static [(u64, &'static str, Inner)],
 }
 
 #[derive(Clone, Copy)]
 enum Inner {
-    Message(&'static Message),
-    /// One of a list of texts or bytes, with the memory it takes.
+    Message(&'static MessageLayout),
+    /// An item of a list of strings or bytes, with its memory.
     Text(usize),
 }
 
@@ -35,15 +34,15 @@ const BYTES: Inner = Text(size_of::<bytes::Bytes>());
 
 macro_rules! messages {
     ($($name:ident: $proto:ty, [$($tag:literal $field:literal $inner:expr),* $(,)?];)*) => {$(
-        static $name: Message = Message {
+        static $name: MessageLayout = MessageLayout {
             size: size_of::<$proto>(),
             fields: &[$(($tag, $field, $inner)),*],
         };
     )*};
 }
 
-/// A field that holds messages.
-const fn of(message: &'static Message) -> Inner {
+/// A field of messages.
+const fn of(message: &'static MessageLayout) -> Inner {
     Inner::Message(message)
 }
 
@@ -82,7 +81,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<()> {
         .len()
         .saturating_mul(MEMORY_PER_BYTE)
         .saturating_add(1 << 20);
-    let mut walk = Walk {
+    let mut walk = WireScan {
         bytes,
         at: 0,
         budget,
@@ -91,17 +90,18 @@ pub(crate) fn check(bytes: &[u8]) -> Result<()> {
     walk.message(&MODEL, bytes.len())
 }
 
-struct Walk<'a> {
+/// The state of the scan.
+struct WireScan<'a> {
     bytes: &'a [u8],
     at: usize,
     budget: usize,
-    /// Fields that lead to the message under way, each with its index.
+    /// The path of fields to the current message, each with its index.
     path: Vec<(&'static str, usize)>,
 }
 
-impl Walk<'_> {
-    /// Walks over the fields of `message`, which ends before byte `end`.
-    fn message(&mut self, message: &'static Message, end: usize) -> Result<()> {
+impl WireScan<'_> {
+    /// Scans the fields of `message`, which ends before byte `end`.
+    fn message(&mut self, message: &'static MessageLayout, end: usize) -> Result<()> {
         self.spend(message.size)?;
         if self.path.len() > DEPTH {
             return Err(self.broken("messages are nested too deeply"));
@@ -193,7 +193,7 @@ mod tests {
     use prost::Message as _;
 
     #[test]
-    fn the_place_of_a_break_is_named() {
+    fn a_violation_is_located() {
         let info = ValueInfoProto {
             name: "x".into(),
             r#type: None,
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_is_read_past_the_end() {
+    fn no_varint_is_read_past_the_end() {
         assert!(
             check(&[0x80])
                 .unwrap_err()

@@ -4,7 +4,7 @@ use std::path::Path;
 use tenon::backends::{BackendSetup, Runtime};
 use tenon::{BackendId, LoadOptions, Model, Package, RunOptions, Tensor};
 use tenon_base::Control;
-use tenon_compiler::{Options, Placement, CrossingKind, compile};
+use tenon_compiler::{CrossingKind, Options, Placement, compile};
 use tenon_graph::Graph;
 use tenon_neff::{Limits, WriteOptions};
 use tenon_tensor::BufferMut;
@@ -130,7 +130,10 @@ fn exports_of_one_library_are_imported_by_the_other() {
         &Memory("NegHeap", DMA_BUF, DMA_BUF, &[]),
         &Memory("AbsHeap", DMA_BUF, DMA_BUF, &[]),
     );
-    let expected = [("n", "OwnAbs", CrossingKind::Import), ("a", "OwnNeg", CrossingKind::Import)];
+    let expected = [
+        ("n", "OwnAbs", CrossingKind::Import),
+        ("a", "OwnNeg", CrossingKind::Import),
+    ];
     assert_eq!(ways(&placement), expected);
     // x goes in and y comes out; the tensors between were imported in the first execution.
     let (y, counts) = execute(&model);
@@ -142,7 +145,10 @@ fn exports_of_one_library_are_imported_by_the_other() {
 fn memory_of_one_name_is_shared() {
     let memory = Memory("OneHeap", 0, 0, &[]);
     let (model, placement) = both(&memory, &memory);
-    let expected = [("n", "OwnAbs", CrossingKind::Shared), ("a", "OwnNeg", CrossingKind::Shared)];
+    let expected = [
+        ("n", "OwnAbs", CrossingKind::Shared),
+        ("a", "OwnNeg", CrossingKind::Shared),
+    ];
     assert_eq!(ways(&placement), expected);
     let (y, counts) = execute(&model);
     assert_eq!(y, NEGATED);
@@ -155,7 +161,10 @@ fn memory_of_no_kind_in_common_is_copied() {
         &Memory("OneHeap", 0, 0, &[]),
         &Memory("Another", DMA_BUF, 0, &[]),
     );
-    let expected = [("n", "OwnAbs", CrossingKind::Copy), ("a", "OwnNeg", CrossingKind::Copy)];
+    let expected = [
+        ("n", "OwnAbs", CrossingKind::Copy),
+        ("a", "OwnNeg", CrossingKind::Copy),
+    ];
     assert_eq!(ways(&placement), expected);
     // n comes out of one and goes into the other, and a the other way.
     let (y, counts) = execute(&model);
@@ -165,7 +174,10 @@ fn memory_of_no_kind_in_common_is_copied() {
 
 #[test]
 fn exported_plain_memory_is_not_copied() {
-    for (exports, way, copies) in [(0, CrossingKind::Copy, 2), (MALLOC, CrossingKind::Shared, 1)] {
+    for (exports, way, copies) in [
+        (0, CrossingKind::Copy, 2),
+        (MALLOC, CrossingKind::Shared, 1),
+    ] {
         let (model, placement) = with_reference(&Memory("NegHeap", 0, exports, &[]));
         assert_eq!(ways(&placement), [("n", "CpuRef", way)]);
         let (y, counts) = execute(&model);
@@ -181,7 +193,10 @@ fn a_tensor_that_is_exported_is_preferred_to_plain_memory() {
         &Memory("NegHeap", 0, MALLOC, &[]),
         &Memory("AbsHeap", MALLOC, MALLOC, &[]),
     );
-    let expected = [("n", "OwnAbs", CrossingKind::Import), ("a", "OwnNeg", CrossingKind::Copy)];
+    let expected = [
+        ("n", "OwnAbs", CrossingKind::Import),
+        ("a", "OwnNeg", CrossingKind::Copy),
+    ];
     assert_eq!(ways(&placement), expected);
     let (y, counts) = execute(&model);
     assert_eq!(y, NEGATED);

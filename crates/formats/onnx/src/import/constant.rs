@@ -1,7 +1,7 @@
 //! Constants: initialisers and Constant nodes.
 
 use super::{Import, invalid, is_stop};
-use crate::draft::Known;
+use crate::draft::ValueInfo;
 use crate::proto::{GraphProto, NodeProto, TensorProto};
 use crate::scope::Scope;
 use crate::signature::initialiser;
@@ -12,7 +12,7 @@ use tenon_graph::Attribute;
 use tenon_tensor::Tensor;
 
 impl<'m> Import<'m> {
-    /// Adds the constant tensors of a graph; those that the caller gives replace the model's.
+    /// Adds the constant tensors of a graph; constants of the options replace those of the model.
     pub(super) fn initialisers(
         &mut self,
         graph: &'m GraphProto,
@@ -34,7 +34,7 @@ impl<'m> Import<'m> {
                 Err(error) => {
                     self.report(error.at(place()));
                     let name = self.name(&tensor.name, scope);
-                    self.draft.add_value(name, Known::default())
+                    self.draft.add_value(name, ValueInfo::default())
                 }
             };
             if tensor.name.is_empty() || scope.values.insert(&tensor.name, Some(value)).is_some() {
@@ -62,8 +62,8 @@ impl<'m> Import<'m> {
         };
         let tensor = match (name, value) {
             ("value", Attribute::Tensor(tensor)) => tensor.clone(),
-            ("value_float", Attribute::Float(number)) => Tensor::scalar(*number)?,
-            ("value_int", Attribute::Int(number)) => Tensor::scalar(*number)?,
+            ("value_float", Attribute::Float(value)) => Tensor::scalar(*value)?,
+            ("value_int", Attribute::Int(value)) => Tensor::scalar(*value)?,
             ("value_floats", Attribute::Floats(list)) => Tensor::from_slice([list.len()], list)?,
             ("value_ints", Attribute::Ints(list)) => Tensor::from_slice([list.len()], list)?,
             ("value_string", _) | ("value_strings", _) => {

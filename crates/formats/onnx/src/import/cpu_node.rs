@@ -1,5 +1,5 @@
-//! Nodes that something outside of the graph computes: what they make becomes inputs of the graph,
-//! what they read outputs.
+//! CPU nodes, which are computed outside of the graph: their outputs become inputs of the graph, their
+//! inputs outputs.
 
 use super::{Import, invalid};
 use crate::proto::{GraphProto, NodeProto, ValueInfoProto};
@@ -11,11 +11,11 @@ use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::ValueId;
 use tenon_tensor::TensorType;
 
-/// The nodes asked for, and what was found of them.
+/// The CPU nodes of the options, and their calls.
 #[derive(Default)]
 pub(super) struct CpuNodes<'m> {
     pub calls: Vec<CpuCall>,
-    asked: BTreeSet<String>,
+    names: BTreeSet<String>,
     /// Values that calls read.
     read: Vec<ValueId>,
     declared: HashMap<&'m str, &'m ValueInfoProto>,
@@ -29,14 +29,14 @@ impl<'m> CpuNodes<'m> {
         }
         let declared = graph.value_info.iter().chain(&graph.output);
         Self {
-            asked: options.cpu_nodes.clone(),
+            names: options.cpu_nodes.clone(),
             declared: declared.map(|info| (info.name.as_str(), info)).collect(),
             dims: options.dims.clone(),
             ..Self::default()
         }
     }
 
-    /// Takes the extents of named dimensions from the type of an input.
+    /// Binds named dimensions to the extents of an input.
     pub fn size_dimensions(&mut self, input: &ValueSignature, ty: &TensorType) {
         let shape = input.shape.iter().flatten().zip(ty.shape().iter());
         for (dimension, &extent) in shape {
@@ -46,9 +46,9 @@ impl<'m> CpuNodes<'m> {
         }
     }
 
-    /// Whether the node called `label` is one of them.
-    pub fn wants(&self, label: &str) -> bool {
-        self.asked.contains(label)
+    /// Whether the node `label` is a CPU node.
+    pub fn contains(&self, label: &str) -> bool {
+        self.names.contains(label)
     }
 
     /// The declared type of a value.
@@ -58,7 +58,7 @@ impl<'m> CpuNodes<'m> {
                 ErrorKind::InvalidModel,
                 format!("its output '{name}' has no {what} in the model"),
             )
-            .help("what is not computed by known operators must be declared (value_info)")
+            .help("declare the types of values of unknown operators (value_info)")
         };
         let declared = self.declared.get(name).ok_or_else(|| unknown("type"))?;
         let declared = ValueSignature::new(declared);
@@ -77,7 +77,7 @@ impl<'m> CpuNodes<'m> {
 }
 
 impl<'m> Import<'m> {
-    /// Leaves a node out: its outputs are inputs of the graph.
+    /// Removes a node: its outputs become inputs of the graph.
     pub(super) fn cpu_node(
         &mut self,
         node: &'m NodeProto,
@@ -111,8 +111,7 @@ impl<'m> Import<'m> {
         Ok(())
     }
 
-    /// Makes what CPU nodes read outputs of the graph; names asked for that no node has are
-    /// reported.
+    /// Makes the inputs of CPU nodes outputs of the graph; names of no node are reported.
     pub(super) fn cut_cpu_nodes(&mut self) {
         for value in std::mem::take(&mut self.cpu_nodes.read) {
             let (inputs, outputs) = (&self.draft.graph.inputs, &self.draft.graph.outputs);
@@ -122,9 +121,9 @@ impl<'m> Import<'m> {
         }
         let calls = &self.cpu_nodes.calls;
         let found = |name: &String| calls.iter().any(|call| call.node == *name);
-        let lost = self.cpu_nodes.asked.iter().filter(|name| !found(name));
-        for name in lost.cloned().collect::<Vec<_>>() {
-            // A node that could not be cut is reported already.
+        let unmatched = self.cpu_nodes.names.iter().filter(|name| !found(name));
+        for name in unmatched.cloned().collect::<Vec<_>>() {
+            // A node that could not be removed is reported already.
             if self
                 .errors
                 .iter()

@@ -1,4 +1,4 @@
-//! Functions and constant branches, written out where they are used.
+//! Inlining of functions and of branches with constant conditions.
 
 use super::{Import, invalid};
 use crate::proto::{FunctionProto, GraphProto, NodeProto};
@@ -9,11 +9,11 @@ use tenon_base::Result;
 use tenon_graph::ValueId;
 use tenon_tensor::DataType;
 
-/// Functions and branches inside each other; exporters nest by the model's modules, ten deep or so.
+/// The limit of nested functions and branches; exporters nest by modules, about ten deep.
 const DEPTH: usize = 48;
 
 impl<'m> Import<'m> {
-    /// Writes out a call of one of the model's functions.
+    /// Inlines a call of a function of the model.
     pub(super) fn call(
         &mut self,
         function: &'m FunctionProto,
@@ -49,10 +49,10 @@ impl<'m> Import<'m> {
         }
         let mut inner = self.function_scope(function, node, &inputs, label, scope)?;
         self.calls.push(function);
-        let done = self.deeper(|import| import.nodes(&function.node, &mut inner));
+        let done = self.nested(|import| import.nodes(&function.node, &mut inner));
         self.calls.pop();
         done?;
-        self.hand_on(
+        self.bind_outputs(
             node,
             function.output.iter().map(String::as_str),
             inner,
@@ -60,8 +60,8 @@ impl<'m> Import<'m> {
         )
     }
 
-    /// Writes out what stands inside a function or branch; an error when that is too deep.
-    pub(super) fn deeper(&mut self, nodes: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+    /// Inlines the nodes of a function or branch, one level deeper; beyond the limit it is an error.
+    pub(super) fn nested(&mut self, nodes: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         if self.depth >= DEPTH {
             let message = format!("functions and branches are nested more than {DEPTH} deep");
             return Err(invalid(message));
@@ -72,7 +72,7 @@ impl<'m> Import<'m> {
         done
     }
 
-    /// The scope of a function's nodes in one call.
+    /// The scope of a function in one call.
     fn function_scope(
         &mut self,
         function: &'m FunctionProto,
@@ -104,11 +104,11 @@ impl<'m> Import<'m> {
             prefix: format!("{label}/"),
             attributes: Rc::new(attributes),
             opsets,
-            known: HashMap::new(),
+            declared: HashMap::new(),
         })
     }
 
-    /// The names in the graph of the outputs `inner` of what stands in a node's place.
+    /// The names in the graph of the outputs `inner` of the nodes that replace a node.
     fn renamed(
         &mut self,
         node: &'m NodeProto,
@@ -123,8 +123,8 @@ impl<'m> Import<'m> {
             .collect()
     }
 
-    /// Makes the values `names` of `inner` those of the node's outputs.
-    fn hand_on(
+    /// Binds the outputs of the node to the values `names` of `inner`.
+    fn bind_outputs(
         &mut self,
         node: &'m NodeProto,
         names: impl Iterator<Item = &'m str>,
@@ -144,13 +144,13 @@ impl<'m> Import<'m> {
         match missing.as_slice() {
             [] => Ok(()),
             names => Err(invalid(format!(
-                "what stands in the place of this node does not make its output '{}'",
+                "the body of this node does not define its output '{}'",
                 names.join("', '")
             ))),
         }
     }
 
-    /// The branch that an If takes; `None` when its condition is not known.
+    /// The branch of an If; `None` when its condition is not constant.
     pub(super) fn branch(
         &mut self,
         node: &'m NodeProto,
@@ -183,7 +183,7 @@ impl<'m> Import<'m> {
         }
     }
 
-    /// Writes out the branch of an If.
+    /// Inlines the branch of an If.
     pub(super) fn inline_branch(
         &mut self,
         graph: &'m GraphProto,
@@ -207,7 +207,7 @@ impl<'m> Import<'m> {
             let mut inner = Scope::of_subgraph(graph, scope, format!("{label}/"));
             inner.renamed = renamed;
             self.initialisers(graph, &BTreeMap::new(), &mut inner)?;
-            self.deeper(|import| import.nodes(&graph.node, &mut inner))?;
+            self.nested(|import| import.nodes(&graph.node, &mut inner))?;
             values.extend(outputs().map(|name| inner.value(name)));
         }
         for (outer, value) in node
@@ -217,7 +217,7 @@ impl<'m> Import<'m> {
             .filter(|(outer, _)| !outer.is_empty())
         {
             let Some(value) = value else {
-                return Err(invalid("a branch of an If does not make all its outputs"));
+                return Err(invalid("a branch of an If does not define all its outputs"));
             };
             scope.values.insert(outer, value);
         }

@@ -1,7 +1,7 @@
 //! Inputs and outputs of the graph.
 
 use super::{Import, invalid};
-use crate::draft::{DraftNode, Known, Origin};
+use crate::draft::{DraftNode, Origin, ValueInfo};
 use crate::proto::GraphProto;
 use crate::scope::Scope;
 use crate::signature::Signature;
@@ -12,7 +12,7 @@ use tenon_base::{Error, ErrorKind, Location};
 use tenon_graph::{Attributes, ValueId};
 
 impl<'m> Import<'m> {
-    /// Adds the inputs that have no initialiser, and constants for those that the caller gives.
+    /// Adds the inputs without initialiser, and the constants of the options.
     pub(super) fn inputs(
         &mut self,
         graph: &'m GraphProto,
@@ -23,7 +23,7 @@ impl<'m> Import<'m> {
         self.unknown_constants(graph, options);
         let types = dimension::input_types(&signature.inputs, options);
         let types = types.unwrap_or_else(|error| {
-            // Go on without types, to report what else is wrong.
+            // Continue without types, to report further problems.
             self.report(error);
             Vec::new()
         });
@@ -45,7 +45,7 @@ impl<'m> Import<'m> {
                     let rank = declared.shape.as_ref().map(Vec::len);
                     let value = self.draft.add_value(
                         name,
-                        Known {
+                        ValueInfo {
                             dtype: declared.dtype,
                             rank,
                         },
@@ -62,7 +62,7 @@ impl<'m> Import<'m> {
         }
     }
 
-    /// Reports constants that the caller gives but that are no inputs.
+    /// Reports constants of the options that are not inputs.
     fn unknown_constants(&mut self, graph: &GraphProto, options: &ImportOptions) {
         let names: HashSet<&str> = graph
             .input
@@ -103,22 +103,22 @@ impl<'m> Import<'m> {
                     let value = self.under_name(value, &output.name);
                     self.draft.graph.outputs.push(value);
                 }
-                // When nodes could not be ordered, the reason is reported already.
+                // Nodes without a topological order are reported already.
                 None if !self.errors.is_empty() => {}
                 None => self.report(invalid("an output that nothing makes").at(place())),
             }
         }
     }
 
-    /// A value equal to `value` whose name is `name`: the value itself, unless a function hands on
-    /// a value that has another name.
+    /// A value equal to `value` with this name: the value itself, or an Identity of it when an inlined
+    /// function returns a value of another name.
     fn under_name(&mut self, value: ValueId, name: &str) -> ValueId {
         if self.draft.graph.value(value).name == name {
             return value;
         }
         let copy = self
             .draft
-            .add_value(name.to_owned(), self.draft.known(value));
+            .add_value(name.to_owned(), self.draft.info(value));
         let node = self.draft.node_names.unique(&format!("{name}/Identity"));
         let origin = Rc::new(Origin::new("", "Identity", upgrade::NEWEST, &node));
         self.draft.emit(DraftNode {

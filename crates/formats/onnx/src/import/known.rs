@@ -1,5 +1,5 @@
-//! What is known of values when importing: nodes between constants, and types, are computed as far as
-//! a branch or a number of steps depends on them.
+//! Constant evaluation at import: elements and types of values on which a branch or a trip count
+//! depends.
 
 use super::Import;
 use crate::draft::{Draft, DraftNode};
@@ -11,8 +11,8 @@ use tenon_base::{Control, Result};
 use tenon_graph::{Graph, Node, TensorType, ValueId};
 use tenon_tensor::Tensor;
 
-/// Gives the values of a graph their types, and those that follow from constants their elements.
-/// Importing knows operators but cannot compute them: whoever can lends this.
+/// A function that infers the types of a graph's values and folds constants. The importer has no kernels:
+/// the caller provides it.
 #[derive(Clone)]
 pub struct Evaluator(Arc<Evaluate>);
 
@@ -34,18 +34,18 @@ impl fmt::Debug for Evaluator {
     }
 }
 
-/// What was found out about a value.
+/// The elements or the type of a value.
 #[derive(Clone)]
-pub(super) enum Found {
+pub(super) enum EvaluatedValue {
     Elements(Tensor),
     Type(TensorType),
 }
 
-/// All that was found out, so that no node is computed twice.
+/// All evaluated values, so that no node is evaluated twice.
 #[derive(Default)]
-pub(super) struct Findings {
+pub(super) struct EvaluatedValues {
     pub evaluator: Option<Evaluator>,
-    found: HashMap<ValueId, Found>,
+    found: HashMap<ValueId, EvaluatedValue>,
 }
 
 impl Import<'_> {
@@ -55,105 +55,114 @@ impl Import<'_> {
             return Some(constant.clone());
         }
         match self.find(value?)? {
-            Found::Elements(tensor) => Some(tensor),
-            Found::Type(_) => None,
+            EvaluatedValue::Elements(tensor) => Some(tensor),
+            EvaluatedValue::Type(_) => None,
         }
     }
 
-    /// The type of a value, when it follows from the inputs'.
+    /// The type of a value, when the inputs determine it.
     pub(super) fn known_type(&mut self, value: ValueId) -> Option<TensorType> {
         if let Some(ty) = &self.draft.graph.value(value).ty {
             return Some(ty.clone());
         }
         match self.find(value)? {
-            Found::Elements(tensor) => Some(tensor.ty().clone()),
-            Found::Type(ty) => Some(ty),
+            EvaluatedValue::Elements(tensor) => Some(tensor.ty().clone()),
+            EvaluatedValue::Type(ty) => Some(ty),
         }
     }
 
-    fn find(&mut self, value: ValueId) -> Option<Found> {
-        if let Some(found) = self.findings.found.get(&value) {
+    fn find(&mut self, value: ValueId) -> Option<EvaluatedValue> {
+        if let Some(found) = self.evaluated.found.get(&value) {
             return Some(found.clone());
         }
-        let Evaluator(evaluate) = self.findings.evaluator.clone()?;
-        let found = &mut self.findings.found;
-        let mut part = Part::before(&self.draft, found, value)?;
-        // What does not work, or comes too late, is told where the value is needed.
-        evaluate(&mut part.graph, &self.control.without_listener()).ok()?;
-        part.tell(found);
+        let Evaluator(evaluate) = self.evaluated.evaluator.clone()?;
+        let found = &mut self.evaluated.found;
+        let mut evaluation = EvaluationGraph::before(&self.draft, found, value)?;
+        // A failure is reported at the node that requires the value.
+        evaluate(&mut evaluation.graph, &self.control.without_listener()).ok()?;
+        evaluation.record(found);
         found.get(&value).cloned()
     }
 }
 
-/// The nodes that a value depends on, as a graph of its own.
-struct Part {
+/// The nodes on which a value depends, as a separate graph.
+struct EvaluationGraph {
     graph: Graph,
-    /// The values of the draft there.
-    places: HashMap<ValueId, ValueId>,
+    /// The values of this graph for values of the draft.
+    values: HashMap<ValueId, ValueId>,
 }
 
-impl Part {
-    /// What makes `value` out of constants, inputs and what was found out before; `None` when a node
-    /// is not known.
-    fn before(draft: &Draft, found: &HashMap<ValueId, Found>, value: ValueId) -> Option<Self> {
+impl EvaluationGraph {
+    /// The nodes that compute `value` from constants, inputs and known values; `None` when one is not
+    /// supported.
+    fn before(
+        draft: &Draft,
+        found: &HashMap<ValueId, EvaluatedValue>,
+        value: ValueId,
+    ) -> Option<Self> {
         let nodes = nodes_before(draft, found, value)?;
-        let mut part = Self {
+        let mut evaluation = Self {
             graph: Graph::new("known"),
-            places: HashMap::new(),
+            values: HashMap::new(),
         };
         let inputs = nodes.iter().flat_map(|node| node.inputs.iter().flatten());
         let used: HashSet<ValueId> = inputs.copied().chain([value]).collect();
         for node in nodes {
             let node = resolve::known(draft, node, &used)?;
-            part.add(draft, found, node);
+            evaluation.add(draft, found, node);
         }
-        let output = part.place(draft, found, value);
-        part.graph.outputs.push(output);
-        Some(part)
+        let output = evaluation.local_value(draft, found, value);
+        evaluation.graph.outputs.push(output);
+        Some(evaluation)
     }
 
-    fn add(&mut self, draft: &Draft, found: &HashMap<ValueId, Found>, mut node: Node) {
+    fn add(&mut self, draft: &Draft, found: &HashMap<ValueId, EvaluatedValue>, mut node: Node) {
         for operand in node.inputs.iter_mut().chain(&mut node.outputs).flatten() {
-            *operand = self.place(draft, found, *operand);
+            *operand = self.local_value(draft, found, *operand);
         }
         self.graph.nodes.push(node);
     }
 
-    /// The value's place here; one that no node here makes is a constant or an input.
-    fn place(&mut self, draft: &Draft, found: &HashMap<ValueId, Found>, id: ValueId) -> ValueId {
-        if let Some(place) = self.places.get(&id) {
-            return *place;
+    /// The value of this graph; one without a producer becomes a constant or an input.
+    fn local_value(
+        &mut self,
+        draft: &Draft,
+        found: &HashMap<ValueId, EvaluatedValue>,
+        id: ValueId,
+    ) -> ValueId {
+        if let Some(local) = self.values.get(&id) {
+            return *local;
         }
         let value = draft.graph.value(id);
         let constant = value.constant.as_ref();
-        let place = match (constant, found.get(&id), is_input(draft, id)) {
-            (Some(tensor), ..) | (None, Some(Found::Elements(tensor)), _) => {
+        let local = match (constant, found.get(&id), is_input(draft, id)) {
+            (Some(tensor), ..) | (None, Some(EvaluatedValue::Elements(tensor)), _) => {
                 self.graph.add_constant(value.name.clone(), tensor.clone())
             }
-            (None, Some(Found::Type(ty)), _) => self.input(&value.name, Some(ty.clone())),
+            (None, Some(EvaluatedValue::Type(ty)), _) => self.input(&value.name, Some(ty.clone())),
             (None, None, true) => self.input(&value.name, value.ty.clone()),
             (None, None, false) => self.graph.add_value(value.name.clone(), None),
         };
-        self.places.insert(id, place);
-        place
+        self.values.insert(id, local);
+        local
     }
 
     fn input(&mut self, name: &str, ty: Option<TensorType>) -> ValueId {
-        let place = self.graph.add_value(name.to_owned(), ty);
-        self.graph.inputs.push(place);
-        place
+        let local = self.graph.add_value(name.to_owned(), ty);
+        self.graph.inputs.push(local);
+        local
     }
 
-    /// Keeps what is known now.
-    fn tell(self, found: &mut HashMap<ValueId, Found>) {
-        for (id, place) in self.places {
-            let value = self.graph.value(place);
-            let told = match (&value.constant, &value.ty) {
-                (Some(tensor), _) => Found::Elements(tensor.clone()),
-                (None, Some(ty)) => Found::Type(ty.clone()),
+    /// Records the evaluated values.
+    fn record(self, found: &mut HashMap<ValueId, EvaluatedValue>) {
+        for (id, local) in self.values {
+            let value = self.graph.value(local);
+            let known = match (&value.constant, &value.ty) {
+                (Some(tensor), _) => EvaluatedValue::Elements(tensor.clone()),
+                (None, Some(ty)) => EvaluatedValue::Type(ty.clone()),
                 (None, None) => continue,
             };
-            found.insert(id, told);
+            found.insert(id, known);
         }
     }
 }
@@ -162,32 +171,32 @@ fn is_input(draft: &Draft, id: ValueId) -> bool {
     draft.graph.inputs.contains(&id)
 }
 
-/// The nodes that `value` depends on and about which nothing was found out yet, in order.
+/// The nodes on which `value` depends and that are not evaluated yet, in topological order.
 fn nodes_before(
     draft: &Draft,
-    found: &HashMap<ValueId, Found>,
+    found: &HashMap<ValueId, EvaluatedValue>,
     value: ValueId,
 ) -> Option<Vec<DraftNode>> {
     let is_known = |id: ValueId| {
         draft.constant(Some(id)).is_some() || found.contains_key(&id) || is_input(draft, id)
     };
-    let mut wanted = HashSet::from([value]);
+    let mut missing = HashSet::from([value]);
     let mut nodes = Vec::new();
-    // Makers stand before users.
+    // In topological order, reversed.
     for node in draft.nodes.iter().rev() {
-        if wanted.is_empty() {
+        if missing.is_empty() {
             break;
         }
         let mut makes = false;
         for output in node.outputs.iter().flatten() {
-            makes |= wanted.remove(output);
+            makes |= missing.remove(output);
         }
         if makes {
             let inputs = node.inputs.iter().flatten().copied();
-            wanted.extend(inputs.filter(|&input| !is_known(input)));
+            missing.extend(inputs.filter(|&input| !is_known(input)));
             nodes.push(node.clone());
         }
     }
     nodes.reverse();
-    wanted.is_empty().then_some(nodes)
+    missing.is_empty().then_some(nodes)
 }

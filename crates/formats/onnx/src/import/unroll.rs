@@ -1,4 +1,4 @@
-//! Loop and Scan, written out step by step where the number of steps is known when importing.
+//! Unrolling of Loop and Scan with a trip count that is constant at import.
 
 use super::{Import, invalid};
 use crate::draft::{DraftNode, Origin};
@@ -10,18 +10,18 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::{Attribute, Attributes, ValueId};
 use tenon_tensor::{DataType, Tensor};
 
-/// What stands for an input or output of a body in one step.
+/// The inputs or outputs of a body in one iteration.
 type Values = Vec<Option<ValueId>>;
 
-/// How a Scan walks along one of its inputs or outputs.
+/// The axis and direction of a Scan over one of its inputs or outputs.
 #[derive(Debug, Clone, Copy)]
-struct Walk {
+struct ScanAxis {
     axis: i64,
     backwards: bool,
 }
 
 impl<'m> Import<'m> {
-    /// Writes out a Loop or a Scan, or reports that it is not supported.
+    /// Unrolls a Loop or a Scan, or reports that it is not supported.
     pub(super) fn unroll(
         &mut self,
         node: &'m NodeProto,
@@ -35,7 +35,7 @@ impl<'m> Import<'m> {
         }
     }
 
-    /// Writes out a Loop: its number of steps is known, and its condition after each.
+    /// Unrolls a Loop whose trip count and conditions are constant.
     fn unroll_loop(
         &mut self,
         node: &'m NodeProto,
@@ -48,7 +48,7 @@ impl<'m> Import<'m> {
         let input = |index: usize| inputs.get(index).copied().flatten();
         let count = match input(0) {
             Some(count) => self.known(Some(count)).and_then(|count| count.to_i64s()),
-            // As many as the condition lets.
+            // The condition alone ends the loop.
             None => Some(vec![i64::MAX]),
         };
         let Some([count]) = count.as_deref() else {
@@ -68,8 +68,8 @@ impl<'m> Import<'m> {
                 break;
             }
             let before = self.draft.nodes.len();
-            let number = self.number_for(&step, Tensor::scalar(at)?);
-            let truth = self.number_for(&step, Tensor::from_bools([], &[true])?);
+            let number = self.constant_for_step(&step, Tensor::scalar(at)?);
+            let truth = self.constant_for_step(&step, Tensor::from_bools([], &[true])?);
             let given = [Some(number), Some(truth)].into_iter().chain(state);
             let mut made =
                 self.body_step(body, given.collect(), &format!("{label}/{at}/"), scope)?;
@@ -84,15 +84,15 @@ impl<'m> Import<'m> {
                 .zip(scanned)
                 .for_each(|(row, value)| row.push(value));
         }
-        let walk = Walk {
+        let scan_axis = ScanAxis {
             axis: 0,
             backwards: false,
         };
-        let walks = vec![walk; rows.len()];
-        self.hand_on_steps(node, &step, state, rows, &walks, scope)
+        let scan_axes = vec![scan_axis; rows.len()];
+        self.bind_results(node, &step, state, rows, &scan_axes, scope)
     }
 
-    /// Writes out a Scan: the extent of what it walks along is known.
+    /// Unrolls a Scan whose scanned extent is known.
     fn unroll_scan(
         &mut self,
         node: &'m NodeProto,
@@ -115,8 +115,8 @@ impl<'m> Import<'m> {
             ));
         };
         expect_body(body, inputs.len(), states, node.output.len())?;
-        let along = walks(node, scope, "input", inputs.len() - states)?;
-        let back = walks(node, scope, "output", body.output.len() - states)?;
+        let along = scan_axes(node, scope, "input", inputs.len() - states)?;
+        let back = scan_axes(node, scope, "output", body.output.len() - states)?;
         let extent = self.extent(inputs.get(states).copied().flatten(), along.first());
         let Some(count) = extent else {
             return self.refuse(&step.origin, unknown("number of steps"));
@@ -125,10 +125,14 @@ impl<'m> Import<'m> {
         let mut rows = vec![Vec::new(); body.output.len() - states];
         for at in 0..count {
             let mut given = state;
-            for (walk, input) in along.iter().zip(&inputs[states..]) {
-                let place = if walk.backwards { count - 1 - at } else { at };
-                let place = self.number_for(&step, Tensor::scalar(place as i64)?);
-                let axis = Attributes::new().with("axis", Attribute::Int(walk.axis));
+            for (scan_axis, input) in along.iter().zip(&inputs[states..]) {
+                let place = if scan_axis.backwards {
+                    count - 1 - at
+                } else {
+                    at
+                };
+                let place = self.constant_for_step(&step, Tensor::scalar(place as i64)?);
+                let axis = Attributes::new().with("axis", Attribute::Int(scan_axis.axis));
                 let part = self
                     .draft
                     .step(&step, "Gather", axis, &[*input, Some(place)]);
@@ -141,10 +145,10 @@ impl<'m> Import<'m> {
                 .zip(scanned)
                 .for_each(|(row, value)| row.push(value));
         }
-        self.hand_on_steps(node, &step, state, rows, &back, scope)
+        self.bind_results(node, &step, state, rows, &back, scope)
     }
 
-    /// One step: the body's nodes with `given` as its inputs; answers its outputs.
+    /// Inlines one iteration with the inputs `given`; returns the outputs of the body.
     fn body_step(
         &mut self,
         body: &'m GraphProto,
@@ -152,13 +156,13 @@ impl<'m> Import<'m> {
         prefix: &str,
         scope: &Scope<'m, '_>,
     ) -> Result<Vec<ValueId>> {
-        // A body without nodes takes memory too.
+        // An empty body counts too.
         self.spend(256 * (1 + body.output.len()))?;
         let mut inner = Scope::of_subgraph(body, scope, prefix.to_owned());
         let names = body.input.iter().map(|input| input.name.as_str());
         inner.values.extend(names.zip(given));
         self.initialisers(body, &BTreeMap::new(), &mut inner)?;
-        self.deeper(|import| import.nodes(&body.node, &mut inner))?;
+        self.nested(|import| import.nodes(&body.node, &mut inner))?;
         let made = |name: &str| {
             let value = inner.value(name).flatten();
             value.ok_or_else(|| invalid(format!("the body does not make its output '{name}'")))
@@ -169,29 +173,29 @@ impl<'m> Import<'m> {
             .collect()
     }
 
-    /// Makes the last states and what the steps made, stacked, the outputs of the node.
-    fn hand_on_steps(
+    /// Binds the outputs of the node: the final states, then the stacked results of the iterations.
+    fn bind_results(
         &mut self,
         node: &'m NodeProto,
         step: &DraftNode,
         state: Values,
         rows: Vec<Vec<ValueId>>,
-        walks: &[Walk],
+        scan_axes: &[ScanAxis],
         scope: &mut Scope<'m, '_>,
     ) -> Result<()> {
         let mut made = state;
-        for (row, walk) in rows.into_iter().zip(walks) {
+        for (row, scan_axis) in rows.into_iter().zip(scan_axes) {
             let index = made.len();
-            let wanted = node.output.get(index).is_some_and(|name| !name.is_empty());
-            if !wanted {
+            let is_used = node.output.get(index).is_some_and(|name| !name.is_empty());
+            if !is_used {
                 made.push(None);
                 continue;
             }
             if row.is_empty() {
-                let error = "no step makes the output, whose shape is not known then";
+                let error = "an output of no iterations has an unknown shape";
                 return self.refuse(&step.origin, Error::new(ErrorKind::Unsupported, error));
             }
-            let axes = self.draft.ints_for(step, "axes", &[walk.axis])?;
+            let axes = self.draft.ints_for(step, "axes", &[scan_axis.axis])?;
             let mut parts: Values = Vec::with_capacity(row.len());
             for value in row {
                 let inputs = [Some(value), Some(axes)];
@@ -200,10 +204,10 @@ impl<'m> Import<'m> {
                     .step(step, "Unsqueeze", Attributes::new(), &inputs);
                 parts.push(Some(part));
             }
-            if walk.backwards {
+            if scan_axis.backwards {
                 parts.reverse();
             }
-            let axis = Attributes::new().with("axis", Attribute::Int(walk.axis));
+            let axis = Attributes::new().with("axis", Attribute::Int(scan_axis.axis));
             made.push(Some(self.draft.step(step, "Concat", axis, &parts)));
         }
         let outputs = node.output.iter().zip(made);
@@ -213,7 +217,7 @@ impl<'m> Import<'m> {
         Ok(())
     }
 
-    /// The node as steps of it name it.
+    /// A template for the nodes of iterations.
     fn step_node(
         &mut self,
         node: &'m NodeProto,
@@ -234,11 +238,11 @@ impl<'m> Import<'m> {
         })
     }
 
-    fn number_for(&mut self, step: &DraftNode, tensor: Tensor) -> ValueId {
+    fn constant_for_step(&mut self, step: &DraftNode, tensor: Tensor) -> ValueId {
         self.draft.constant_for(step, "step", tensor)
     }
 
-    /// A condition, where it is known; nodes from `first` on may hand it on.
+    /// The value of a condition, if it is constant; nodes from `first` on may forward it.
     fn truth(&mut self, value: ValueId, first: usize) -> Option<bool> {
         if self.is_true(value, first) {
             return Some(true);
@@ -246,10 +250,10 @@ impl<'m> Import<'m> {
         self.known(Some(value)).map(|truth| truth.bytes() == [1])
     }
 
-    /// Whether a value is the constant true, itself or handed on by nodes from `first` on.
+    /// Whether a value is the constant true, possibly through Identity nodes from `first` on.
     fn is_true(&self, value: ValueId, first: usize) -> bool {
         let mut value = value;
-        // Makers stand before users.
+        // In topological order, reversed.
         for node in self.draft.nodes.iter().skip(first).rev() {
             if node.outputs.contains(&Some(value)) {
                 match node.inputs.first() {
@@ -263,11 +267,11 @@ impl<'m> Import<'m> {
             .is_some_and(|constant| constant.dtype() == DataType::Bool && constant.bytes() == [1])
     }
 
-    /// The extent of what a Scan walks along, when its type is known.
-    fn extent(&mut self, value: Option<ValueId>, walk: Option<&Walk>) -> Option<usize> {
+    /// The scanned extent, when the type is known.
+    fn extent(&mut self, value: Option<ValueId>, scan_axis: Option<&ScanAxis>) -> Option<usize> {
         let ty = self.known_type(value?)?;
         let shape = ty.shape();
-        let axis = walk?.axis;
+        let axis = scan_axis?.axis;
         let at = if axis < 0 {
             axis + shape.len() as i64
         } else {
@@ -284,7 +288,7 @@ fn unknown(what: &str) -> Error {
     )
 }
 
-/// An attribute, references followed.
+/// An attribute after resolution of references.
 fn named<'m>(
     node: &'m NodeProto,
     scope: &Scope<'m, '_>,
@@ -305,7 +309,7 @@ fn body<'m>(node: &'m NodeProto, scope: &Scope<'m, '_>) -> Result<&'m GraphProto
     body.ok_or_else(|| invalid("attribute 'body' is missing"))
 }
 
-/// A body must take `inputs` and make at least `least` outputs, and as many as the node names.
+/// Checks that a body has `inputs` inputs, and at least `least` and the node's count of outputs.
 fn expect_body(body: &GraphProto, inputs: usize, least: usize, outputs: usize) -> Result<()> {
     let least = least.max(outputs);
     if body.input.len() == inputs && body.output.len() >= least {
@@ -320,21 +324,21 @@ fn expect_body(body: &GraphProto, inputs: usize, least: usize, outputs: usize) -
         )))
 }
 
-/// How a Scan walks along its inputs or outputs; forwards along the first dimension unless told.
-fn walks<'m>(
+/// The axes and directions of a Scan; by default forwards along the first dimension.
+fn scan_axes<'m>(
     node: &'m NodeProto,
     scope: &Scope<'m, '_>,
     side: &str,
     count: usize,
-) -> Result<Vec<Walk>> {
+) -> Result<Vec<ScanAxis>> {
     let list = |name: &str| -> Result<&'m [i64]> {
         let attribute = named(node, scope, &format!("scan_{side}_{name}"))?;
         Ok(attribute.map_or(&[], |attribute| attribute.ints.as_slice()))
     };
     let (axes, directions) = (list("axes")?, list("directions")?);
-    let walk = |at: usize| Walk {
+    let scan_axis = |at: usize| ScanAxis {
         axis: axes.get(at).copied().unwrap_or(0),
         backwards: directions.get(at).copied().unwrap_or(0) == 1,
     };
-    Ok((0..count).map(walk).collect())
+    Ok((0..count).map(scan_axis).collect())
 }

@@ -8,14 +8,14 @@ use tenon_graph::ValueId;
 use tenon_graph::{Attribute, Attributes};
 use tenon_tensor::{DataType, Tensor};
 
-/// Takes a list of integers out of the attributes.
+/// Removes a list of integers from the attributes.
 fn take_ints(attributes: &mut Attributes, name: &str) -> Result<Option<Vec<i64>>> {
     let ints = attributes.ints(name)?.map(<[i64]>::to_vec);
     attributes.remove(name);
     Ok(ints)
 }
 
-/// Takes a number out of the attributes.
+/// Removes a float from the attributes.
 fn take_float(attributes: &mut Attributes, name: &str) -> Result<Option<f32>> {
     let number = match attributes.value(name) {
         None => None,
@@ -25,7 +25,7 @@ fn take_float(attributes: &mut Attributes, name: &str) -> Result<Option<f32>> {
     Ok(number)
 }
 
-/// Makes `value` input `index`.
+/// Sets input `index` to `value`.
 fn set_input(node: &mut DraftNode, index: usize, value: Option<ValueId>) {
     if node.inputs.len() <= index {
         node.inputs.resize(index + 1, None);
@@ -33,7 +33,7 @@ fn set_input(node: &mut DraftNode, index: usize, value: Option<ValueId>) {
     node.inputs[index] = value;
 }
 
-/// Moves the list of integers `name` from the attributes to input `index`; whether it was there.
+/// Moves the list of integers `name` from the attributes to input `index`; returns whether it existed.
 fn move_ints(draft: &mut Draft, node: &mut DraftNode, name: &str, index: usize) -> Result<bool> {
     let Some(ints) = take_ints(&mut node.attributes, name)? else {
         return Ok(false);
@@ -43,18 +43,19 @@ fn move_ints(draft: &mut Draft, node: &mut DraftNode, name: &str, index: usize) 
     Ok(true)
 }
 
-/// The same for a list that must be there.
+/// The same for a required list.
 fn move_required(draft: &mut Draft, node: &mut DraftNode, name: &str, index: usize) -> Result<()> {
-    match move_ints(draft, node, name, index)? {
-        true => Ok(()),
-        false => Err(invalid(format!("attribute '{name}' is missing"))),
+    if move_ints(draft, node, name, index)? {
+        Ok(())
+    } else {
+        Err(invalid(format!("attribute '{name}' is missing")))
     }
 }
 
-/// A scalar of the type of input 0, f32 when that is not known.
+/// A scalar of the type of input 0, f32 when that is unknown.
 pub(super) fn scalar_like(draft: &Draft, node: &DraftNode, number: f32) -> Result<Tensor> {
     let data = node.inputs.first().copied().flatten();
-    match data.and_then(|value| draft.known(value).dtype) {
+    match data.and_then(|value| draft.info(value).dtype) {
         Some(DataType::F32) | None => Tensor::scalar(number),
         Some(DataType::F64) => Tensor::scalar(f64::from(number)),
         Some(DataType::F16) => Tensor::scalar(f16::from_f32(number)),
@@ -69,7 +70,7 @@ pub(super) fn scalar_like(draft: &Draft, node: &DraftNode, number: f32) -> Resul
     }
 }
 
-/// `min` and `max`; their defaults were the ends of f32, which bound nothing.
+/// `min` and `max`; their defaults, the limits of f32, are omitted.
 pub(super) fn clip(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     for (index, name) in [(1, "min"), (2, "max")] {
         if let Some(bound) = take_float(&mut node.attributes, name)?
@@ -83,7 +84,7 @@ pub(super) fn clip(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> 
     Ok(node)
 }
 
-/// `axis`, whose default was 1.
+/// `axis`, with default 1.
 pub(super) fn dft(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     let axis = node.attributes.int("axis", 1)?;
     node.attributes.remove("axis");
@@ -92,7 +93,7 @@ pub(super) fn dft(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     Ok(node)
 }
 
-/// `ratio`; it has no effect when running, and the form without it means the same.
+/// `ratio`; it has no effect in inference, and is removed.
 pub(super) fn dropout(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     if let Some(ratio) = take_float(&mut node.attributes, "ratio")? {
         let value = draft.constant_for(&node, "ratio", Tensor::scalar(ratio)?);
@@ -114,7 +115,7 @@ pub(super) fn pad(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     Ok(node)
 }
 
-/// `axes`; without them, all.
+/// `axes`; by default all.
 pub(super) fn reduction(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     move_ints(draft, &mut node, "axes", 1)?;
     Ok(node)
@@ -128,13 +129,13 @@ pub(super) fn slice(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode>
     Ok(node)
 }
 
-/// `split`; without it, equal parts.
+/// `split`; by default equal parts.
 pub(super) fn split(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     move_ints(draft, &mut node, "split", 1)?;
     Ok(node)
 }
 
-/// `axes`; without them, all dimensions of extent 1.
+/// `axes`; by default all dimensions of extent 1.
 pub(super) fn squeeze(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     move_ints(draft, &mut node, "axes", 1)?;
     Ok(node)

@@ -1,5 +1,5 @@
-//! Operators of `com.microsoft` that exporters and onnxruntime's own optimiser commonly write, as
-//! far as they are ONNX operators under another name, or short sequences of them.
+//! Operators of `com.microsoft` that exporters and the optimiser of onnxruntime commonly write, and that
+//! are ONNX operators of another name, or short sequences of them.
 
 use crate::draft::{Draft, DraftNode};
 use crate::import::invalid;
@@ -25,7 +25,7 @@ const ADAPTERS: &[(&str, super::Adapter)] = &[
     ("Trilu",                            same),
 ];
 
-/// The node as ONNX or Tenon has it; unchanged when it is none of those above.
+/// The node with operators of ONNX or Tenon; unchanged for other operators.
 pub(super) fn newest(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
     match ADAPTERS.iter().find(|row| row.0 == node.operator) {
         Some((_, adapter)) => Ok(DraftNode {
@@ -37,7 +37,7 @@ pub(super) fn newest(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
     }
 }
 
-/// The same operator as ONNX's of that name.
+/// The operator of ONNX with the same name.
 fn same(_: &mut Draft, node: DraftNode) -> Result<DraftNode> {
     Ok(node)
 }
@@ -203,12 +203,12 @@ fn skip_simplified_layer_normalization(draft: &mut Draft, node: DraftNode) -> Re
     Ok(skip(draft, node, bias)?.into_normalization("RMSNormalization", vec![gamma]))
 }
 
-/// A node whose sum is made, its epsilon, and the sum.
-struct Skip(DraftNode, f32, ValueId);
+/// A node after the emission of its sum, its epsilon, and the sum.
+struct SkipSum(DraftNode, f32, ValueId);
 
-impl Skip {
+impl SkipSum {
     fn into_normalization(self, operator: &str, parameters: Vec<Option<ValueId>>) -> DraftNode {
-        let Skip(mut node, epsilon, sum) = self;
+        let SkipSum(mut node, epsilon, sum) = self;
         node.outputs.truncate(3);
         let attributes = Attributes::new()
             .with("axis", Attribute::Int(-1))
@@ -218,7 +218,7 @@ impl Skip {
     }
 }
 
-fn skip(draft: &mut Draft, node: DraftNode, bias: Option<ValueId>) -> Result<Skip> {
+fn skip(draft: &mut Draft, node: DraftNode, bias: Option<ValueId>) -> Result<SkipSum> {
     let epsilon = node.attributes.float("epsilon", 1e-12)?;
     let add =
         |draft: &mut Draft, inputs: [Option<ValueId>; 2], output: Option<ValueId>| match output {
@@ -228,14 +228,14 @@ fn skip(draft: &mut Draft, node: DraftNode, bias: Option<ValueId>) -> Result<Ski
             }
             None => draft.step(&node, "Add", Attributes::new(), &inputs),
         };
-    let wanted = node.outputs.get(3).copied().flatten();
+    let sum_output = node.outputs.get(3).copied().flatten();
     let inputs = [operand(&node, 0), operand(&node, 1)];
     let sum = match bias {
-        None => add(draft, inputs, wanted),
+        None => add(draft, inputs, sum_output),
         Some(_) => {
             let sum = add(draft, inputs, None);
-            add(draft, [Some(sum), bias], wanted)
+            add(draft, [Some(sum), bias], sum_output)
         }
     };
-    Ok(Skip(node, epsilon, sum))
+    Ok(SkipSum(node, epsilon, sum))
 }

@@ -1,4 +1,4 @@
-//! Upsample, and Resize before it had coordinate modes.
+//! Upsample, and Resize without coordinate modes.
 
 use crate::draft::{Draft, DraftNode};
 use crate::import::invalid;
@@ -12,7 +12,7 @@ pub(super) fn upsample_scales(draft: &mut Draft, mut node: DraftNode) -> Result<
         Some(Attribute::Floats(scales)) => scales,
         _ => {
             return Err(invalid(
-                "attribute 'scales' is missing or no list of numbers",
+                "attribute 'scales' is missing or no list of floats",
             ));
         }
     };
@@ -30,8 +30,8 @@ pub(super) fn upsample(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> 
     Ok(node)
 }
 
-/// Resize of operator set 10: only scales, coordinates simply multiplied. Which neighbour `nearest`
-/// takes was left open; runtimes take the lower one, or the upper one when the result is smaller.
+/// Resize of operator set 10: scales only, asymmetric coordinates. The rounding of `nearest` is
+/// unspecified; runtimes round down, or up for downsampling.
 pub(super) fn resize(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     let scales = node.inputs.get(1).copied().flatten();
     let shrinks = draft

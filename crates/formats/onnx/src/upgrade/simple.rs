@@ -1,11 +1,11 @@
-//! Operators that only dropped, renamed or gained an attribute.
+//! Operators with removed, renamed or added attributes.
 
 use crate::draft::{Draft, DraftNode};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::Attribute;
 use tenon_tensor::Tensor;
 
-/// `spatial`, which had to be 1 to mean one mean for each channel.
+/// `spatial` must be 1: statistics for each channel.
 pub(super) fn batch_normalization_per_channel(
     _: &mut Draft,
     mut node: DraftNode,
@@ -32,14 +32,14 @@ pub(super) fn grid_sample(_: &mut Draft, mut node: DraftNode) -> Result<DraftNod
     Ok(node)
 }
 
-/// A tensor that may be missing is there, or the model is wrong.
+/// An optional tensor is present, or the model is invalid.
 pub(super) fn optional_get_element(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     node.operator = "Identity".into();
     node.version = super::NEWEST;
     Ok(node)
 }
 
-/// Whether an input is given is known when importing.
+/// The presence of an input is constant at import.
 pub(super) fn optional_has_element(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     let given = node.inputs.first().copied().flatten().is_some();
     let given = Tensor::from_bools([], &[given])?;
@@ -49,7 +49,7 @@ pub(super) fn optional_has_element(draft: &mut Draft, mut node: DraftNode) -> Re
     Ok(node)
 }
 
-/// Coordinates were not moved by half a pixel.
+/// Old coordinates are without the offset of half a pixel.
 pub(super) fn roi_align(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     let mode = Attribute::String("output_half_pixel".into());
     node.attributes.set("coordinate_transformation_mode", mode);
@@ -63,7 +63,7 @@ pub(super) fn scatter(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     Ok(node)
 }
 
-/// Equal parts were as many as the node has outputs.
+/// Without `split`, the number of outputs is the number of equal parts.
 pub(super) fn split(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     if node.inputs.get(1).copied().flatten().is_none() {
         let parts = Attribute::Int(node.outputs.len() as i64);
@@ -72,7 +72,7 @@ pub(super) fn split(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     Ok(node)
 }
 
-/// onnxruntime's name for RMSNormalization, which it puts among ONNX's own operators.
+/// onnxruntime's name for RMSNormalization, in the domain of ONNX.
 pub(super) fn simplified_layer_normalization(
     _: &mut Draft,
     mut node: DraftNode,

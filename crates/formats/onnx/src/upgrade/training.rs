@@ -1,4 +1,4 @@
-//! Models exported as they are trained: what the operators do besides is written out in others.
+//! Training outputs of operators, as separate nodes.
 
 use super::inputs::scalar_like;
 use crate::draft::{Draft, DraftNode};
@@ -6,7 +6,7 @@ use tenon_base::Result;
 use tenon_graph::{Attribute, Attributes, ValueId};
 use tenon_tensor::{DataType, Tensor, convert};
 
-/// The mask of what is kept: all of it. A ratio of 0 drops nothing in training either.
+/// The mask is all true. A ratio of 0 drops nothing in training either.
 pub(super) fn dropout(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     let ratio = node.inputs.get(1).copied().flatten();
     let ratio = draft
@@ -28,7 +28,7 @@ pub(super) fn dropout(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNod
     Ok(node)
 }
 
-/// Statistics of the batch in place of given ones, and the running ones made of both.
+/// Normalization with the statistics of the batch, and the running statistics.
 pub(super) fn batch_normalization(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     let &[Some(x), scale, bias, Some(mean), Some(variance)] = &*node.inputs else {
         return Ok(node);
@@ -37,7 +37,7 @@ pub(super) fn batch_normalization(draft: &mut Draft, mut node: DraftNode) -> Res
         return Ok(node);
     }
     let momentum = node.attributes.float("momentum", 0.9)?;
-    let mut steps = Steps { draft, node: &node };
+    let mut steps = NodeEmitter { draft, node: &node };
     let axes = steps.ints("axes", &[0, 2])?;
     let batch_mean = steps.channels(x, axes)?;
     let along = steps.ints("along", &[1, -1, 1])?;
@@ -58,13 +58,13 @@ pub(super) fn batch_normalization(draft: &mut Draft, mut node: DraftNode) -> Res
     Ok(node)
 }
 
-/// Nodes that stand before another one.
-struct Steps<'a> {
+/// Emits nodes before another one.
+struct NodeEmitter<'a> {
     draft: &'a mut Draft,
     node: &'a DraftNode,
 }
 
-impl Steps<'_> {
+impl NodeEmitter<'_> {
     fn make(&mut self, operator: &str, inputs: &[ValueId]) -> ValueId {
         let inputs: Vec<_> = inputs.iter().copied().map(Some).collect();
         self.draft
@@ -75,7 +75,7 @@ impl Steps<'_> {
         self.draft.ints_for(self.node, what, ints)
     }
 
-    /// The tensor as batch, channels and the rest, of whatever rank it is.
+    /// The tensor reshaped to batch, channels and the product of the other dimensions.
     fn flat(&mut self, x: ValueId) -> Result<ValueId> {
         let shape = self.ints("flat", &[0, 0, -1])?;
         Ok(self.make("Reshape", &[x, shape]))

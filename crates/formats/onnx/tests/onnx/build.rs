@@ -32,7 +32,7 @@ impl Build {
         self.0.graph.as_mut().unwrap()
     }
 
-    /// An input of f32; dimensions are numbers or names.
+    /// An input of f32; dimensions are extents or names.
     pub fn input(self, name: &str, dims: &[&str]) -> Self {
         self.typed_input(name, data_type::FLOAT, dims)
     }

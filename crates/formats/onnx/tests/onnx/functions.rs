@@ -1,4 +1,4 @@
-//! Functions of the model and constant branches, written out where they are used.
+//! Inlining of functions and constant branches.
 
 use crate::build::*;
 use tenon_onnx::proto::*;
@@ -31,7 +31,7 @@ fn with(functions: &[FunctionProto], nodes: &[NodeProto]) -> Build {
 }
 
 #[test]
-fn functions_are_written_out_with_their_attributes() {
+fn functions_are_inlined_with_their_attributes() {
     let slope = FunctionProto {
         attribute_proto: vec![float("slope", 0.25)],
         attribute: vec!["seed".into()],
@@ -92,7 +92,7 @@ fn functions_are_written_out_with_their_attributes() {
 }
 
 #[test]
-fn a_function_has_an_operator_set_of_its_own() {
+fn a_function_has_a_separate_operator_set() {
     let old = FunctionProto {
         opset_import: vec![OperatorSetIdProto {
             domain: String::new(),
@@ -113,7 +113,7 @@ fn a_function_has_an_operator_set_of_its_own() {
 }
 
 #[test]
-fn a_function_may_hand_on_its_input() {
+fn a_function_may_return_its_input() {
     let same = function("Same", &["a"], &["a"], &[]);
     assert_eq!(
         with(&[same], &[call("Same", &["x"], &["y"], &[])]).text(),
@@ -122,7 +122,7 @@ fn a_function_may_hand_on_its_input() {
 }
 
 #[test]
-fn calls_that_cannot_be_are_refused() {
+fn invalid_calls_are_errors() {
     let f = |nodes: &[NodeProto]| function("F", &["a"], &["b"], nodes);
     let g = function("G", &["a"], &["b"], &[call("F", &["a"], &["b"], &[])]);
     let error = with(
@@ -134,7 +134,7 @@ fn calls_that_cannot_be_are_refused() {
         "node 'F_0/G_0/F_0': function 'F' calls itself"
     );
     let error = with(&[f(&[])], &[call("F", &["x"], &["y"], &[])]).error();
-    assert!(error.contains("does not make its output 'b'"), "{error}");
+    assert!(error.contains("does not define its output 'b'"), "{error}");
     let error = with(&[f(&[])], &[call("F", &["x", "x"], &["y"], &[])]).error();
     assert!(
         error.contains("expected at most 1 inputs and 1 outputs, found 2 and 1"),
@@ -152,8 +152,8 @@ fn calls_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn functions_cannot_grow_without_end() {
-    // Each calls the one before it twenty times.
+fn inlined_functions_have_a_memory_limit() {
+    // Each calls the previous one twenty times.
     let mut functions = vec![function(
         "F0",
         &["a"],
@@ -176,7 +176,7 @@ fn functions_cannot_grow_without_end() {
 }
 
 #[test]
-fn functions_cannot_be_nested_without_end() {
+fn nested_functions_have_a_depth_limit() {
     let nested = |depth: usize| {
         let relu = node("Relu", &["a"], &["b"], &[]);
         let mut functions = vec![function("F1", &["a"], &["b"], &[relu])];
@@ -203,7 +203,7 @@ fn branch(value: f32) -> GraphProto {
 }
 
 #[test]
-fn an_if_on_a_constant_takes_its_branch() {
+fn an_if_on_a_constant_is_its_branch() {
     let choice = |truth| {
         let mut build = model(17)
             .input("x", &["2"])
@@ -227,7 +227,7 @@ fn an_if_on_a_constant_takes_its_branch() {
 }
 
 #[test]
-fn an_if_on_anything_else_is_unsupported() {
+fn an_if_on_other_conditions_is_unsupported() {
     let build = model(17)
         .input("x", &["2"])
         .typed_input("cond", data_type::BOOL, &[])

@@ -1,5 +1,5 @@
-//! Arbitrary bytes, and real models cut and changed: an error or a graph, never a panic, and no
-//! more memory than a file of that length can need.
+//! Arbitrary bytes, and truncated and modified models: an error or a graph, never a panic, within the
+//! memory limit for the length of the file.
 
 use crate::build::*;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use tenon_base::Control;
 use tenon_onnx::proto::*;
 use tenon_onnx::{ImportOptions, Model};
 
-/// A model with some of everything.
+/// A model with most features.
 fn rich() -> Build {
     let branch = GraphProto {
         node: vec![node("Add", &["h", "w"], &["r"], &[])],
@@ -58,7 +58,7 @@ fn rich() -> Build {
     build
 }
 
-/// Opens and imports; every dimension that is asked for is given once more.
+/// Opens and imports; missing dimensions are added and the import repeated.
 fn survives(bytes: &[u8]) {
     let control = Control::new();
     let Ok(model) = Model::from_bytes(bytes, &control) else {
@@ -73,7 +73,7 @@ fn survives(bytes: &[u8]) {
         }
     }
     if let Ok(graph) = model.graph(&options, &control) {
-        // What the importer hands out keeps the graph's own rules, types aside.
+        // The graph verifies, except for types.
         for node in &graph.nodes {
             for value in node.inputs.iter().chain(&node.outputs).flatten() {
                 assert!(value.index() < graph.values.len());
@@ -83,18 +83,18 @@ fn survives(bytes: &[u8]) {
 }
 
 #[test]
-fn the_model_itself_is_fine() {
+fn the_model_imports() {
     rich().import().unwrap();
 }
 
 #[test]
-fn every_cut_is_survived() {
+fn no_truncation_panics() {
     let bytes = rich().bytes();
     (0..bytes.len()).for_each(|length| survives(&bytes[..length]));
 }
 
 #[test]
-fn every_changed_byte_is_survived() {
+fn no_modified_byte_panics() {
     let bytes = rich().bytes();
     for at in 0..bytes.len() {
         for change in [0x01, 0x80, 0xff, bytes[at]] {

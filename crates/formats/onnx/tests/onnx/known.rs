@@ -1,4 +1,4 @@
-//! Branches and numbers of steps that are computed when importing.
+//! Branches and trip counts that are evaluated at import.
 
 use crate::build::*;
 use tenon_base::{Control, Error, ErrorKind, Result};
@@ -7,18 +7,18 @@ use tenon_onnx::proto::*;
 use tenon_onnx::{Evaluator, ImportOptions};
 use tenon_tensor::Tensor;
 
-/// Adds and compares numbers, and knows nothing else.
+/// An evaluator of addition and comparison.
 fn evaluate(graph: &mut Graph, control: &Control) -> Result<()> {
     control.check()?;
     for node in graph.nodes.clone() {
-        let numbers: Vec<f32> = node
+        let operands: Vec<f32> = node
             .inputs
             .iter()
             .flatten()
             .filter_map(|&input| graph.value(input).constant.as_ref()?.as_slice::<f32>())
             .map(|elements| elements[0])
             .collect();
-        let (&[a, b], Some(output)) = (&numbers[..], node.outputs[0]) else {
+        let (&[a, b], Some(output)) = (&operands[..], node.outputs[0]) else {
             continue;
         };
         graph.value_mut(output).constant = Some(match node.op.name {
@@ -75,7 +75,7 @@ fn count(graph: &Graph, operator: &str) -> usize {
 }
 
 #[test]
-fn a_loop_ends_where_its_condition_says() {
+fn a_loop_ends_with_its_condition() {
     for (limit, steps) in [(100.0, 7), (2.0, 1), (5.0, 3)] {
         let graph = import(&doubled(limit), Evaluator::new(evaluate)).unwrap();
         assert_eq!(count(&graph, "Add"), steps, "{limit}");
@@ -83,7 +83,7 @@ fn a_loop_ends_where_its_condition_says() {
 }
 
 #[test]
-fn a_condition_without_end_is_refused_before_memory_is_used_up() {
+fn an_endless_condition_is_refused_by_the_memory_limit() {
     let forever = |_: &mut Graph, _: &Control| Ok(());
     let mut build = doubled(1.0);
     let attribute = &mut build.graph().node[0].attribute[0];
@@ -94,7 +94,7 @@ fn a_condition_without_end_is_refused_before_memory_is_used_up() {
 }
 
 #[test]
-fn what_cannot_be_computed_is_not_known() {
+fn a_failed_evaluation_is_reported() {
     let refuses = |_: &mut Graph, _: &Control| Err(Error::new(ErrorKind::Unsupported, "no"));
     let error = import(&doubled(9.0), Evaluator::new(refuses)).unwrap_err();
     let expected = "its condition after a step is not known when importing";
@@ -103,7 +103,7 @@ fn what_cannot_be_computed_is_not_known() {
 }
 
 #[test]
-fn an_if_takes_the_branch_that_is_computed() {
+fn an_if_is_the_branch_of_its_evaluated_condition() {
     let branch = |operator: &str| GraphProto {
         node: vec![node(operator, &["x"], &["r"], &[])],
         output: vec![info("r", data_type::FLOAT, &["2"])],
@@ -131,9 +131,9 @@ fn an_if_takes_the_branch_that_is_computed() {
     }
 }
 
-/// Statistics of the batch in training, and running ones beside it.
+/// Statistics of the batch in training, and running statistics.
 #[test]
-fn what_is_trained_is_written_out() {
+fn training_outputs_are_separate_nodes() {
     let build = model(17)
         .input("x", &["2", "3", "4"])
         .input("scale", &["3"])

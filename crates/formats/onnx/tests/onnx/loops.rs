@@ -1,4 +1,4 @@
-//! Loop and Scan, written out where the number of their steps is known.
+//! Unrolling of Loop and Scan.
 
 use crate::build::*;
 use tenon_onnx::proto::*;
@@ -51,7 +51,7 @@ fn operators(build: &Build) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_loop_of_known_steps_is_written_out() {
+fn a_loop_of_constant_trip_count_is_unrolled() {
     let expected = [
         "Add",
         "Add",
@@ -67,19 +67,19 @@ fn a_loop_of_known_steps_is_written_out() {
 }
 
 #[test]
-fn a_loop_without_end_is_refused_before_memory_is_used_up() {
+fn an_endless_loop_is_refused_by_the_memory_limit() {
     let error = sums(i64::MAX).error();
     assert!(error.contains("inlined, take more than"), "{error}");
 }
 
 #[test]
-fn what_no_step_makes_has_no_shape() {
+fn an_output_of_no_iterations_is_unsupported() {
     let error = sums(0).error();
-    assert!(error.contains("no step makes the output"), "{error}");
+    assert!(error.contains("an output of no iterations"), "{error}");
 }
 
 #[test]
-fn a_loop_of_unknown_steps_is_unsupported() {
+fn a_loop_of_unknown_trip_count_is_unsupported() {
     let mut build = sums(1).typed_input("other", data_type::INT64, &[]);
     build.graph().node[0].input[0] = "other".into();
     let error = build.error();
@@ -90,7 +90,7 @@ fn a_loop_of_unknown_steps_is_unsupported() {
 }
 
 #[test]
-fn a_scan_walks_along_an_axis_both_ways() {
+fn a_scan_is_unrolled_in_both_directions() {
     let body = GraphProto {
         input: vec![
             info("sum", data_type::FLOAT, &["2"]),

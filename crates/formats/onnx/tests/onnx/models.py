@@ -63,7 +63,7 @@ def axes(opset):
     save("axes", nodes, [("x", [2, 3])], [(value, [2, 3])], opset)
 
 
-def pieces(opset):
+def parts(opset):
     """Slice, Split, Pad, Clip and Dropout."""
     nodes = []
     if opset >= 10:
@@ -84,7 +84,7 @@ def pieces(opset):
         clip = []
     ratio = {"ratio": 0.25} if opset < 12 else {}
     nodes.append(helper.make_node("Dropout", ["c"], ["d", "mask"], name="Dropout", **ratio))
-    save("pieces", nodes, [("x", [2, 6])], [("d", [2, 4]), ("b", [2, 2])], opset, clip)
+    save("parts", nodes, [("x", [2, 6])], [("d", [2, 4]), ("b", [2, 2])], opset, clip)
 
 
 def scaled(opset):
@@ -120,7 +120,7 @@ def scaled(opset):
 
 
 def functions(opset):
-    """A function with an attribute of its own, called by another one, and twice."""
+    """A function with an attribute, called by another one, and twice."""
     domain = "tenon.test"
     sets = [helper.make_opsetid("", opset)]
     alpha = onnx.AttributeProto()
@@ -186,7 +186,7 @@ def types(opset):
 
 for opset in OPSETS:
     axes(opset)
-    pieces(opset)
+    parts(opset)
     scaled(opset)
     if opset >= 13:
         functions(opset)

@@ -1,4 +1,4 @@
-//! Operators in older and foreign forms.
+//! Upgrade of older and foreign operators.
 
 use crate::build::*;
 use tenon_onnx::proto::*;
@@ -134,7 +134,7 @@ fn constants_have_the_type_of_their_input() {
 }
 
 #[test]
-fn softmax_over_several_dimensions_is_made_a_matrix() {
+fn softmax_over_several_dimensions_is_reshaped_to_a_matrix() {
     for axis in [-1, 2] {
         assert_eq!(
             upgraded(11, node("Softmax", &["x"], &["y"], &[int("axis", axis)])),
@@ -187,7 +187,7 @@ fn upsample_becomes_resize() {
 }
 
 #[test]
-fn normalizations_drop_and_gain() {
+fn normalizations_are_upgraded() {
     let inputs = ["x", "s", "b", "m", "v"];
     assert_eq!(
         upgraded(
@@ -231,7 +231,7 @@ fn normalizations_drop_and_gain() {
 }
 
 #[test]
-fn renamed_modes_and_operators() {
+fn modes_and_operators_are_renamed() {
     assert_eq!(
         upgraded(
             16,
@@ -261,7 +261,7 @@ fn microsoft(op: &str, inputs: &[&str], outputs: &[&str], attributes: &[Attribut
 }
 
 #[test]
-fn common_operators_of_onnxruntime_are_known() {
+fn common_operators_of_onnxruntime_are_imported() {
     assert_eq!(
         microsoft("Gelu", &["x"], &["y"], &[]).text(),
         "%y = Gelu(%x) @n"
@@ -301,7 +301,7 @@ fn common_operators_of_onnxruntime_are_known() {
 }
 
 #[test]
-fn skip_normalizations_hand_out_their_sum() {
+fn skip_normalizations_have_their_sum_as_output() {
     let skip = within(
         "com.microsoft",
         node(

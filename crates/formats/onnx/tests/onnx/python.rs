@@ -1,6 +1,6 @@
 //! Models that the onnx package wrote and checked, at many operator sets: imported, compared with
 //! the text in `models.txt`, and their shapes inferred. Needs a Python with `onnx`, named by the
-//! environment variable `TENON_PYTHON`. `TENON_BLESS=1` writes `models.txt` anew.
+//! environment variable `TENON_PYTHON`. `TENON_BLESS=1` rewrites `models.txt`.
 
 use crate::build::body;
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ fn models_of_the_onnx_package_import() {
     assert!(text == expected, "{text}\nset TENON_BLESS=1 to accept");
 }
 
-/// Constants `raw_TYPE` and `typed_TYPE` hold the same, 0 1 1, and are of that type.
+/// Constants `raw_TYPE` and `typed_TYPE` are both 0 1 1 of that type.
 fn check_types(graph: &Graph) {
     assert_eq!(graph.values.len(), 40);
     for pair in graph.values.chunks(2) {
@@ -135,7 +135,7 @@ fn infer(graph: &mut Graph) {
     }
 }
 
-/// The outputs that the onnx package inferred are those that the graph has.
+/// Compares the outputs with those that the onnx package inferred.
 fn check_outputs(name: &str, model: &Model, graph: &Graph) {
     assert_eq!(
         graph.outputs.len(),

@@ -1,4 +1,4 @@
-//! What a model says of itself.
+//! Signatures of models.
 
 use crate::build::*;
 use tenon_base::Control;
@@ -6,7 +6,7 @@ use tenon_onnx::Model;
 use tenon_onnx::proto::*;
 
 #[test]
-fn a_signature_tells_inputs_outputs_and_counts() {
+fn a_signature_has_inputs_outputs_and_counts() {
     let mut build = model(17)
         .opset("com.example", 2)
         .input("x", &["batch", "3", ""])

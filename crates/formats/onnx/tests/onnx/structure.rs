@@ -1,4 +1,4 @@
-//! Inputs, constants, order, names, outputs, and everything that can be wrong with them.
+//! Inputs, constants, order, names, outputs, and their errors.
 
 use crate::build::*;
 use std::collections::BTreeMap;
@@ -153,7 +153,7 @@ fn nodes_are_sorted_and_named() {
 }
 
 #[test]
-fn optional_operands_are_left_out() {
+fn optional_operands_are_omitted() {
     let build = model(13)
         .input("x", &["2"])
         .floats("max", &[], &[6.0])
@@ -257,7 +257,7 @@ fn everything_malformed_is_reported_at_once() {
     assert_eq!(
         build.error(),
         "input 'x': an input whose name is empty or taken\n\
-         initialiser 'w': the data of a tensor does not fit its type f32[2]: expected 8 bytes, found 1 numbers\n\
+         initialiser 'w': the data of a tensor does not fit its type f32[2]: expected 8 bytes, found 1 values\n\
          initialiser 'w': an initialiser whose name is empty or taken\n\
          node 'Relu_1': makes 'a', which node 'Relu_0' makes too\n\
          node 'Relu_0': uses 'gone', which nothing makes"
@@ -285,7 +285,7 @@ fn everything_malformed_is_reported_at_once() {
 }
 
 #[test]
-fn versions_out_of_reach_are_refused() {
+fn unsupported_versions_are_refused() {
     let error = |opset| model(opset).input("x", &["1"]).output("x").error();
     assert!(error(6).starts_with("operator set ai.onnx: expected version 7 to 28, found 6"));
     assert!(error(29).contains("found 29"));
@@ -343,7 +343,7 @@ fn external_data_is_read_beside_the_model() {
     assert_eq!(
         open().unwrap_err().to_string(),
         format!(
-            "{}: initialiser 'w': external data lies outside the file 'w.bin': expected at most 8 \
+            "{}: initialiser 'w': external data is outside the file 'w.bin': expected at most 8 \
              bytes, found 8 bytes from byte 4",
             path.display()
         )
@@ -352,7 +352,7 @@ fn external_data_is_read_beside_the_model() {
 }
 
 #[test]
-fn files_that_are_no_models_are_refused() {
+fn files_of_other_formats_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let open = |name: &str| {
         Model::open(folder.path().join(name), &Control::new())
@@ -381,7 +381,7 @@ fn the_caller_can_stop_an_import() {
     assert_eq!(error.kind(), tenon_base::ErrorKind::Cancelled);
 }
 
-/// An array given for an input sizes what a CPU node makes, too.
+/// An array for an input also determines dimensions of a CPU node's outputs.
 #[test]
 fn cpu_nodes_take_the_sizes_of_arrays() {
     let mut build = model(17)
