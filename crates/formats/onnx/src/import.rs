@@ -16,7 +16,7 @@ use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 use crate::scope::{Opsets, Scope, domain};
 use crate::signature::Signature;
 use crate::unsupported::Unsupported;
-use crate::{CutGraph, ImportOptions, attribute, order, resolve, upgrade};
+use crate::{ImportOptions, PartitionedGraph, attribute, order, resolve, upgrade};
 use std::collections::HashMap;
 use std::rc::Rc;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
@@ -37,7 +37,7 @@ pub(crate) fn graph(
     options: &ImportOptions,
     files: &ExternalFiles,
     control: &Control,
-) -> Result<CutGraph> {
+) -> Result<PartitionedGraph> {
     let mut scope = Scope::of_model(graph, Opsets::new(&model.opset_import)?);
     let mut import = Import::new(model, graph, files, control);
     import.draft.graph.metadata = signature.metadata.clone();
@@ -332,7 +332,7 @@ impl<'m> Import<'m> {
     }
 
     /// The graph, or all problems.
-    fn finish(self) -> Result<CutGraph> {
+    fn finish(self) -> Result<PartitionedGraph> {
         let Self {
             draft,
             mut errors,
@@ -351,7 +351,7 @@ impl<'m> Import<'m> {
         }
         match Error::from_all(errors) {
             Some(error) => Err(error),
-            None => Ok(CutGraph {
+            None => Ok(PartitionedGraph {
                 graph,
                 calls: cpu_nodes.calls,
             }),

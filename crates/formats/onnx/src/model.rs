@@ -47,7 +47,7 @@ pub struct CpuCall {
 
 /// A graph, and the CPU nodes removed from it.
 #[derive(Debug, Clone)]
-pub struct CutGraph {
+pub struct PartitionedGraph {
     /// Its inputs are those of the model, then the outputs of the calls; its outputs are those of the
     /// model, then the other inputs of the calls.
     pub graph: Graph,
@@ -131,7 +131,7 @@ impl Model {
     /// problems of the model are reported together. [`ImportOptions::cpu_nodes`] must be empty: see
     /// [`Model::cut_graph`].
     pub fn graph(&self, options: &ImportOptions, control: &Control) -> Result<Graph> {
-        let CutGraph { graph, calls } = self.cut_graph(options, control)?;
+        let PartitionedGraph { graph, calls } = self.cut_graph(options, control)?;
         match calls.first() {
             None => Ok(graph),
             Some(call) => Err(Error::new(
@@ -143,7 +143,11 @@ impl Model {
     }
 
     /// The graph without the nodes of [`ImportOptions::cpu_nodes`], which are returned separately.
-    pub fn cut_graph(&self, options: &ImportOptions, control: &Control) -> Result<CutGraph> {
+    pub fn cut_graph(
+        &self,
+        options: &ImportOptions,
+        control: &Control,
+    ) -> Result<PartitionedGraph> {
         let folder = self
             .path
             .as_deref()

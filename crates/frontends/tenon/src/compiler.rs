@@ -8,7 +8,8 @@ use tenon_base::{Control, Error, ErrorKind, Location, Result, expect_regular_fil
 use tenon_compiler::CpuNode;
 use tenon_neff::NodeGraph;
 use tenon_onnx::{
-    CpuCall, CutGraph, Dimension, Evaluator, ImportOptions, Model as OnnxModel, ValueSignature,
+    CpuCall, Dimension, Evaluator, ImportOptions, Model as OnnxModel, PartitionedGraph,
+    ValueSignature,
 };
 use tenon_tensor::{Buffer, BufferMut, Tensor, TensorType};
 
@@ -231,7 +232,7 @@ impl Compiler {
             cpu_nodes: self.cpu_nodes.keys().cloned().collect(),
             evaluator: Some(evaluator(registry)),
         };
-        let CutGraph { graph, calls } = model.cut_graph(&import, &self.control)?;
+        let PartitionedGraph { graph, calls } = model.cut_graph(&import, &self.control)?;
         let mut compiler = tenon_compiler::Options::new(registry);
         compiler.backends = match self.backends.as_slice() {
             [] => Self::default_backends(),
