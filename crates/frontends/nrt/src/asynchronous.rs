@@ -71,7 +71,7 @@ pub(crate) fn put(
             // SAFETY: the function pointer and its argument are those of one call of
             // `nrt_register_async_exec_callback`, whose header requires them to stay valid until
             // another callback is registered.
-            unsafe { callback(parameters, id, core, sequence.place(), status) };
+            unsafe { callback(parameters, id, core, sequence.position(), status) };
         }
     });
     process

@@ -93,7 +93,7 @@ impl RequestQueues {
     /// # Errors
     /// `InvalidArgument` for an unknown sequence number.
     pub fn is_completed(&self, sequence: Sequence) -> Result<bool> {
-        Ok(self.of(sequence)?.completed() >= sequence.place())
+        Ok(self.of(sequence)?.completed() >= sequence.position())
     }
 
     /// The last completed request of a queue; position 0 if there is none.
@@ -109,7 +109,7 @@ impl RequestQueues {
 
     /// A file descriptor that becomes readable when the request is complete.
     pub fn completion(&self, sequence: Sequence) -> Result<OwnedFd> {
-        self.of(sequence)?.completion(sequence.place())
+        self.of(sequence)?.completion(sequence.position())
     }
 
     /// Sets the eventfd that is signalled whenever a request of the queue completes; `None` removes
@@ -135,7 +135,7 @@ impl RequestQueues {
     /// `InvalidArgument` for an unknown sequence number.
     pub fn signal_one(&self, sequence: Sequence, event: Option<OwnedFd>) -> Result<()> {
         let queue = self.of(sequence)?;
-        queue.signal_one(sequence.place(), event);
+        queue.signal_one(sequence.position(), event);
         Ok(())
     }
 
@@ -175,7 +175,7 @@ impl RequestQueues {
         let queue = sequence
             .queue()
             .and_then(|(core, unit, queue)| self.queue(core, unit, queue).ok());
-        let given = |queue: &&Arc<Queue>| queue.had(sequence.place());
+        let given = |queue: &&Arc<Queue>| queue.had(sequence.position());
         queue.filter(given).ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidArgument,

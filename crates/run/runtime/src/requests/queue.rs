@@ -31,7 +31,7 @@ pub(super) struct Queue {
 struct State {
     waiting: VecDeque<(Sequence, Request)>,
     /// The position of the last added request.
-    place: u64,
+    position: u64,
     closed: bool,
     /// Descriptors to be signalled when a position is complete.
     watched: Vec<(u64, OwnedFd)>,
@@ -73,13 +73,13 @@ impl Queue {
         if state.closed {
             return Err(Error::new(ErrorKind::Closed, "the queues are closed"));
         }
-        if state.place - self.completed() >= self.depth as u64 {
+        if state.position - self.completed() >= self.depth as u64 {
             return Err(Error::new(ErrorKind::QueueFull, "the queue is full")
                 .expected(format_args!("at most {} requests in it", self.depth)));
         }
         self.start()?;
-        state.place += 1;
-        let sequence = self.sequence(state.place);
+        state.position += 1;
+        let sequence = self.sequence(state.position);
         state.waiting.push_back((sequence, request));
         drop(state);
         self.came.notify_one();
@@ -87,8 +87,8 @@ impl Queue {
     }
 
     /// Whether a request of this position was added.
-    pub fn had(&self, place: u64) -> bool {
-        (1..=self.lock().place).contains(&place)
+    pub fn had(&self, position: u64) -> bool {
+        (1..=self.lock().position).contains(&position)
     }
 
     /// The position of the last completed request, 0 if there is none.
@@ -104,22 +104,22 @@ impl Queue {
     /// The number of incomplete requests.
     pub fn unfinished(&self) -> u64 {
         let state = self.lock();
-        state.place - self.completed()
+        state.position - self.completed()
     }
 
     /// A file descriptor that becomes readable when the request of a position is complete.
-    pub fn completion(&self, place: u64) -> Result<OwnedFd> {
+    pub fn completion(&self, position: u64) -> Result<OwnedFd> {
         let failed = |error: std::io::Error| {
             let text = format!("cannot make a descriptor: {error}");
             Error::new(ErrorKind::OutOfMemory, text)
         };
         let event = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let mut state = self.lock();
-        if self.completed() >= place {
+        if self.completed() >= position {
             signal(&event);
         } else {
             let ours = event.try_clone().map_err(failed)?;
-            state.watched.push((place, ours));
+            state.watched.push((position, ours));
         }
         Ok(event)
     }
@@ -131,13 +131,13 @@ impl Queue {
 
     /// Sets the eventfd that is signalled when the request of a position completes, immediately if
     /// it is complete; `None` removes it.
-    pub fn signal_one(&self, place: u64, event: Option<OwnedFd>) {
+    pub fn signal_one(&self, position: u64, event: Option<OwnedFd>) {
         let mut state = self.lock();
-        state.signalled.remove(&place);
+        state.signalled.remove(&position);
         match event {
-            Some(event) if self.completed() >= place => signal(&event),
+            Some(event) if self.completed() >= position => signal(&event),
             Some(event) => {
-                state.signalled.insert(place, event);
+                state.signalled.insert(position, event);
             }
             None => {}
         }
@@ -146,7 +146,7 @@ impl Queue {
     /// Waits until all current requests are complete.
     pub fn drain(&self) {
         let mut state = self.lock();
-        let last = state.place;
+        let last = state.position;
         while self.completed() < last {
             let waited = self.ended.wait(state);
             state = waited.unwrap_or_else(PoisonError::into_inner);
@@ -173,8 +173,8 @@ impl Queue {
         }
     }
 
-    fn sequence(&self, place: u64) -> Sequence {
-        Sequence::new(self.core, self.unit, self.number, place)
+    fn sequence(&self, position: u64) -> Sequence {
+        Sequence::new(self.core, self.unit, self.number, position)
     }
 
     fn start(self: &Arc<Self>) -> Result<()> {
@@ -204,21 +204,21 @@ impl Queue {
                 // A panic of the callback does not affect the queue.
                 let _ = catch_unwind(AssertUnwindSafe(|| ended(sequence, &done)));
             }
-            self.complete(sequence.place());
+            self.complete(sequence.position());
         }
     }
 
-    fn complete(&self, place: u64) {
+    fn complete(&self, position: u64) {
         let mut state = self.lock();
-        self.completed.store(place, Ordering::SeqCst);
+        self.completed.store(position, Ordering::SeqCst);
         state.watched.retain(|(watched, event)| {
-            let waits = *watched > place;
+            let waits = *watched > position;
             if !waits {
                 signal(event);
             }
             waits
         });
-        if let Some(event) = state.signalled.remove(&place) {
+        if let Some(event) = state.signalled.remove(&position) {
             signal(&event);
         }
         if let Some(event) = &state.signalled_each {

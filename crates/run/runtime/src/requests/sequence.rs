@@ -50,7 +50,7 @@ impl ExecutionUnit {
 }
 
 /// Bits of the position in a queue, the low bits.
-const PLACE_BITS: u32 = 48;
+const POSITION_BITS: u32 = 48;
 /// Bits of the queue of a unit.
 pub(super) const QUEUE_BITS: u32 = 2;
 const UNIT_BITS: u32 = 3;
@@ -60,22 +60,22 @@ const UNIT_BITS: u32 = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequence(pub u64);
 
-const _: () = assert!(MAX_CORES.ilog2() + UNIT_BITS + QUEUE_BITS + PLACE_BITS == u64::BITS);
+const _: () = assert!(MAX_CORES.ilog2() + UNIT_BITS + QUEUE_BITS + POSITION_BITS == u64::BITS);
 
 impl Sequence {
-    pub(super) fn new(core: u32, unit: ExecutionUnit, queue: u32, place: u64) -> Self {
+    pub(super) fn new(core: u32, unit: ExecutionUnit, queue: u32, position: u64) -> Self {
         let queue_id = (core << UNIT_BITS | unit as u32) << QUEUE_BITS | queue;
-        Self(u64::from(queue_id) << PLACE_BITS | place)
+        Self(u64::from(queue_id) << POSITION_BITS | position)
     }
 
     /// The position in the queue, from 1.
-    pub fn place(self) -> u64 {
-        self.0 & ((1 << PLACE_BITS) - 1)
+    pub fn position(self) -> u64 {
+        self.0 & ((1 << POSITION_BITS) - 1)
     }
 
     /// Core, unit and queue; `None` for an unknown unit.
     pub(super) fn queue(self) -> Option<(u32, ExecutionUnit, u32)> {
-        let id = (self.0 >> PLACE_BITS) as u32;
+        let id = (self.0 >> POSITION_BITS) as u32;
         let unit = id >> QUEUE_BITS & ((1 << UNIT_BITS) - 1);
         let unit = *ExecutionUnit::ALL.get(unit as usize)?;
         Some((
@@ -90,8 +90,11 @@ impl fmt::Display for Sequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.queue() {
             Some((core, unit, queue)) => {
-                let (unit, place) = (unit.words(), self.place());
-                write!(f, "request {place} of queue {queue}, {unit}, core {core}")
+                let (unit, position) = (unit.words(), self.position());
+                write!(
+                    f,
+                    "request {position} of queue {queue}, {unit}, core {core}"
+                )
             }
             None => write!(f, "{:#x}", self.0),
         }

@@ -27,7 +27,7 @@ fn requests_complete_in_order() {
     let tracker = Arc::new(ErrorTracker::new());
     let second = put(waiting(receiver), Some(tracker.clone())).unwrap();
     assert_eq!(second.0 - first.0, 1);
-    assert_eq!(first.place(), 1);
+    assert_eq!(first.position(), 1);
     assert_eq!(
         second.to_string(),
         "request 2 of queue 1, tensor operation, core 1"
@@ -128,7 +128,7 @@ fn callbacks_receive_the_results_of_requests() {
             }
         });
         let ended: CompletionCallback = Box::new(move |sequence, done| {
-            sender.send((sequence.place(), done.is_ok())).unwrap();
+            sender.send((sequence.position(), done.is_ok())).unwrap();
         });
         queues
             .put(0, ExecutionUnit::TensorRead, 0, work, None, Some(ended))
