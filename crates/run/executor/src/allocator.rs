@@ -90,13 +90,13 @@ struct State {
 #[derive(Default)]
 struct Counter {
     now: AtomicU64,
-    most: AtomicU64,
+    peak: AtomicU64,
 }
 
 impl Counter {
     fn add(&self, amount: u64) {
         let now = self.now.fetch_add(amount, Ordering::Relaxed) + amount;
-        self.most.fetch_max(now, Ordering::Relaxed);
+        self.peak.fetch_max(now, Ordering::Relaxed);
     }
 
     fn subtract(&self, amount: u64) {
@@ -116,13 +116,13 @@ pub struct Statistics {
     /// Live grants.
     pub grants: u64,
     /// The peak of live grants.
-    pub most_grants: u64,
+    pub peak_grants: u64,
     /// All grants, freed ones included.
     pub total_grants: u64,
     /// Live bytes.
     pub bytes: u64,
     /// The peak of live bytes.
-    pub most_bytes: u64,
+    pub peak_bytes: u64,
 }
 
 impl HostAllocator {
@@ -162,10 +162,10 @@ impl HostAllocator {
         let read = |value: &AtomicU64| value.load(Ordering::Relaxed);
         Statistics {
             grants: read(&self.0.grants.now),
-            most_grants: read(&self.0.grants.most),
+            peak_grants: read(&self.0.grants.peak),
             total_grants: read(&self.0.total),
             bytes: read(&self.0.bytes.now),
-            most_bytes: read(&self.0.bytes.most),
+            peak_bytes: read(&self.0.bytes.peak),
         }
     }
 
@@ -279,10 +279,10 @@ impl fmt::Display for Statistics {
         writeln!(f, "HostAllocator profile:")?;
         let lines = [
             ("Current number of allocations", self.grants),
-            ("Max number of allocations", self.most_grants),
+            ("Max number of allocations", self.peak_grants),
             ("Total number of allocations", self.total_grants),
             ("Current number of bytes allocated", self.bytes),
-            ("Max number of bytes allocated", self.most_bytes),
+            ("Max number of bytes allocated", self.peak_bytes),
         ];
         lines
             .iter()

@@ -335,9 +335,9 @@ fn a_tap_observes_the_values_of_nodes() {
 }
 
 /// Records whether the core is busy when a node's value is observed.
-struct Looks(CoreGroup, Mutex<Vec<(String, bool)>>);
+struct BusyRecorder(CoreGroup, Mutex<Vec<(String, bool)>>);
 
-impl Tap for Looks {
+impl Tap for BusyRecorder {
     fn on_value(&self, tapped: TapValue<'_>) -> Result<()> {
         let busy = self.0.cores()[0].is_busy();
         self.1.lock().unwrap().push((tapped.node.to_owned(), busy));
@@ -353,7 +353,7 @@ fn cpu_nodes_run_without_a_core() {
     });
     let cores = cores.unwrap();
     let group = cores.group(0..1).unwrap();
-    let looks = Looks(group.clone(), Mutex::default());
+    let looks = BusyRecorder(group.clone(), Mutex::default());
     let options = ExecuteOptions {
         tap: Some(&looks),
         cores: Some(&group),

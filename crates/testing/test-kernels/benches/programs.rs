@@ -1,4 +1,4 @@
-//! Whole programs: what a call, an iteration and a block of a loop cost (facts 2.9).
+//! Benchmarks of programs: the cost of a call, an iteration and a block of a loop (facts 2.9).
 
 use std::sync::Arc;
 use tenon_executor::queue::{MultiThreaded, SingleThreaded, WorkQueue};

@@ -150,7 +150,7 @@ fn a_cancelled_repeat_stops() {
     );
 }
 
-/// Counts down from `%n` and sums what it passes.
+/// Counts down from `%n` and sums the values.
 fn r#while(n: i64, parallel: i64, add: &str) -> String {
     format!(
         "func.func @body(%n: i32, %sum: i32) -> (i32, i32, i1) {{

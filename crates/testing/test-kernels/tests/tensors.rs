@@ -7,8 +7,8 @@ use tenon_executor::{AllocatorKind, Host, HostAllocator, Log};
 
 const TENSOR: &str = "!tfrt_tensor.tensor";
 
-/// Runs `body`, which has a chain `%ch`, and compares what it prints. `T` is replaced by the type
-/// of tensors, `C` for that of chains.
+/// Runs `body`, which has a chain `%ch`, and compares its output. `T` is replaced by the type of
+/// tensors, `C` for that of chains.
 #[track_caller]
 fn prints(body: &str, expected: &str) {
     assert_eq!(run(&main(body)), expected);
@@ -28,7 +28,7 @@ fn main(body: &str) -> String {
     format!("func.func @main() {{\n  %ch = tfrt.new.chain\n{body}\n  tfrt.return\n}}\n")
 }
 
-/// A tensor `%name` of a shape, all of whose elements are `value`, behind chain `%name_c`.
+/// A tensor `%name` of a shape, with all elements `value`, after chain `%name_c`.
 fn filled(name: &str, ty: &str, shape: &[i64], value: &str) -> String {
     let (rank, shape) = (shape.len(), format!("{shape:?}"));
     format!(

@@ -5,7 +5,7 @@ mod program;
 use program::{Output, load, parse, run, run_module, run_on};
 use tenon_executor::{AllocatorKind, Host, HostAllocator, Log, Request, Value};
 
-/// Runs `body`, which has a chain `%ch`, and compares what it prints.
+/// Runs `body`, which has a chain `%ch`, and compares its output.
 #[track_caller]
 fn prints(body: &str, expected: &str) {
     assert_eq!(run(&main(body)), expected);

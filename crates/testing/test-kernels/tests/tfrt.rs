@@ -4,7 +4,7 @@ mod program;
 
 use program::{refusal, run};
 
-/// Runs `body` and compares what it prints.
+/// Runs `body` and compares its output.
 #[track_caller]
 fn prints(body: &str, expected: &str) {
     let text = format!("func.func @main() {{\n  %ch = tfrt.new.chain\n{body}\n  tfrt.return\n}}\n");

@@ -150,12 +150,14 @@ impl Tensors {
         let Some(position) = position else {
             let shared = self.shared(span);
             if shared.is_none() {
-                // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
+                // SAFETY: the caller guarantees the condition of `read` for `plain`: valid spans
+                // without concurrent access.
                 unsafe { self.write_back(span, plain)? };
             }
             return Ok(shared);
         };
-        // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
+        // SAFETY: the caller guarantees the condition of `read` for `plain`: valid spans without
+        // concurrent access.
         unsafe { self.refresh(position, plain)? };
         self.operand(position).map(Some)
     }
@@ -170,12 +172,14 @@ impl Tensors {
         plain: Plain<'_>,
     ) -> Result<Option<RawOperand>> {
         let root = position.map(|position| self.root(position));
-        // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
+        // SAFETY: the caller guarantees the condition of `read` for `plain`: valid spans without
+        // concurrent access.
         unsafe { self.overwrite(span, root, plain)? };
         let (Some(position), Some(root)) = (position, root) else {
             return Ok(None);
         };
-        // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
+        // SAFETY: the caller guarantees the condition of `read` for `plain`: valid spans without
+        // concurrent access.
         unsafe { self.make(position, plain)? };
         self.mark_held(root, Newest::Backend);
         self.operand(position).map(Some)
@@ -209,7 +213,8 @@ impl Tensors {
     /// # Safety
     /// As for [`Tensors::read`].
     pub unsafe fn write_back(&mut self, span: &Span, plain: Plain<'_>) -> Result<()> {
-        // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
+        // SAFETY: the caller guarantees the condition of `read` for `plain`: valid spans without
+        // concurrent access.
         unsafe { self.write_back_all(|own| own.overlaps(span), plain) }
     }
 
@@ -225,7 +230,8 @@ impl Tensors {
         for held in 0..self.held.len() {
             let slot = &mut self.slots[self.held[held]];
             if slot.newest == Newest::Backend && chosen(&slot.placement.span) {
-                // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
+                // SAFETY: the caller guarantees the condition of `read` for `plain`: valid spans
+                // without concurrent access.
                 unsafe { slot.copy_out(plain)? };
                 slot.newest = Newest::Both;
             }
@@ -263,7 +269,8 @@ impl Tensors {
     /// As for [`Tensors::read`].
     unsafe fn refresh(&mut self, position: usize, plain: Plain<'_>) -> Result<()> {
         let root = self.root(position);
-        // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
+        // SAFETY: the caller guarantees the condition of `read` for `plain`: valid spans without
+        // concurrent access.
         unsafe {
             self.make(position, plain)?;
             if self.slots[root].newest == Newest::Plain {
@@ -302,7 +309,8 @@ impl Tensors {
                 continue;
             }
             if slot.newest == Newest::Backend && !span.holds(&slot.placement.span) {
-                // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
+                // SAFETY: the caller guarantees the condition of `read` for `plain`: valid spans
+                // without concurrent access.
                 unsafe { slot.copy_out(plain)? };
             }
             slot.newest = Newest::Plain;
@@ -341,7 +349,8 @@ impl Tensors {
             Origin::Allocated => placement.backend.tensor_handle(factory, &placement.ty)?,
             Origin::Plain => import(plain(&placement.span)?, MemorySource::Malloc)?,
             Origin::Tensor(of, source) => {
-                // SAFETY: `plain` is the caller's, which guarantees the condition of `read`.
+                // SAFETY: the caller guarantees the condition of `read` for `plain`: valid spans
+                // without concurrent access.
                 unsafe { self.make(of, plain)? };
                 let made = self.slots[of].handle.as_ref();
                 import(made.ok_or_else(|| missing(of))?.start(), source)?

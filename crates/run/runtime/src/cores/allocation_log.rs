@@ -56,7 +56,7 @@ impl MemoryLogFile {
 #[derive(Debug)]
 pub struct AllocationLog {
     started: Instant,
-    most: usize,
+    capacity: usize,
     file: Option<MemoryLogFile>,
     entries: Mutex<VecDeque<Entry>>,
 }
@@ -72,11 +72,11 @@ struct Entry {
 }
 
 impl AllocationLog {
-    /// A log of at most `most` entries, written to `file` when memory is exhausted.
-    pub fn new(most: usize, file: Option<MemoryLogFile>) -> Self {
+    /// A log of at most `capacity` entries, written to `file` when memory is exhausted.
+    pub fn new(capacity: usize, file: Option<MemoryLogFile>) -> Self {
         Self {
             started: Instant::now(),
-            most,
+            capacity,
             file,
             entries: Mutex::default(),
         }
@@ -85,7 +85,7 @@ impl AllocationLog {
     pub(super) fn add(&self, core: u32, allocated: bool, bytes: u64, used: u64) {
         let at = self.started.elapsed();
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.len() >= self.most && entries.pop_front().is_none() {
+        if entries.len() >= self.capacity && entries.pop_front().is_none() {
             return;
         }
         entries.push_back(Entry {

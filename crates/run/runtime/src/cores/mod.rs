@@ -119,7 +119,7 @@ pub struct Core {
     memory: Arc<CoreMemory>,
     busy: AtomicBool,
     /// The time when a waiting thread was last woken for this core.
-    waked: Mutex<Option<Instant>>,
+    last_wake: Mutex<Option<Instant>>,
     /// The last thread that executed on it; 0 before the first.
     holder: AtomicU64,
     executions: AtomicU64,
@@ -155,7 +155,7 @@ impl Cores {
                 index,
                 memory: Arc::new(CoreMemory::new(index, limit, log.clone())),
                 busy: AtomicBool::new(false),
-                waked: Mutex::default(),
+                last_wake: Mutex::default(),
                 holder: AtomicU64::new(0),
                 executions: AtomicU64::new(0),
                 busy_nanos: AtomicU64::new(0),

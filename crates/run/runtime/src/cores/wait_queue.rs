@@ -138,7 +138,7 @@ impl CoreGroup {
             // Measured before `take_granted`, which takes the lock: a release that found this
             // thread too young has finished by then.
             let long = since.elapsed() >= HAND_OVER;
-            let patience = if long { CANCELLED } else { POLL_INTERVAL };
+            let interval = if long { CANCELLED } else { POLL_INTERVAL };
             if let Some(core) = self.queue.take_granted(ticket) {
                 return Ok(core);
             }
@@ -155,7 +155,7 @@ impl CoreGroup {
                 }
                 return Err(error);
             }
-            std::thread::park_timeout(patience);
+            std::thread::park_timeout(interval);
         }
     }
 }
@@ -226,7 +226,10 @@ impl WaitQueue {
             return;
         }
         core.busy.store(false, Ordering::SeqCst);
-        let mut last = core.waked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = core
+            .last_wake
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if !again || last.is_none_or(|last| now - last >= WAKE_INTERVAL) {
             *last = Some(now);
             drop(last);

@@ -33,8 +33,8 @@ impl Completion {
         }
     }
 
-    /// Waits until the count is at least `count`, at most `patience`; returns whether it is.
-    pub fn wait(&self, count: u64, patience: Duration) -> bool {
+    /// Waits until the count is at least `count`, at most `timeout`; returns whether it is.
+    pub fn wait(&self, count: u64, timeout: Duration) -> bool {
         if self.count() >= count {
             return true;
         }
@@ -47,7 +47,7 @@ impl Completion {
             if self.count() >= count {
                 break true;
             }
-            let Some(left) = patience.checked_sub(started.elapsed()) else {
+            let Some(left) = timeout.checked_sub(started.elapsed()) else {
                 break false;
             };
             let waited = ADDED.wait_timeout(guard, left);

@@ -267,9 +267,9 @@ impl CoreTensor {
         self.0.completion.reset();
     }
 
-    /// Waits until it was completed `count` times, at most `patience`; returns whether it was.
-    pub fn wait_for_completions(&self, count: u64, patience: Duration) -> bool {
-        self.0.completion.wait(count, patience)
+    /// Waits until it was completed `count` times, at most `timeout`; returns whether it was.
+    pub fn wait_for_completions(&self, count: u64, timeout: Duration) -> bool {
+        self.0.completion.wait(count, timeout)
     }
 
     pub(crate) fn complete(&self) {

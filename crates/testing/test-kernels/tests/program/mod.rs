@@ -1,4 +1,4 @@
-//! Programs as text, and what running them prints.
+//! Programs as text, and their output.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -61,13 +61,13 @@ fn bind(module: &Module) -> Program {
     Program::decode(module, &registry(), &Services::new()).unwrap()
 }
 
-/// What loading the program is refused with.
+/// The error of loading the program.
 pub fn refusal(text: &str) -> String {
     let program = Program::decode(&parse(text), &registry(), &Services::new());
     program.err().unwrap().to_string()
 }
 
-/// What `@main` of a program prints, its diagnostics, and its results, on a single-threaded host.
+/// The output, diagnostics and results of `@main` of a program, on a single-threaded host.
 pub fn run(text: &str) -> String {
     run_on(Host::builder(), text)
 }
@@ -107,7 +107,7 @@ pub fn run_module(host: HostBuilder, module: &Module, resources: bool) -> String
         let results: Vec<String> = results.iter().map(show).collect();
         output.add(format!("returned {}\n", results.join(",")).as_bytes());
     }
-    // What is printed only when values go.
+    // Values print when they are destroyed.
     drop((results, request, main, program));
     output.text()
 }
