@@ -3,7 +3,8 @@ use tenon_dma::engine::{Bank, Core, QueueSet, Transfer, Variable};
 use tenon_dma::{Access, Descriptor, VariableId};
 use tenon_executor::{Program, Registry, Services};
 
-/// Two cores of variables `x`, `y` and `z` of four bytes, `z` one memory on both; `x` is 1, 2, 3, 4.
+/// Two cores with the variables `x`, `y` and `z` of four bytes; `z` is shared by both, `x` is
+/// 1, 2, 3, 4.
 fn machine() -> Machine {
     let mut bank = Bank::default();
     let shared = bank.add(&[0; 4]).unwrap();

@@ -42,7 +42,8 @@ pub(crate) enum AccessMode {
 // SAFETY: the memory is owned by the value, or valid by the contract of `attached`; every access is
 // through a `Borrow`, and writing borrows overlap no others.
 unsafe impl Send for Storage {}
-// SAFETY: shared access is synchronised by the mutex of `state`, which admits no borrow that overlaps a writing one.
+// SAFETY: shared access is synchronised by the mutex of `state`, which admits no borrow that overlaps
+// a writing one.
 unsafe impl Sync for Storage {}
 
 impl Storage {
