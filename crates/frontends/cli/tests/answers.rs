@@ -1,4 +1,4 @@
-//! What `tenon run` makes of outputs: files, text and JSON.
+//! The outputs of `tenon run`: files, text and JSON.
 
 mod common;
 

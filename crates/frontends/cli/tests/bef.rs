@@ -1,5 +1,5 @@
-//! Whole programs of `tests/bef`: each file says which commands are run on it, in comments that
-//! begin with `$`; the `.txt` beside it says what they print, and how they end.
+//! Whole programs of `tests/bef`: each file lists its commands in comments that begin
+//! with `$`; the `.txt` file of the same name has their output and exit status.
 //!
 //! `TENON_BLESS=1` rewrites the `.txt` files.
 
@@ -75,7 +75,7 @@ fn every_kernel_is_in_a_program() {
     assert!(names.is_empty(), "in no program: {names:#?}");
 }
 
-/// The programs that have commands; others are run by these.
+/// The programs with commands; other programs are called by these.
 fn programs(folder: &Path) -> Vec<PathBuf> {
     let entries = folder.read_dir().unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -92,7 +92,7 @@ fn commands(program: &Path) -> Vec<String> {
     text.lines().filter_map(command).collect()
 }
 
-/// What every command of a program prints, and its exit status.
+/// The output of every command of a program, and its exit status.
 fn transcript(folder: &Path, program: &Path) -> String {
     let mut text = String::new();
     for command in commands(program) {
@@ -110,8 +110,8 @@ fn transcript(folder: &Path, program: &Path) -> String {
     text
 }
 
-/// Runs `tenon A | tenon B`, with nothing on standard input. Standard error is that of all, the
-/// exit status that of the last.
+/// Runs `tenon A | tenon B`, with nothing on standard input. Standard error is that of all
+/// commands, the exit status that of the last.
 fn run(folder: &Path, command: &str) -> (String, String, i32) {
     let (mut out, mut err, mut status) = (Vec::new(), String::new(), 0);
     for part in command.split(" | ") {
@@ -145,7 +145,7 @@ fn steady(text: &str) -> String {
     text
 }
 
-/// The first line that differs, and where.
+/// The first line that differs.
 fn difference(program: &Path, expected: &str, found: &str) -> String {
     let name = program.file_name().unwrap().to_string_lossy();
     let mut expected = expected.lines();

@@ -1,4 +1,4 @@
-//! What models are given: sizes of dimensions, arrays, folders of links, standard streams.
+//! Inputs of models: sizes of dimensions, arrays, folders of links, standard streams.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn arrays_say_the_sizes_of_dimensions() {
     let text = done(folder, &run);
     assert!(text.contains("p: f32[2, 3, 4]"), "{text}");
     assert!(text.contains("q: f32[2, 5, 6]"), "{text}");
-    // A size that is given and one that an array has may not contradict.
+    // The size of --dim and that of an array must be equal.
     let answer = tenon(folder, &[&run[..], &["--dim", "batch=3"]].concat());
     assert_eq!(answer.status, FAILED);
     let part = "input 'x': dimension 0 (batch) of the array given: expected 3, found 2";
@@ -38,7 +38,7 @@ fn arrays_say_the_sizes_of_dimensions() {
     let answer = tenon(folder, &run);
     let part = "input 'y': dimension 0 (batch) of the array given: expected 2, found 7";
     assert!(answer.err.contains(part), "{}", answer.err);
-    // A constant has its own sizes, which others share.
+    // The sizes of a constant also apply to other inputs.
     let constant = ["run", &tiny("dims"), "-i", "x=x.npy", "--random", "1"];
     zeros(&folder.join("y.npy"), &[2, 5, 6]);
     let text = done(folder, &[&constant[..], &["--const", "y=y.npy"]].concat());
@@ -168,7 +168,7 @@ fn links_are_followed_into_folders_that_are_allowed() {
     assert!(none.err.contains("none: cannot read"), "{}", none.err);
 }
 
-/// Runs `tenon` with standard input; what it printed, as bytes.
+/// Runs `tenon` with standard input; returns its output as bytes.
 #[track_caller]
 fn piped(folder: &Path, input: &[u8], arguments: &[&str]) -> Vec<u8> {
     let output = piped_output(folder, input, arguments);
@@ -188,7 +188,7 @@ fn piped_output(folder: &Path, input: &[u8], arguments: &[&str]) -> std::process
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
-    // A command that refuses its flags does not read.
+    // A command that refuses its flags does not read standard input.
     let writer = std::thread::spawn(move || stdin.write_all(&input).unwrap_or_default());
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
@@ -259,7 +259,7 @@ fn files_may_be_standard_streams() {
 }
 
 #[test]
-fn what_standard_streams_cannot_be() {
+fn invalid_uses_of_standard_streams_are_refused() {
     let folder = folder();
     let folder = folder.path();
     let model = std::fs::read(repository("models/small/mlp.onnx")).unwrap();

@@ -130,7 +130,7 @@ fn taps_write_values_inside() {
         "--tap",
     ];
     let text = done(folder.path(), &[&run[..], &["*"]].concat());
-    // The last value made is the output.
+    // The last value is the output.
     let files: Vec<_> = folder.path().join("inside").read_dir().unwrap().collect();
     assert!(files.len() >= 2, "{text}");
     assert_eq!(text.matches(" written to ").count(), files.len(), "{text}");
@@ -179,7 +179,7 @@ fn agreeing_backends_are_reported() {
 fn the_first_difference_is_written_as_a_package_that_shows_it() {
     let folder = folder();
     let model = repository("models/small/bert.onnx");
-    // Without any tolerance the fast backend differs soon.
+    // With tolerance 0 the fast backend differs at an early operator.
     let strict = ["--tolerance", "0", "--absolute", "0", "--output", "found"];
     let flags = [&["compare", &model, "--random", "7"], &strict[..]].concat();
     let answer = tenon(folder.path(), &flags);
@@ -208,7 +208,7 @@ fn the_first_difference_is_written_as_a_package_that_shows_it() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused() {
+fn invalid_comparisons_are_refused() {
     let folder = folder();
     package(folder.path(), DIGITS);
     let one = Tensor::from_slice([1, 1, 8, 8], &[0.5f32; 64]).unwrap();

@@ -1,4 +1,4 @@
-//! Sizes of host programs and netlists that no memory holds, and programs without an end.
+//! Host programs and netlists with sizes beyond any memory, and endless programs.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn limited(folder: &Path, arguments: &[&str]) -> Answer {
         .into()
 }
 
-/// The command must end by itself, with an error that has `part`.
+/// The command must end by itself, with an error that contains `part`.
 #[track_caller]
 fn refused(folder: &Path, arguments: &[&str], part: &str) {
     let answer = limited(folder, arguments);
@@ -32,7 +32,7 @@ fn refused(folder: &Path, arguments: &[&str], part: &str) {
     assert!(text.contains(part), "no '{part}' of {text}");
 }
 
-/// A function that makes a tensor of `shape`, and `rest`.
+/// A function that creates a tensor of `shape`, and `rest`.
 fn tensor(name: &str, r#type: &str, shape: &[u64], rest: &str) -> String {
     let dimensions: Vec<String> = shape.iter().map(|size| format!("{size} : i64")).collect();
     format!(
@@ -71,7 +71,7 @@ fn tensors_of_host_programs_that_no_memory_holds_are_errors() {
     refused(folder, &["exec", "b.mlir"], "Cannot allocate host buffer");
 }
 
-/// What a kernel makes of a tensor beside it needs no more memory than there is.
+/// Results of kernels that exceed memory are errors.
 #[test]
 fn a_tensor_that_just_fits_is_not_copied() {
     let folder = folder();
@@ -168,7 +168,7 @@ fn netlists_that_no_memory_holds_are_errors() {
             &["netlist", "test", "n.yaml"],
             &["compile", "n.yaml", "-o", "n.neff"],
         ];
-        // The last two fill the memory that there is, which takes a while.
+        // The last two fill all memory, which takes a while.
         let is_slow = part == "cannot allocate" || part.is_empty();
         for command in commands.iter().take(if is_slow { 1 } else { 3 }) {
             refused(folder, command, part);

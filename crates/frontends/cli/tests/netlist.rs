@@ -1,4 +1,4 @@
-//! `tenon netlist`: what it prints and how it exits.
+//! `tenon netlist`: output and exit status.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Mistaken and hostile netlists: what `tenon netlist check` says of each is beside this file in
+//! Invalid and hostile netlists: the output of `tenon netlist check` for each is in
 //! `golden/netlist_mistakes.txt`, rewritten with `TENON_BLESS=1`. None of them makes any command
 //! panic, hang or leave a file behind.
 
@@ -95,7 +95,7 @@ const CHANGES: &[(&str, &str)] = &[
     ("  - run:\n", "  run:\n"),
 ];
 
-/// Files that are no netlist at all.
+/// Files that are not netlists.
 fn files() -> Vec<(&'static str, Vec<u8>)> {
     let nested = "[".repeat(5000).into_bytes();
     let utf16 = GOOD.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -116,7 +116,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Every mistake with a name.
+/// Every mistake and its name.
 fn mistakes() -> Vec<(String, Vec<u8>)> {
     let changed = CHANGES.iter().map(|(from, to)| {
         assert!(GOOD.contains(from), "{from}");

@@ -1,5 +1,5 @@
-//! `tenon netlist run`, `tenon netlist test` and `tenon compile` of a netlist: what they print and
-//! how they exit.
+//! `tenon netlist run`, `tenon netlist test` and `tenon compile` of a netlist: output and exit
+//! status.
 
 mod common;
 
@@ -70,7 +70,7 @@ fn a_run_prints_its_ops_and_writes_its_outputs() {
             .iter()
             .all(|&value| value == 9.0)
     );
-    // What was written is what is pushed next.
+    // The outputs are the inputs of the next run.
     std::fs::rename(folder.path().join("out.npz"), folder.path().join("y.npz")).unwrap();
     let squares: Vec<(&str, &tenon::Tensor)> = vec![("x", array)];
     tenon::tensor::npy::write_npz(folder.path().join("in.npz"), &squares).unwrap();
@@ -229,7 +229,7 @@ fn a_netlist_becomes_a_package() {
             "out",
         ],
     );
-    // Its ops are no nodes of a graph: none are counted.
+    // Ops of netlists are not nodes of a graph, and are not counted.
     for command in [
         &["info", "squares.neff"][..],
         &["run", "squares.neff", "--random", "1"],
@@ -297,14 +297,14 @@ fn a_package_does_not_replace_its_netlist() {
 }
 
 #[test]
-fn what_is_no_plain_file_is_not_replaced_by_outputs() {
+fn outputs_replace_only_regular_files() {
     let folder = written();
     std::fs::create_dir(folder.path().join("dir.npz")).unwrap();
     for path in ["dir.npz", "none/out.npz", "squares.yaml/out.npz"] {
         let run = ["netlist", "run", "squares.yaml", "--outputs", path];
         let answer = tenon(folder.path(), &run);
         assert_eq!(answer.status, Some(1));
-        // Before anything has run.
+        // Before the run.
         assert_eq!(answer.out, "");
         let start = format!("error: {path}: cannot write: ");
         assert!(answer.err.starts_with(&start), "{}", answer.err);
@@ -384,8 +384,9 @@ fn an_element_without_a_value_is_a_warning_with_its_line() {
 fn a_test_reports_whether_both_implementations_agree() {
     let folder = written();
     let out = done(folder.path(), &["netlist", "test", "squares.yaml"]);
-    assert_eq!(out, "squares.yaml: 1 queue passed, 0 failed\n");
-    // exp in single precision is not equal to what is computed another way.
+    assert_eq!(out, "squares.yaml: 1 queue passed, 0 failed
+");
+    // Two implementations of exp in single precision are not bit-equal.
     let text = SQUARES.replace("type: multiply", "type: exp");
     let text = text.replace(
         "inputs: [x, x], in_df: [Float16, Float16]",
@@ -410,7 +411,7 @@ fn a_test_reports_whether_both_implementations_agree() {
         "{}",
         answer.out
     );
-    // One that cannot be run does not keep the next from it.
+    // A netlist that cannot run does not prevent the next one.
     assert!(answer.err.contains("broken.yaml:1:"), "{}", answer.err);
     assert_eq!(lines[2], "squares.yaml: 1 queue passed, 0 failed");
     let answer = tenon(

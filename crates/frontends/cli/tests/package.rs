@@ -1,4 +1,4 @@
-//! The commands that open packages up, put them together and check them.
+//! The commands that unpack, pack and verify packages.
 #![allow(clippy::print_stderr, reason = "a test says why it skips")]
 
 mod common;
@@ -38,7 +38,7 @@ fn unpacked_and_packed_again_nothing_differs() {
             "{out}"
         );
     }
-    // A folder that is not empty is left alone.
+    // A folder that is not empty is not changed.
     let answer = tenon(here, &["unpack", "model.neff", "-o", "parts"]);
     assert_eq!(answer.status, Some(1));
     assert!(
@@ -90,7 +90,7 @@ fn members_are_listed_and_printed() {
 }
 
 #[test]
-fn what_cannot_be_loaded_is_found() {
+fn load_errors_are_findings() {
     let folder = folder();
     let here = folder.path();
     package(here, "models/digits/digits.onnx");
@@ -134,7 +134,7 @@ fn what_cannot_be_loaded_is_found() {
     let mut whole = std::fs::read(here.join("model.neff")).unwrap();
     let name = b"digests.json\0";
     let at = whole.windows(name.len()).position(|window| window == name);
-    // The sum of the entry's header stays the same.
+    // The checksum of the entry's header stays the same.
     let at = at.unwrap();
     whole[at..at + name.len()].copy_from_slice(b"digests.jsno\0");
     std::fs::write(here.join("plain.neff"), &whole).unwrap();
@@ -249,7 +249,7 @@ fn the_rules_are_listed() {
     assert!(rules.as_array().unwrap().len() > 50);
 }
 
-/// The package that another compiler made, where the folder of extra data has it.
+/// A package of another compiler, if the folder of extra data has one.
 #[test]
 fn a_foreign_package_reads_verifies_unpacks_packs_and_does_not_differ() {
     let Some(data) = std::env::var_os("TENON_EXTRA_DATA") else {

@@ -10,9 +10,9 @@ fn example(folder: &Path) {
     tenon_test_libraries::example_in_c(folder, "Example_C_backend.so");
 }
 
-/// What the example takes as one is compared with the nodes it took.
+/// A fused node of the example is compared with its parts.
 #[test]
-fn what_a_backend_took_as_one_is_compared() {
+fn a_fused_node_is_compared() {
     let folder = folder();
     example(folder.path());
     let here = folder.path().to_str().unwrap().to_owned();
@@ -43,7 +43,7 @@ fn what_a_backend_took_as_one_is_compared() {
 
 /// The main thread, on which the command checks, reports the heap in use.
 #[test]
-fn what_stays_behind_is_found() {
+fn leaks_are_found() {
     let folder = folder();
     let source =
         tenon_test_libraries::repository("crates/backends/backend/tests/fixtures/variant.c");
@@ -325,7 +325,7 @@ fn libraries_that_do_not_answer_are_passed_over() {
     let ended = "FAILED  the process survives: the check did not end within 1s";
     assert!(answer.out.contains(ended), "{}", answer.out);
 
-    // A pipe is not opened, whatever library it is named as.
+    // A pipe with the name of a library is not opened.
     let answer = tenon(folder.path(), &["plugin", "check", "Test_Pipe_backend.so"]);
     assert_eq!(answer.status, Some(1));
     assert!(answer.out.contains("not a plain file"), "{}", answer.out);
@@ -345,14 +345,14 @@ fn libraries_that_do_not_answer_are_passed_over() {
         let answer = tenon(folder.path(), command);
         assert_ne!(answer.status, Some(0), "{command:?}");
     }
-    // Nothing waits for a pipe in a folder of backends either.
+    // A pipe in a folder of backends does not block.
     std::fs::remove_file(folder.path().join("Test_Sleeps_backend.so")).unwrap();
     let answer = tenon(folder.path(), &["backends", "--backend-path", here]);
     assert_eq!(answer.status, Some(0));
     assert!(answer.err.contains("not a plain file"), "{}", answer.err);
 }
 
-/// A crash in a callback on a thread of the library's own.
+/// A crash in a callback on a thread of the library.
 #[test]
 fn a_crash_on_a_thread_of_a_library_is_a_failed_check() {
     let folder = folder();

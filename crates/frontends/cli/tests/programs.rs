@@ -1,4 +1,4 @@
-//! `tenon translate`, `exec` and `opt` on what is no program, and where their results go.
+//! `tenon translate`, `exec` and `opt`: invalid programs and output files.
 
 mod common;
 
@@ -11,7 +11,7 @@ const PROGRAM: &str = concat!(
     "/../../../tests/bef/round_trip.mlir"
 );
 
-/// Bytes without a pattern, another lot for each seed.
+/// Random bytes from a seed.
 fn noise(seed: u32, count: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
     let mut next = || {
@@ -23,7 +23,7 @@ fn noise(seed: u32, count: usize) -> Vec<u8> {
     (0..count).map(|_| next()).collect()
 }
 
-/// The command must end with status 1, an error that has `part`, and no panic.
+/// The command must end with status 1, an error that contains `part`, and no panic.
 #[track_caller]
 fn refused(folder: &Path, arguments: &[&str], part: &str) {
     let answer = tenon(folder, arguments);
@@ -78,7 +78,7 @@ fn noise_is_refused() {
     refused(folder, &["translate", "-bef-to-mlir"], "BEF file is empty.");
 }
 
-/// Each byte wrong in turn, and the file cut short: an error or another program, never a panic.
+/// Each byte changed in turn, and the file truncated: an error or another program, never a panic.
 #[test]
 fn damaged_bytes_never_panic() {
     let folder = folder();
@@ -199,7 +199,7 @@ fn boolean_flags_take_true_and_false() {
             whole
         );
     }
-    // A flag that is off conflicts with nothing; one that is on is not followed by its value.
+    // A flag that is off has no conflicts; one that is on is not followed by its value.
     for arguments in [
         &[
             "translate",
@@ -297,8 +297,7 @@ fn a_trace_is_a_file_of_scopes() {
     assert!(events.iter().any(|event| event["name"] == "thread_name"));
 }
 
-/// The text of a compiled model names every variable and node,
-/// and read back.
+/// The text of a compiled model names every variable and node, and reads back.
 #[test]
 fn a_compiled_model_is_a_program_of_text() {
     let folder = folder();

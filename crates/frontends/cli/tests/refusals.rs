@@ -1,4 +1,4 @@
-//! What cannot be done is a sentence and an exit status: 2 for wrong usage, 1 for the rest.
+//! Errors: one sentence each, and the exit status: 2 for wrong usage, 1 for others.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn refused(folder: &Path, arguments: &[&str], status: i32, parts: &[&str]) {
     }
 }
 
-/// Bytes without a pattern, the same every time.
+/// Pseudo-random bytes.
 fn noise(count: usize) -> Vec<u8> {
     let mut state = 1u32;
     let mut next = || {

@@ -1,4 +1,4 @@
-//! `tenon exec --shared_libs`: kernels of libraries that are made with `tenon/kernels.h` alone.
+//! `tenon exec --shared_libs`: kernels of libraries that use only `tenon/kernels.h`.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn library(folder: &Path, name: &str, source: &str) -> PathBuf {
     tenon_test_libraries::compiled(&file, &made, &[])
 }
 
-/// What the header's own example shows, taken from there.
+/// The example in the header's comment.
 fn example() -> (String, String) {
     let header = std::fs::read_to_string(repository("include/tenon/kernels.h")).unwrap();
     let comment = header.split("*/").next().unwrap();

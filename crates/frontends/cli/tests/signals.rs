@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Bytes of each member, and how many there are: more than is written before a signal arrives.
+/// Bytes of each member, and the member count: more than is written before a signal arrives.
 const MEMBER: u64 = 32 << 20;
 const MEMBERS: usize = 6;
 
@@ -76,7 +76,7 @@ fn a_folder_that_is_not_finished_is_removed() {
     }
 }
 
-/// Repeats a command that a signal ends, as long as what it makes was whole before that.
+/// Repeats a command until the signal arrives before its output is complete.
 fn until_interrupted(folder: &Path, made: &str, command: impl Fn()) {
     for _ in 0..20 {
         command();
@@ -84,7 +84,7 @@ fn until_interrupted(folder: &Path, made: &str, command: impl Fn()) {
         match made.metadata() {
             Err(_) => return,
             Ok(found) if found.is_dir() => {
-                // The header is a file too.
+                // The header is also a file.
                 assert_eq!(names(&made).len(), MEMBERS + 1);
                 fs::remove_dir_all(made).unwrap();
             }
@@ -103,7 +103,7 @@ fn a_package_that_is_not_finished_has_no_name() {
     let folder = folder.path();
     members(folder);
     let before = names(folder);
-    // A file without a name, or one beside its final name.
+    // An unnamed file, or one with a temporary name.
     let writes = |pid: u32| {
         let open = fs::read_dir(format!("/proc/{pid}/fd"))
             .into_iter()

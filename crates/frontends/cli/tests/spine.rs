@@ -1,4 +1,4 @@
-//! The program does what its help says: from a model to a package to an answer.
+//! From a model to a package to outputs, as the help describes it.
 
 mod common;
 
@@ -117,7 +117,7 @@ fn outputs_are_written_and_read_back() {
         difference.relative < 1e-5 && difference.same_top,
         "{difference:?}"
     );
-    // What was written is an input again, or what the next run is compared with.
+    // The outputs can be inputs again, or the reference of the next run.
     npy::write_npz(folder.path().join("y.npz"), &[("y", &found)]).unwrap();
     let flags = ["--compare", "y.npz", "--tolerance", "0"];
     let text = done(

@@ -54,7 +54,7 @@ fn names_of_a_model_are_escaped_in_text_and_exact_in_json() {
     assert_eq!(answer["inputs"][0]["name"], input);
     let answer = done(folder, &["ls", "p.neff", "--json"]);
     assert!(answer.contains("a\\u001b[2Jb"), "{answer}");
-    // A member is printed as it is where it does not go to a terminal.
+    // A member is printed unchanged if the output is not a terminal.
     std::fs::write(folder.join("parts/note"), "\u{1b}[2J\n").unwrap();
     done(folder, &["pack", "-i", "parts", "-o", "p.neff"]);
     assert_eq!(done(folder, &["cat", "p.neff", "note"]), "\u{1b}[2J\n");

@@ -1,4 +1,4 @@
-//! Profiles, CPU nodes, and the commands that watch.
+//! Profiles, CPU nodes, and the monitoring commands.
 
 mod common;
 
@@ -47,7 +47,7 @@ fn a_function_of_a_library_computes_a_node() {
         .unwrap();
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let values = json["outputs"][0]["values"].as_array().unwrap();
-    // exp(-2 x), by the mathematician's table.
+    // exp(-2 x), from a table.
     for (found, expected) in values.iter().zip([
         1.0,
         0.135_335,
@@ -113,7 +113,7 @@ fn a_library_that_is_named_runs_at_once() {
     let text = done(folder, &[&run[..], &given].concat());
     assert!(text.contains("y: f32[2, 3] [1.0, 0.13533"), "{text}");
     assert!(text.contains("\n2 ops: 2 CpuAcc; 1 CPU node\n"), "{text}");
-    // An array says the size of the batch, of what the function makes too.
+    // The array fixes the batch size, also for the output of the function.
     let x = tenon::Tensor::from_slice([2, 3], &[0.5f32; 6]).unwrap();
     tenon::tensor::npy::write_npy(folder.join("x.npy"), &x).unwrap();
     let run = ["run", &model, "-i", "x.npy", "--cpu-node", &flag];
@@ -295,7 +295,7 @@ fn a_command_that_runs_a_model_is_seen() {
     );
     assert!(page.contains("model 1 digits, "), "{page}");
     assert!(watch(&["devices"]).contains(&format!("| {pid} ")));
-    // Ended by a signal it leaves no report.
+    // A process that a signal ends leaves no report.
     kill_process(Pid::from_child(&bench), Signal::TERM).unwrap();
     assert_eq!(bench.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
     assert_eq!(folder.join("shared").read_dir().unwrap().count(), 0);

@@ -1,4 +1,4 @@
-//! Files are written as a whole or not at all.
+//! Files are written completely or not at all.
 
 #![allow(clippy::print_stderr, reason = "a test says that it skips")]
 #![cfg(unix)]
@@ -122,7 +122,7 @@ fn a_program_whose_output_is_lost_fails() {
         let part = "standard output: cannot write: ";
         assert!(answer.err.contains(part), "{flags:?}: {}", answer.err);
     }
-    // A reader that went away is none.
+    // A closed pipe is not an error.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));

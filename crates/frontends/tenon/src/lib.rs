@@ -40,7 +40,7 @@
 //!
 //! Everything optional is a field of an options type with a default, set by a method of the same
 //! name. This includes [`Control`], which carries progress, cancellation and the deadline:
-//! [`Compiler::control`], [`LoadOptions::control`], [`RunOptions::control`] and so on.
+//! [`Compiler::control()`], [`LoadOptions::control()`], [`RunOptions::control()`] and so on.
 //!
 //! # Modules
 //!

@@ -111,7 +111,7 @@ impl Model {
         self.model.idle_bytes()
     }
 
-    /// An empty profile of this model, for [`RunOptions::profile`].
+    /// An empty profile of this model, for [`RunOptions::profile()`].
     pub fn profile(&self) -> Profile {
         self.model.profile()
     }

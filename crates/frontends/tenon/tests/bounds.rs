@@ -1,5 +1,5 @@
-//! Sizes that no machine holds: every operator with extents, attributes and constants of 2^31,
-//! 2^40 and 2^61, compiled, run, profiled and compared in a process of 4 GiB. The answer is a
+//! Sizes beyond any memory: every operator with extents, attributes and constants of 2^31,
+//! 2^40 and 2^61, compiled, run, profiled and compared in a process of 4 GiB. The outcome is a
 //! result or an error: never an abort by an allocation, never a panic.
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ const OPERATORS: &str = include_str!("data/operators.txt");
 
 const SIZES: [&str; 3] = ["2147483648", "1099511627776", "2305843009213693952"];
 
-/// Set in the process that is limited.
+/// Set in the process with limited memory.
 const CHILD: &str = "TENON_TEST_BOUNDS";
 
 /// Bytes of inputs and outputs above which a run is tried only if memory cannot hold them: filling
@@ -26,7 +26,7 @@ const CHILD: &str = "TENON_TEST_BOUNDS";
 const FILLED: usize = 1 << 24;
 const MEMORY: usize = 4 << 30;
 
-/// How long a run may take before it is stopped.
+/// The time limit of a run.
 const LIMIT: Duration = Duration::from_millis(200);
 
 /// The graphs of the table, in text.
@@ -79,7 +79,7 @@ fn operators_of_any_size_end_in_a_result_or_an_error() {
     assert!(answer.status.success(), "{}\n{}", end(&out), end(&err));
 }
 
-/// A product of constants is made when compiling.
+/// A matmul of constants is folded when compiling.
 #[test]
 fn folding_of_constants_ends_at_a_deadline() {
     let text = "graph \"fold\" () -> (%y) {\n  const %a: f32[2048, 2048] = fill 0.5\n  \
@@ -93,7 +93,7 @@ fn folding_of_constants_ends_at_a_deadline() {
     assert!(started.elapsed() < Duration::from_secs(3));
 }
 
-/// Tries all cases; says which one is being tried, for the parent to see where it ended.
+/// Runs all cases; prints the current one, so that the parent process knows which one failed.
 #[allow(
     clippy::print_stdout,
     reason = "what the parent shows when this ends early"
@@ -186,7 +186,7 @@ fn compiled(text: &str, backends: &[&'static str]) -> tenon::Result<Package> {
     )
 }
 
-/// Compiles, loads, runs with a profile, and compares backends; ignoring the results.
+/// Compiles, loads, runs with a profile, and compares backends; and ignores the results.
 fn attempt(text: &str, backends: &[&'static str]) {
     let Ok(package) = compiled(text, backends) else {
         return;

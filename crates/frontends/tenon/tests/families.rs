@@ -19,7 +19,7 @@ fn check(name: &str, backends: &[&'static str], tolerance: f64) -> Result<Model>
     let inputs = tenon::inputs::read_npz_inputs(&arrays)?;
     let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
     let expected = tenon::inputs::read_npz_outputs(&arrays)?;
-    // Twice: the second run finds memory that the first has used.
+    // Twice: the second run uses the memory of the first.
     for _ in 0..2 {
         let outputs = model.run(&inputs)?;
         assert_eq!(outputs.len(), expected.len());
@@ -102,8 +102,8 @@ fn packages_are_as_large_as_their_models_and_outputs_do_not_depend_on_it() {
 
 #[test]
 fn packages_are_hardly_larger_than_their_models() {
-    // The other families have channels that fill no vector here: their padding weighs more than it
-    // does at full size.
+    // The small variants of the other families have fewer channels than a vector has lanes: padding is
+    // a larger share than at full size.
     for name in ["resnet50", "bert", "gpt2", "lstm", "mlp"] {
         let path = folder().join(name).with_extension("onnx");
         let model = std::fs::metadata(&path).unwrap().len() as f64;

@@ -16,7 +16,7 @@ use tenon_graph::Graph;
 use tenon_neff::{Limits, WriteOptions};
 use tenon_tensor::BufferMut;
 
-/// A folder with the example in C, the one in Rust, and nothing else.
+/// A folder with the example in C and the one in Rust.
 fn libraries() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     tenon_test_libraries::example_in_c(folder.path(), "Example_C_backend.so");
@@ -71,7 +71,7 @@ fn ramp(scale: f32) -> Tensor {
     Tensor::from_slice([2, 3], &all).unwrap()
 }
 
-/// Three nodes of which the example in Rust takes two.
+/// Three nodes, two of which the example in Rust supports.
 const TWO_OF_THREE: &str = "(%x: f32[2, 3]) -> (%y) {
     %a = Abs(%x)
     %e = Exp(%a)
@@ -206,7 +206,7 @@ fn memory_that_stays_bound_is_imported_once() {
     let mut bound = |options: RunOptions<'_>| bindings.run(options).unwrap();
     assert_eq!(imports(&mut bound), 4);
     assert_eq!(imports(&mut bound), 0);
-    // Without bindings the caller may bring other memory each time.
+    // Without bindings the memory of the caller may differ each time.
     let mut run = |options: RunOptions<'_>| drop(model.run_with(&[("x", &x)], options));
     assert_eq!(imports(&mut run), 2);
     assert_eq!(imports(&mut run), 2);

@@ -1,5 +1,5 @@
-//! `SelfTest`: the kernels against the plain implementation, on netlists made here and on real
-//! ones.
+//! `SelfTest`: the kernels against the plain implementation, on generated and on real
+//! netlists.
 #![allow(clippy::print_stderr, reason = "a test says what it leaves out")]
 
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use tenon::netlist::{Job, QueueAgreement, SelfTest};
 use tenon::{Control, ErrorKind, Result, Tensor};
 use tenon_test_data::good_netlists;
 
-/// A product of eight tiles a sum, whose two orders of adding differ in the last bits.
+/// A matmul with a depth of eight tiles: two orders of summation differ in the last bits.
 fn product(config: &str) -> Source {
     let shape = |columns: u32| format!("t: 1, mblock: [1, 1], ublock: [1, {columns}]");
     let queue = |name: &str, input: &str, shape: &str, address: u32| {
@@ -73,8 +73,8 @@ fn inputs_that_are_broadcast_last_agree() {
     assert!(queues[0].passed(), "{queues:?}");
 }
 
-/// Products are added to the sum of their op, over the inputs of an execute and over executes,
-/// until the ram is cleared; what follows a product comes before.
+/// Matmuls accumulate over the inputs of an execute and over executes, until the ram is cleared; the
+/// epilogue is applied before accumulation.
 #[test]
 fn products_that_gradient_ops_sum_agree() {
     let text = product("").text().replace("entries: 1", "entries: 2");
@@ -91,7 +91,7 @@ fn products_that_gradient_ops_sum_agree() {
     };
     let steps = [settings(true), settings(false), settings(true)];
     let moves = "    - varinst: [$at, incwrap, 2, 4]\n";
-    // What repeats in a product is left out of it until it is added.
+    // Broadcast rows of a matmul result are expanded only when it is accumulated.
     let broadcast = text.replace(
         "inputs: [a, b]",
         "input_0_tms: [broadcast: {r: 3}], inputs: [a, b]",
@@ -156,9 +156,9 @@ test-config:
     assert!(queues.iter().all(QueueAgreement::passed), "{queues:?}");
 }
 
-/// Ops of two tensors see one of them through TMs, fused ops through `tile_broadcast` too.
+/// Binary ops with TMs on one operand, fused ops also with `tile_broadcast`.
 #[test]
-fn what_is_broadcast_to_an_op_of_two_agrees() {
+fn broadcast_operands_of_binary_ops_agree() {
     let queue = "type: queue, entries: 1, grid_size: [1, 1], ublock: [1, 1], df: Float32, \
                  target_device: 0, loc: dram";
     let op = "grid_size: [1, 1], ublock: [1, 1], acc_df: Float16_b, out_df: Float32, intermed_df: \
@@ -384,7 +384,7 @@ fn a_ram_is_seen_in_another_blocking() {
     );
 }
 
-/// Arithmetic that a sample may cost in the tests that always run, in multiplications.
+/// The most multiplications of a sample in the tests that always run.
 const QUICK: u64 = 10_000_000;
 
 /// Real netlists that the plain implementation runs quickly.

@@ -54,7 +54,7 @@ fn load(contents: &Contents, module: &Module) -> Result<Model> {
     Model::from_package(&package, &LoadOptions::default())
 }
 
-/// Runs on zeros; what it says does not matter, that it ends does.
+/// Runs on zeros; it must end, with any result.
 fn run(model: &Model) {
     let inputs: Vec<(String, Tensor)> = model
         .inputs()
@@ -102,7 +102,7 @@ fn sizes(values: &[i32]) -> Attribute {
 }
 
 #[test]
-fn what_is_loaded_and_stored_fits_its_queue() {
+fn loads_and_stores_match_their_queue() {
     let refused = |contents: &Contents, module: &Module, why: &str| {
         let error = load(contents, module).map(drop).unwrap_err().to_string();
         assert!(

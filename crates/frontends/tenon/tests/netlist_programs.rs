@@ -1,5 +1,5 @@
-//! Programs of netlists at random, against an interpreter of a few lines: the value of a variable is
-//! seen by which entry of a queue an op reads.
+//! Random programs of netlists against a small interpreter: the value of a variable selects the entry of
+//! a queue that an op reads.
 
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -61,7 +61,7 @@ fn write(steps: &[Step], text: &mut String) {
     }
 }
 
-/// The same by the words of facts 6.4, in 32 bits.
+/// The same by facts 6.4, in 32 bits.
 fn interpret(steps: &[Step], v: &mut [i32; VARIABLES]) {
     for step in steps {
         match step {
@@ -114,7 +114,7 @@ proptest! {
             .feed("x", |entry| Tensor::from_slice([1, 32, 32], &[(entry as i64 % ENTRIES) as f32; 1024]))
             .unwrap();
         let mut v = [1, 2, 3, 5];
-        // The static variable goes on where it ended; the others start again.
+        // The static variable keeps its value; the others are initialised again.
         for _ in 0..2 {
             [v[0], v[1], v[2]] = [1, 2, 3];
             interpret(&steps, &mut v);

@@ -1,4 +1,4 @@
-//! Netlists that run: against arithmetic by hand and by NumPy, wrong programs, real netlists.
+//! Running netlists: results against plain arithmetic and NumPy, wrong programs, real netlists.
 #![allow(clippy::print_stderr, reason = "a test says why it skips")]
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use tenon::tensor::npy;
 use tenon::{Control, ErrorKind, LoadOptions, Tensor};
 use tenon_test_data::good_netlists;
 
-/// A queue of one buffer; `rest` says what differs.
+/// A queue of one buffer; `rest` has further keys.
 fn queue(name: &str, input: &str, entries: u32, shape: &str, rest: &str) -> String {
     let place = name.bytes().map(u32::from).sum::<u32>() * 0x10_0000;
     format!(
@@ -21,7 +21,7 @@ fn queue(name: &str, input: &str, entries: u32, shape: &str, rest: &str) -> Stri
     )
 }
 
-/// An op on one core; its place follows from `at`.
+/// An op on one core, the one with index `at`.
 fn op(name: &str, kind: &str, inputs: &str, shape: &str, at: usize, rest: &str) -> String {
     let count = inputs.split(',').count();
     let formats = vec!["Float32"; count].join(", ");
@@ -322,7 +322,7 @@ fn formats_round_what_is_stored() {
                              math_fidelity: HiFi4, t: 1, mblock: [1, 2], ublock: [1, 1]}",
     );
     let source = Source::new("rounded.yaml", text);
-    // The product is 0, so that the sums are what the second queue holds: the vector of facts 5.2.
+    // The matmul is 0, so that the sums are the entries of the second queue: the vector of facts 5.2.
     let vector = [
         100.0, 1.0, -0.5, 0.3, 3.999, -2.75, 7.0, 2.5, 1.5, -3.5, 64.4,
     ];
@@ -377,7 +377,7 @@ fn the_accumulation_format_rounds_intermediate_results() {
     assert_eq!(run(NumericMode::Formats, relu), 0.0);
 }
 
-/// A relu without a mode cuts what is below its threshold, as one of mode min does.
+/// A relu without a mode sets elements below its threshold to 0, as mode min does.
 #[test]
 fn relu_mode_none_is_min() {
     let source = |mode: &str| {

@@ -13,7 +13,7 @@ use tenon_tensor::BufferMut;
 const MALLOC: u32 = 1;
 const DMA_BUF: u32 = 2;
 
-/// What a library imports and exports, the name of its memory, and definitions besides.
+/// The name of a library's memory, its imports and exports, and further definitions.
 struct Memory<'a>(&'a str, u32, u32, &'a [&'a str]);
 
 /// Builds the backend of an operator, such as `OwnNeg`.
@@ -70,7 +70,7 @@ fn model(folder: &Path, graph: &str) -> (Model, Placement) {
     (model, compiled.placement)
 }
 
-/// Executes twice; answers the last outputs and what each library copied and imported then.
+/// Executes twice; returns the last outputs, and the copies and imports of each library.
 fn execute(model: &Model) -> (Vec<f32>, Vec<(String, u64, u64)>) {
     let x = Tensor::from_slice([2, 3], &[1.5f32, -2.0, 0.0, 4.0, -0.25, 3.0]).unwrap();
     let (mut outputs, mut profile) = (Vec::new(), model.profile());
@@ -166,7 +166,7 @@ fn memory_of_no_kind_in_common_is_copied() {
         ("a", "OwnNeg", CrossingKind::Copy),
     ];
     assert_eq!(ways(&placement), expected);
-    // n comes out of one and goes into the other, and a the other way.
+    // n is copied out of one library and into the other, a in the other direction.
     let (y, counts) = execute(&model);
     assert_eq!(y, NEGATED);
     assert_eq!(counts, counted((4, 0), (2, 0)));
@@ -186,7 +186,7 @@ fn exported_plain_memory_is_not_copied() {
     }
 }
 
-/// A library that imports plain memory too has tensors made of the other's, not of the arena.
+/// A library that also imports plain memory imports tensors of the other library, not of the arena.
 #[test]
 fn a_tensor_that_is_exported_is_preferred_to_plain_memory() {
     let (model, placement) = both(
@@ -204,7 +204,7 @@ fn a_tensor_that_is_exported_is_preferred_to_plain_memory() {
     assert_eq!(counts, counted((3, 0), (0, 0)));
 }
 
-/// The first kind of memory that tensors can get to is taken.
+/// The first reachable kind of memory is used.
 #[test]
 fn unreachable_memory_is_skipped() {
     let (model, placement) = with_reference(&Memory("NegHeap", 0, MALLOC, &["DARK_FIRST"]));

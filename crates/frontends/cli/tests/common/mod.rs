@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// What a run of the program answered.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub struct Answer {
     pub status: Option<i32>,
@@ -33,7 +33,7 @@ pub fn tenon(folder: &Path, arguments: &[&str]) -> Answer {
         .into()
 }
 
-/// Runs `tenon`, which must succeed; what it printed.
+/// Runs `tenon`, which must succeed; returns its output.
 #[track_caller]
 pub fn done(folder: &Path, arguments: &[&str]) -> String {
     let answer = tenon(folder, arguments);
