@@ -1,4 +1,4 @@
-//! Every flag of the command, once: help, man page and shell completions are made from these.
+//! The flags of the command, from which help, man page and shell completions are generated.
 
 use crate::model_flags::{CompileFlags, InputFlags};
 use crate::package_flags::{Cat, Diff, Dma, LimitFlags, Ls, Pack, Strip, Unpack, Verify};
@@ -20,7 +20,7 @@ Examples:
   tenon compile model.onnx -o model.neff      compile into one package
   tenon run model.neff -i x=x.npy -o out      run it, write out/NAME.npy
   tenon bench model.neff --threads 2          measure it
-  tenon info model.neff                       what is inside
+  tenon info model.neff                       its contents
 
 Exit status: 0 done, 1 failed, 2 wrong usage."
 )]
@@ -268,7 +268,7 @@ pub struct Profile {
     pub compiling: CompileFlags,
 }
 
-/// Show what is inside a model or package.
+/// Show its contents a model or package.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

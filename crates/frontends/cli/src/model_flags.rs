@@ -50,7 +50,7 @@ pub struct CompileFlags {
 /// A node, and the library and symbol of the function that computes it.
 pub type CpuNode = (String, (PathBuf, String));
 
-/// What a run is fed with.
+/// The inputs of a run.
 #[derive(Args, Clone)]
 pub struct InputFlags {
     /// An input's file: .npy, .npz, .bin (raw little-endian), .csv, .png or .jpg. Without NAME=,

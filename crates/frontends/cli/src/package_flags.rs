@@ -1,10 +1,10 @@
-//! Flags of the commands that open packages up, put them together and check them.
+//! Flags of the commands that unpack, pack and verify packages.
 
 use crate::plugin_flags::BackendFlags;
 use clap::Args;
 use std::path::PathBuf;
 
-/// How much a package may unpack to.
+/// The size limit of unpacking.
 #[derive(Args)]
 pub struct LimitFlags {
     /// Refuse a compressed package that unpacks to more bytes; K, M, G and T may follow the
@@ -29,7 +29,7 @@ pub struct Unpack {
     pub limits: LimitFlags,
 }
 
-/// Put a folder of members together into a package.
+/// Pack a folder of members into a package.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -55,7 +55,7 @@ pub struct Pack {
     /// The name of the network; without it the folder's own, else the folder's name.
     #[arg(long, short, value_name = "NAME")]
     pub name: Option<String>,
-    /// How many cores it needs.
+    /// The number of cores that it needs.
     #[arg(long, short = 't', value_name = "N")]
     pub num_nc: Option<u32>,
     /// A feature that a loader must know; repeat for several.
@@ -63,7 +63,7 @@ pub struct Pack {
     pub features: Vec<tenon::neff::FeatureBits>,
 }
 
-/// Write a package without what only debuggers need, as a plain archive.
+/// Write a package without debug members, as a plain archive.
 #[derive(Args)]
 #[command(
     visible_alias = "optimize",
@@ -75,7 +75,7 @@ Examples:
 pub struct Strip {
     /// The package; - is standard input.
     pub file: PathBuf,
-    /// Where the other one goes; replaced as a whole or not at all; - is standard output.
+    /// The new package; replaced as a whole or not at all; - is standard output.
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
     /// Keep the members for debuggers.
@@ -85,15 +85,15 @@ pub struct Strip {
     pub limits: LimitFlags,
 }
 
-/// Check a package against every rule, and whether it can be loaded here: all findings at once, each
-/// with its place.
+/// Verify a package against every rule, and whether it can be loaded here. All findings are printed,
+/// each with its location.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   tenon verify model.neff
   tenon verify model.neff --hash --json
   tenon verify other.neff --arch trn2
-  tenon verify --rules                     what is checked
+  tenon verify --rules                     the rules
 
 Exit status: 0 no errors, 1 errors, 2 wrong usage.")]
 pub struct Verify {

@@ -104,10 +104,10 @@ impl Translate {
 impl Exec {
     /// Refuses drivers that exclude each other.
     pub fn check(&self) -> tenon::Result<()> {
-        match self.lite && self.code_size {
-            true => Err(conflict("--code_size", "--lite")),
-            false => Ok(()),
+        if self.lite && self.code_size {
+            return Err(conflict("--code_size", "--lite"));
         }
+        Ok(())
     }
 }
 

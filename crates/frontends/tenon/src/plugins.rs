@@ -91,12 +91,12 @@ pub fn load_libraries_apart(
             refused.insert(culprit, RefusedLibrary { code, text });
             continue;
         }
-        let mut answers = lines.iter().map(|line| BackendLibrary::answer(line));
+        let mut results = lines.iter().map(|line| BackendLibrary::parse(line));
         let all = paths.iter().map(|path| BackendLibrary {
             path: path.clone(),
             backend: match refused.remove(path.as_path()) {
                 Some(refused) => Err(refused),
-                None => answers.next().unwrap_or_else(|| Err(unreadable())),
+                None => results.next().unwrap_or_else(|| Err(unreadable())),
             },
         });
         return Ok(all.collect());
@@ -122,9 +122,9 @@ impl BackendLibrary {
     }
 
     /// Parses a line of JSON.
-    fn answer(line: &str) -> Result<(String, (u32, u32)), RefusedLibrary> {
-        let answer: Value = serde_json::from_str(line).map_err(|_| unreadable())?;
-        let text = |name: &str| answer[name].as_str().map(str::to_owned);
+    fn parse(line: &str) -> Result<(String, (u32, u32)), RefusedLibrary> {
+        let json: Value = serde_json::from_str(line).map_err(|_| unreadable())?;
+        let text = |name: &str| json[name].as_str().map(str::to_owned);
         let version = |text: String| {
             let (major, minor) = text.split_once('.')?;
             Some((major.parse().ok()?, minor.parse().ok()?))

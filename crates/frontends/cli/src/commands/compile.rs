@@ -28,9 +28,10 @@ pub fn run(flags: &Compile) -> Result<()> {
     let compiled = compiled.map_err(|error| error.at(Location::file(&flags.model)))?;
     if flags.emit_graph {
         let graph = compiled.graph_text();
-        return match flags.json {
-            true => output::json(json!({ "graph": graph })),
-            false => output::text(&(graph + "\n")),
+        return if flags.json {
+            output::json(json!({ "graph": graph }))
+        } else {
+            output::text(&(graph + "\n"))
         };
     }
     let output = output(flags)?;

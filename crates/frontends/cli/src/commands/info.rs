@@ -324,7 +324,7 @@ fn print_header(path: &Path, package: &Package) -> Result<()> {
     )
 }
 
-/// What can be said of another compiler's package: header, nodes, members.
+/// The readable parts of another compiler's package: header, nodes, members.
 fn print_members(path: &Path, package: &Package, as_json: bool) -> Result<()> {
     if as_json {
         let members: Vec<_> = package

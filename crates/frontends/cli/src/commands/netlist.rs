@@ -59,11 +59,10 @@ fn check_all(flags: &NetlistCheck) -> Result<ExitCode> {
             Ok(source) => source,
             Err(error) => {
                 errors += 1;
-                match flags.json {
-                    true => {
-                        reports.push(json!({"file": path, "errors": 1, "error": error.to_string()}))
-                    }
-                    false => output::complain(format_args!("error: {error}")),
+                if flags.json {
+                    reports.push(json!({"file": path, "errors": 1, "error": error.to_string()}));
+                } else {
+                    output::complain(format_args!("error: {error}"));
                 }
                 continue;
             }

@@ -14,7 +14,7 @@ use tenon::activity::Activity;
 use tenon::netlist::{QueueAgreement, SelfTest, read_source};
 use tenon::{Control, Result};
 
-/// Tests every file; one that cannot be run does not keep the others from it.
+/// Tests every file, also after one that cannot run.
 pub fn run(flags: &NetlistTest) -> Result<ExitCode> {
     let test = SelfTest::new()
         .programs(flags.program.clone())
@@ -23,7 +23,7 @@ pub fn run(flags: &NetlistTest) -> Result<ExitCode> {
         .loops(flags.loops)
         .arch(arch(flags.arch.as_deref())?);
     let activity = Activity::published();
-    let mut answers = Vec::new();
+    let mut results = Vec::new();
     let mut all_pass = true;
     let bar = progress::counting(flags.files.len() as u64);
     for file in &flags.files {
@@ -43,17 +43,17 @@ pub fn run(flags: &NetlistTest) -> Result<ExitCode> {
         let took = begun.elapsed().as_secs_f64();
         bar.inc(1);
         match (tested, flags.json) {
-            (Ok(queues), true) => answers.push(as_json(file, &queues, took)),
+            (Ok(queues), true) => results.push(as_json(file, &queues, took)),
             (Ok(queues), false) => bar.suspend(|| print(file, &queues))?,
             (Err(error), true) => {
-                answers.push(json!({"file": file, "passed": false, "error": error.to_string()}))
+                results.push(json!({"file": file, "passed": false, "error": error.to_string()}))
             }
             (Err(error), false) => bar.suspend(|| output::complain(format_args!("error: {error}"))),
         }
     }
     bar.finish_and_clear();
     if flags.json {
-        output::json(Value::from(answers))?;
+        output::json(Value::from(results))?;
     }
     Ok(output::status(all_pass))
 }

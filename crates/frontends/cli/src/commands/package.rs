@@ -14,7 +14,7 @@ use tenon::neff::{self, Limits, PackOptions, Package, Rule, Severity, VerifyOpti
 use tenon::{Control, Error, ErrorKind, Location, OpenOptions, Result};
 
 impl LimitFlags {
-    /// What opening accepts.
+    /// The limits of opening a package.
     pub fn limits(&self) -> Limits {
         self.max_unpacked
             .map_or(Limits::default(), Limits::of_bytes)

@@ -11,7 +11,7 @@ use tenon::machine::Ceiling;
 use tenon::profile::{ProfileRow, Recording};
 use tenon::{Location, Result, RunOptions, files};
 
-/// Executions before those that count.
+/// Warm-up executions.
 const WARM_UP: usize = 3;
 
 pub fn run(flags: &Profile) -> Result<()> {
@@ -74,7 +74,7 @@ fn profile(flags: &Profile) -> Result<()> {
     print_counters(&profile)
 }
 
-/// What backends counted, when they count.
+/// Prints the counters of backends.
 fn print_counters(profile: &tenon::profile::Profile) -> Result<()> {
     if !profile.counters.is_empty() {
         let mut table = Table::new(&["counted", "now", "unit", "backend", "counter"]);

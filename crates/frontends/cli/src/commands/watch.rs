@@ -16,9 +16,10 @@ pub fn devices(flags: &Devices) -> Result<()> {
         return output::json(format_args!("{:#}", devices.json()));
     }
     let text = devices.text(flags.wide, flags.all);
-    match flags.topology {
-        true => say!("{text}{}", devices.topology().trim_end()),
-        false => say!("{}", text.trim_end()),
+    if flags.topology {
+        say!("{text}{}", devices.topology().trim_end())
+    } else {
+        say!("{}", text.trim_end())
     }
 }
 

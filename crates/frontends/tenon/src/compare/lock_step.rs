@@ -286,8 +286,8 @@ fn refusal(backend: &dyn Backend, call: &WorkloadCall) -> Option<String> {
         constants: &constants,
         outputs: &outputs,
     };
-    let answer = backend.supports(&node);
-    answer.err().map(|refusal| refusal.to_string())
+    let supported = backend.supports(&node);
+    supported.err().map(|refusal| refusal.to_string())
 }
 
 /// The outputs of a call on a backend.

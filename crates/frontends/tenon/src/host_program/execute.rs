@@ -71,9 +71,8 @@ pub struct Execution {
 ///
 /// # Errors
 /// A function, queue or file that is not there, an empty file, output that cannot be written; `control`
-/// was cancelled or its deadline has passed, which ends a program of endless loops too. What is wrong
-/// with the program is a diagnostic;
-/// an unknown kernel may be expected.
+/// was cancelled or its deadline has passed, which ends a program of endless loops too. Errors in
+/// the program are diagnostics, which may be expected, as may unknown kernels.
 pub fn execute(
     input: &ProgramInput,
     registry: &Registry,

@@ -7,7 +7,7 @@ use tenon_bef::{
     stream_remarks,
 };
 
-/// What is done with a text, in this order.
+/// The steps of rewriting, in this order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RewriteOptions {
@@ -23,7 +23,7 @@ pub struct RewriteOptions {
     pub canonicalize: bool,
     /// Whether every function and operation gets a remark with its stream.
     pub print_streams: bool,
-    /// What the text looks like.
+    /// The form of the text.
     pub print: PrintOptions,
 }
 

@@ -7,7 +7,7 @@ use tenon_bef::{
     Diagnostic, EncodeOptions, File, PrintOptions, Severity, Source, encode, parse_source, print,
 };
 
-/// From what to what.
+/// The direction of a translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Text becomes bytes.
@@ -20,7 +20,7 @@ pub enum Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TranslateOptions {
-    /// From what to what.
+    /// The direction of a translation.
     pub direction: Direction,
     /// Whether lines `// -----` split the text into separate inputs.
     pub split_input_file: bool,
@@ -28,7 +28,7 @@ pub struct TranslateOptions {
     pub verify_diagnostics: bool,
     /// Whether BEF gets the sections that only readers like this one need.
     pub optional_sections: bool,
-    /// What the text looks like.
+    /// The form of the text.
     pub print: PrintOptions,
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use std::sync::Mutex;
 use tenon_executor::{Attr, Chain, kernel};
 
-/// What a run printed.
+/// The output of a run.
 #[derive(Clone, Default)]
 struct Printed(Arc<Mutex<Vec<u8>>>);
 
@@ -45,7 +45,7 @@ fn registry() -> Registry {
     registry
 }
 
-/// Runs a text; what it printed, and what became of it.
+/// Runs a text; returns its output and the result.
 fn run(text: &str, change: impl FnOnce(&mut ExecOptions)) -> (String, Result<Execution>) {
     run_input(&ProgramInput::new("f.mlir", text.into()), change)
 }
