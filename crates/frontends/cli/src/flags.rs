@@ -268,7 +268,7 @@ pub struct Profile {
     pub compiling: CompileFlags,
 }
 
-/// Show its contents a model or package.
+/// Show the contents of a model or package.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
