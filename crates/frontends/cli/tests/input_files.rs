@@ -121,7 +121,7 @@ fn outputs_that_are_not_what_the_model_declares() {
         let answer = tenon(folder, &[command, &tiny("wrong_outputs")]);
         assert_eq!(answer.status, FAILED, "{}", answer.err);
         let text = "wrong_outputs.onnx: output";
-        let another = "the model declares another type for this output than its nodes make";
+        let another = "the model declares another type for this output than its nodes produce";
         for line in [
             format!("{text} 'y': {another}: expected f32[2, 4], found f32[2, 3]\n"),
             format!("{text} 'z': {another}: expected i64[2, 3], found f32[2, 3]\n"),
