@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use tenon_base::format_bytes;
 
 /// The placement of every node. Its `Display` is a line such as
 /// `412 ops: 409 CpuAcc, 3 CpuRef (NonMaxSuppression: no kernel for this operator); 2 crossings, 1.2 MB`.
@@ -210,22 +211,12 @@ impl fmt::Display for PlacementReport {
         }
         match self.crossings.count {
             0 => Ok(()),
-            1 => write!(f, "; 1 crossing, {}", Size(self.crossings.bytes)),
-            count => write!(f, "; {count} crossings, {}", Size(self.crossings.bytes)),
-        }
-    }
-}
-
-/// A size in decimal units with one digit.
-struct Size(u64);
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            bytes @ 0..1_000 => write!(f, "{bytes} B"),
-            bytes @ 1_000..1_000_000 => write!(f, "{:.1} kB", bytes as f64 / 1e3),
-            bytes @ 1_000_000..1_000_000_000 => write!(f, "{:.1} MB", bytes as f64 / 1e6),
-            bytes => write!(f, "{:.1} GB", bytes as f64 / 1e9),
+            1 => write!(f, "; 1 crossing, {}", format_bytes(self.crossings.bytes)),
+            count => write!(
+                f,
+                "; {count} crossings, {}",
+                format_bytes(self.crossings.bytes)
+            ),
         }
     }
 }

@@ -15,6 +15,7 @@ mod regular_file;
 pub mod stop;
 pub mod trace;
 mod unfinished_file;
+mod units;
 
 pub use control::{Control, Progress};
 pub use count::Count;
@@ -24,3 +25,4 @@ pub use escape::escape_controls;
 pub use pattern::Pattern;
 pub use regular_file::expect_regular_file;
 pub use unfinished_file::{UnfinishedFile, remove_unfinished_files};
+pub use units::{format_bytes, format_duration};

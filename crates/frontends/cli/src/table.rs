@@ -1,8 +1,8 @@
 //! Tables, sizes and times in text.
 
 use std::fmt;
-use std::time::Duration;
 use tenon::files::escape_controls;
+pub use tenon_base::{format_bytes as bytes, format_duration as duration};
 
 /// A table whose columns are as wide as their longest cell; the first row is the head.
 pub struct Table(Vec<Vec<String>>);
@@ -47,30 +47,6 @@ impl fmt::Display for Table {
     }
 }
 
-/// `1.5 MB`: decimal units, one digit.
-pub fn bytes(count: u64) -> String {
-    match count {
-        0..1_000 => format!("{count} B"),
-        1_000..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
-        _ => format!("{:.1} GB", count as f64 / 1e9),
-    }
-}
-
-/// `12.3 ms`: three digits in the unit that suits.
-pub fn duration(time: Duration) -> String {
-    let (value, unit) = match time.as_secs_f64() {
-        s if s >= 1.0 => (s, "s"),
-        s if s >= 1e-3 => (s * 1e3, "ms"),
-        s => (s * 1e6, "µs"),
-    };
-    match value {
-        v if v >= 100.0 => format!("{v:.0} {unit}"),
-        v if v >= 10.0 => format!("{v:.1} {unit}"),
-        v => format!("{v:.2} {unit}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,13 +56,5 @@ mod tests {
         let mut table = Table::new(&["a", "bb"]);
         table.row(["long".into(), "x".into()]);
         assert_eq!(table.to_string(), "a     bb\nlong  x");
-    }
-
-    #[test]
-    fn units_suit() {
-        assert_eq!(bytes(999), "999 B");
-        assert_eq!(bytes(1_500_000), "1.5 MB");
-        assert_eq!(duration(Duration::from_micros(12_345)), "12.3 ms");
-        assert_eq!(duration(Duration::from_nanos(1_500)), "1.50 µs");
     }
 }

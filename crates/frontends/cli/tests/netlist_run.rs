@@ -384,8 +384,11 @@ fn an_element_without_a_value_is_a_warning_with_its_line() {
 fn a_test_reports_whether_both_implementations_agree() {
     let folder = written();
     let out = done(folder.path(), &["netlist", "test", "squares.yaml"]);
-    assert_eq!(out, "squares.yaml: 1 queue passed, 0 failed
-");
+    assert_eq!(
+        out,
+        "squares.yaml: 1 queue passed, 0 failed
+"
+    );
     // Two implementations of exp in single precision are not bit-equal.
     let text = SQUARES.replace("type: multiply", "type: exp");
     let text = text.replace(

@@ -1,4 +1,4 @@
-//! What a monitor tells and how often: the file that `neuron-monitor --config-file` reads.
+//! The configuration of a monitor: the format of `neuron-monitor --config-file`.
 
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
-/// A group of numbers of the JSON stream.
+/// A group of metrics of the JSON stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MetricGroup {
-    /// How busy cores are.
+    /// Utilization of cores.
     CoreCounters,
     /// Executions and latencies.
     ExecutionStats,
@@ -17,7 +17,7 @@ pub enum MetricGroup {
     MemoryUsed,
     /// Processor time of processes.
     RuntimeCpu,
-    /// Counters of the hardware, of which there are none here.
+    /// Counters of the hardware, all zero on a CPU.
     HardwareCounters,
     /// Processor time of the system.
     SystemCpu,
@@ -26,7 +26,7 @@ pub enum MetricGroup {
 }
 
 impl MetricGroup {
-    /// Every group by the name that it has in configurations and in the stream.
+    /// Every group with its name in configurations and in the stream.
     pub const NAMES: [(&'static str, Self); 7] = [
         ("neuroncore_counters", Self::CoreCounters),
         ("execution_stats", Self::ExecutionStats),
@@ -44,19 +44,19 @@ impl MetricGroup {
     }
 }
 
-/// What a monitor tells and how often.
+/// The metrics and the period of a monitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Between two reports.
+    /// The time between two reports.
     pub period: Duration,
-    /// What is told.
+    /// The reported groups.
     pub groups: BTreeSet<MetricGroup>,
-    /// Only processes whose tag holds this text; all when it is empty.
+    /// Selects processes whose tag contains this text; all when empty.
     pub tag: String,
 }
 
 impl Default for Config {
-    /// Everything, each five seconds.
+    /// All groups, every five seconds.
     fn default() -> Self {
         Self {
             period: Duration::from_secs(5),
@@ -68,23 +68,23 @@ impl Default for Config {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct ConfigFile {
     period: Option<String>,
     #[serde(default)]
-    neuron_runtimes: Vec<StoredRuntime>,
+    neuron_runtimes: Vec<RuntimeEntry>,
     #[serde(default)]
-    system_metrics: Vec<StoredMetric>,
+    system_metrics: Vec<MetricEntry>,
 }
 
 #[derive(Deserialize)]
-struct StoredRuntime {
+struct RuntimeEntry {
     tag_filter: Option<String>,
     #[serde(default)]
-    metrics: Vec<StoredMetric>,
+    metrics: Vec<MetricEntry>,
 }
 
 #[derive(Deserialize)]
-struct StoredMetric {
+struct MetricEntry {
     #[serde(rename = "type")]
     kind: String,
 }
@@ -94,29 +94,29 @@ impl Config {
     /// [{"type": "execution_stats"}]}], "system_metrics": [{"type": "memory_info"}]}`.
     ///
     /// # Errors
-    /// A file that is not like that, and types that there are not, all of them told.
+    /// A file of another format; unknown types and invalid values, reported together.
     pub fn open(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|error| Error::io(path, "read", error))?;
         Self::parse(&text).map_err(|error| error.at(Location::file(path)))
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let stored: Stored = serde_json::from_str(text).map_err(|error| {
-            wrong("not a monitor's configuration")
+        let file: ConfigFile = serde_json::from_str(text).map_err(|error| {
+            usage("not a monitor configuration")
                 .found(&error)
                 .at(Location::default().line_column(error.line() as u32, error.column() as u32))
         })?;
         let mut config = Self::default();
         let mut problems = Vec::new();
-        match stored.period.as_deref().map(period) {
+        match file.period.as_deref().map(period) {
             Some(Ok(period)) => config.period = period,
             Some(Err(error)) => problems.push(error),
             None => {}
         }
-        let runtimes = stored.neuron_runtimes.iter();
+        let runtimes = file.neuron_runtimes.iter();
         let metrics = runtimes.clone().flat_map(|runtime| &runtime.metrics);
         config.groups.clear();
-        for metric in metrics.chain(&stored.system_metrics) {
+        for metric in metrics.chain(&file.system_metrics) {
             let known = MetricGroup::NAMES
                 .iter()
                 .find(|(name, _)| *name == metric.kind);
@@ -124,7 +124,7 @@ impl Config {
                 Some((_, group)) => drop(config.groups.insert(*group)),
                 None => {
                     let names = MetricGroup::NAMES.map(|(name, _)| name).join(", ");
-                    let error = wrong("no such metric").expected(names);
+                    let error = usage("unknown metric type").expected(names);
                     problems.push(error.found(&metric.kind));
                 }
             }
@@ -139,8 +139,8 @@ impl Config {
                     config.tag = text.to_owned();
                 }
                 other => problems.push(
-                    wrong("a tag filter that is no plain text")
-                        .expected("'.*', or a part of the tag")
+                    usage("a tag filter must be plain text")
+                        .expected("'.*', or a substring of the tag")
                         .found(other),
                 ),
             }
@@ -164,12 +164,12 @@ fn period(text: &str) -> Result<Duration> {
     if (0.01..=86_400.0).contains(&seconds) {
         return Ok(Duration::from_secs_f64(seconds));
     }
-    Err(wrong("a period that cannot be")
+    Err(usage("invalid period")
         .expected("such as 1s, 500ms or 2m")
         .found(text))
 }
 
-fn wrong(message: &str) -> Error {
+fn usage(message: &str) -> Error {
     Error::new(ErrorKind::Usage, message)
 }
 
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_originals_file_is_read() {
+    fn configurations_of_neuron_monitor_are_read() {
         let config = Config::parse(
             r#"{"period": "500ms",
                 "neuron_runtimes": [{"tag_filter": ".*", "metrics": [
@@ -197,11 +197,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_together() {
+    fn invalid_values_are_reported_together() {
         let text = r#"{"period": "soon", "neuron_runtimes": [{"tag_filter": "a|b"}],
                        "system_metrics": [{"type": "weather"}]}"#;
         let text = Config::parse(text).unwrap_err().to_string();
-        assert!(text.contains("a period that cannot be"), "{text}");
+        assert!(text.contains("invalid period"), "{text}");
         assert!(
             text.contains("found weather") && text.contains("found a|b"),
             "{text}"

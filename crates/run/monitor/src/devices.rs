@@ -2,9 +2,8 @@
 
 use crate::Machine;
 use crate::system::Process;
-use crate::units::bytes;
 use serde_json::{Value, json};
-use tenon_base::{Count, escape_controls};
+use tenon_base::{Count, escape_controls, format_bytes as bytes};
 use tenon_runtime::ProcessReport;
 
 /// The one device, and the processes that own cores of it.
@@ -13,21 +12,21 @@ pub struct Devices {
     machine: Machine,
     /// The owner of each core.
     owners: Vec<Option<u32>>,
-    /// Every process that owns cores or reports itself.
-    processes: Vec<Listed>,
+    /// Processes that own cores or publish a report.
+    processes: Vec<ListedProcess>,
 }
 
 #[derive(Debug, Clone)]
-struct Listed {
+struct ListedProcess {
     pid: u32,
     command: String,
     version: String,
-    /// Whether it owns a core or has a model.
+    /// Whether it owns a core or has a loaded model.
     in_use: bool,
 }
 
 impl Devices {
-    /// As they are now.
+    /// The current state.
     pub fn now(machine: Machine) -> Self {
         let owners: Vec<Option<u32>> = (0..machine.cores).map(|core| machine.owner(core)).collect();
         let reports = ProcessReport::read_all(&machine.folders);
@@ -39,7 +38,7 @@ impl Devices {
             let report = reports.iter().find(|report| report.pid == pid);
             let version = report.map(|report| report.tenon_version.clone());
             let has_model = report.is_some_and(|report| !report.models.is_empty());
-            Listed {
+            ListedProcess {
                 pid,
                 command: Process::now(pid).command,
                 version: version.unwrap_or_default(),
@@ -54,7 +53,7 @@ impl Devices {
         }
     }
 
-    /// The lines above the table and the table; `wide` shows commands whole, `all` also processes
+    /// The header lines and the tables; `wide` does not truncate commands, `all` includes processes
     /// that neither own a core nor have a model.
     pub fn text(&self, wide: bool, all: bool) -> String {
         let mut text = format!(
@@ -89,14 +88,11 @@ impl Devices {
         let shown = shown.filter(|process| all || process.in_use);
         let rows = shown.map(|process| {
             let command = escape_controls(&process.command);
-            let whole = wide || command.chars().count() <= SHOWN;
-            let command = match whole {
-                true => command.into_owned(),
-                false => command
-                    .chars()
-                    .take(SHOWN - 3)
-                    .chain("...".chars())
-                    .collect(),
+            let command = if wide || command.chars().count() <= SHOWN {
+                command.into_owned()
+            } else {
+                let start = command.chars().take(SHOWN - 3);
+                start.chain("...".chars()).collect()
             };
             [
                 self.cores_of(process.pid),
@@ -118,7 +114,7 @@ impl Devices {
         text
     }
 
-    /// How devices lie to each other: one has no neighbours.
+    /// The topology: one device without neighbours.
     pub fn topology(&self) -> String {
         format!(
             "Neuron Device Topology\n    [ 0 ]  {}\n",
@@ -132,7 +128,7 @@ impl Devices {
             .processes
             .iter()
             .map(|process| {
-                let Listed {
+                let ListedProcess {
                     pid,
                     command,
                     version,
@@ -172,7 +168,7 @@ impl Devices {
     }
 }
 
-/// A table in a frame, as the accelerator's tool draws it: heads of two lines, centred.
+/// A framed table in the format of the accelerator's tool: centred heads of two lines.
 fn framed<const N: usize>(text: &mut String, head: &[[&str; 2]; N], rows: &[[String; N]]) {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -210,8 +206,8 @@ fn framed<const N: usize>(text: &mut String, head: &[[&str; 2]; N], rows: &[[Str
 mod tests {
     use super::*;
 
-    fn listed(pid: u32, command: &str, in_use: bool) -> Listed {
-        Listed {
+    fn listed(pid: u32, command: &str, in_use: bool) -> ListedProcess {
+        ListedProcess {
             pid,
             command: command.into(),
             version: "0.1.0".into(),
@@ -240,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_framed_as_clients_parse_it() {
+    fn the_table_has_the_format_of_neuron_ls() {
         let text = devices().text(false, false);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "instance-type: Some CPU");
@@ -260,7 +256,7 @@ mod tests {
             "{text}"
         );
         assert!(lines[13].contains("... |"), "{text}");
-        // One without cores that runs a model.
+        // A process without cores that has a model.
         assert!(
             lines[14].starts_with("|        | 73  | tenon bench"),
             "{text}"
@@ -270,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_cannot_drive_the_terminal() {
+    fn control_characters_in_commands_are_escaped() {
         let mut devices = devices();
         devices.processes[0].command = "a\x1b[2J\nb".into();
         devices.processes[0].version = "0\u{9b}".into();

@@ -1,4 +1,4 @@
-//! The endpoint that Prometheus reads: one page, over HTTP/1.1, on loopback only.
+//! The endpoint for Prometheus: one page, HTTP/1.1, on the loopback interface only.
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -17,37 +17,37 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// What the text format of Prometheus is called.
+/// The content type of the text format of Prometheus.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Longest head of a request that is read.
-const LONGEST: usize = 16 << 10;
+/// The maximum size of a request head.
+const MAX_HEAD_BYTES: usize = 16 << 10;
 
-/// How long a request may take, from the connection to the end of the answer. There is one request
-/// a connection.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time limit of a connection, from accepting to the end of the response. A connection has one
+/// request.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// Connections that are served at a time; others wait to be accepted.
+/// The maximum number of concurrent connections; further ones wait to be accepted.
 const CONNECTIONS: usize = 64;
 
-/// Waits after a connection that could not be accepted, as when there are too many open files.
+/// The pause after a failed accept, as with too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers `GET /metrics` on 127.0.0.1.
+/// Serves `GET /metrics` on 127.0.0.1.
 #[derive(Debug)]
 pub struct MetricsServer {
     runtime: Runtime,
     listener: TcpListener,
-    patience: Duration,
+    time_limit: Duration,
 }
 
 impl MetricsServer {
-    /// Listens on `port`; 0 is any that is free.
+    /// Listens on `port`; 0 selects an unused port.
     pub fn listen(port: u16) -> Result<Self> {
-        Self::with_patience(port, PATIENCE)
+        Self::with_time_limit(port, TIME_LIMIT)
     }
 
-    fn with_patience(port: u16, patience: Duration) -> Result<Self> {
+    fn with_time_limit(port: u16, time_limit: Duration) -> Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let failed = |error| Error::io(address.to_string(), "listen", error);
         let runtime = Builder::new_current_thread().enable_all().build();
@@ -58,22 +58,22 @@ impl MetricsServer {
         Ok(Self {
             runtime,
             listener,
-            patience,
+            time_limit,
         })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> Result<SocketAddr> {
         let address = self.listener.local_addr();
         address.map_err(|error| Error::io("the socket", "read the address of", error))
     }
 
-    /// Answers requests with what `page` says, and does not return.
+    /// Serves the result of `page`; does not return.
     pub fn serve(self, page: impl Fn() -> String + Send + Sync + 'static) -> ! {
         let Self {
             runtime,
             listener,
-            patience,
+            time_limit,
         } = self;
         let page: Arc<Page> = Arc::new(page);
         let free = Arc::new(Semaphore::new(CONNECTIONS));
@@ -89,8 +89,8 @@ impl MetricsServer {
                 };
                 let page = page.clone();
                 tokio::spawn(async move {
-                    // A client that misbehaves or is too slow is its own concern.
-                    let _ = timeout(patience, connection(client, page)).await;
+                    // Errors and timeouts end the connection.
+                    let _ = timeout(time_limit, connection(client, page)).await;
                     drop(permit);
                 });
             }
@@ -102,30 +102,30 @@ type Page = dyn Fn() -> String + Send + Sync;
 
 async fn connection(client: TcpStream, page: Arc<Page>) -> hyper::Result<()> {
     let port = client.local_addr().map_or(0, |address| address.port());
-    let answer = |request: Request<Incoming>| {
+    let respond = |request: Request<Incoming>| {
         let page = page.clone();
-        async move { Ok::<_, Infallible>(answer(&request, port, &*page)) }
+        async move { Ok::<_, Infallible>(response(&request, port, &*page)) }
     };
     http1::Builder::new()
         .timer(TokioTimer::new())
         .keep_alive(false)
-        .max_buf_size(LONGEST)
-        .serve_connection(TokioIo::new(client), service_fn(answer))
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(client), service_fn(respond))
         .await
 }
 
-fn answer<B>(request: &Request<B>, port: u16, page: &Page) -> Response<Full<Bytes>> {
+fn response<B>(request: &Request<B>, port: u16, page: &Page) -> Response<Full<Bytes>> {
     if !is_local(request, port) {
-        // A page of another site, whose name was made to mean 127.0.0.1, must not read this one.
-        let text = "ask for 127.0.0.1 or localhost\n";
-        return text_answer(StatusCode::MISDIRECTED_REQUEST, "text/plain", text);
+        // DNS rebinding: a page of a site whose name resolves to 127.0.0.1 must not read the metrics.
+        let text = "the host must be 127.0.0.1 or localhost\n";
+        return text_response(StatusCode::MISDIRECTED_REQUEST, "text/plain", text);
     }
     match (request.method(), request.uri().path()) {
-        (&Method::GET, "/metrics") => text_answer(StatusCode::OK, CONTENT_TYPE, page()),
-        (&Method::GET, _) => text_answer(StatusCode::NOT_FOUND, "text/plain", "see /metrics\n"),
+        (&Method::GET, "/metrics") => text_response(StatusCode::OK, CONTENT_TYPE, page()),
+        (&Method::GET, _) => text_response(StatusCode::NOT_FOUND, "text/plain", "see /metrics\n"),
         _ => {
             let status = StatusCode::METHOD_NOT_ALLOWED;
-            let mut response = text_answer(status, "text/plain", "only GET\n");
+            let mut response = text_response(status, "text/plain", "the method must be GET\n");
             let methods = HeaderValue::from_static("GET");
             response.headers_mut().insert(header::ALLOW, methods);
             response
@@ -133,7 +133,7 @@ fn answer<B>(request: &Request<B>, port: u16, page: &Page) -> Response<Full<Byte
     }
 }
 
-fn text_answer(
+fn text_response(
     status: StatusCode,
     kind: &'static str,
     text: impl Into<Bytes>,
@@ -149,18 +149,18 @@ fn text_answer(
 /// interface with this port, as is the authority of an absolute target (RFC 9112, 3.2).
 fn is_local<B>(request: &Request<B>, port: u16) -> bool {
     let names_this = |text: &str| {
-        let (name, given) = match text.strip_prefix("[::1]") {
+        let (name, port_text) = match text.strip_prefix("[::1]") {
             Some(rest) => ("[::1]", rest.strip_prefix(':')),
             None => match text.split_once(':') {
-                Some((name, given)) => (name, Some(given)),
+                Some((name, port_text)) => (name, Some(port_text)),
                 None => (text, None),
             },
         };
         let is_loopback = ["127.0.0.1", "localhost", "[::1]"]
             .iter()
             .any(|known| name.eq_ignore_ascii_case(known));
-        // Without a port it is that of the scheme.
-        is_loopback && given.unwrap_or("80").parse() == Ok(port)
+        // The default port is that of the scheme.
+        is_loopback && port_text.unwrap_or("80").parse() == Ok(port)
     };
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok());

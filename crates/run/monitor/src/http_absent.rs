@@ -1,29 +1,29 @@
-//! The endpoint that Prometheus reads, in a build without it.
+//! The endpoint for Prometheus in a build without the feature.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use tenon_base::{Error, ErrorKind, Result};
 
-/// Stands for the endpoint; there is none.
+/// The endpoint, which cannot be created in this build.
 #[derive(Debug)]
 pub struct MetricsServer(Infallible);
 
 impl MetricsServer {
-    /// An error that says how to build it.
+    /// Fails with the build command that enables it.
     pub fn listen(_port: u16) -> Result<Self> {
         Err(Error::new(
             ErrorKind::Unsupported,
-            "this tenon was built without the page for Prometheus",
+            "this tenon was built without the endpoint for Prometheus",
         )
         .help("build it with `cargo build --release --features prometheus`"))
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> Result<SocketAddr> {
         match self.0 {}
     }
 
-    /// Answers requests.
+    /// Serves requests.
     pub fn serve(self, _page: impl Fn() -> String + Send + Sync + 'static) -> ! {
         match self.0 {}
     }

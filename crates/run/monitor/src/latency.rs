@@ -1,9 +1,9 @@
-//! Latencies as the accelerator's monitor tells them.
+//! Latency percentiles in the format of the accelerator's monitor.
 
 use serde_json::{Value, json};
 use tenon_runtime::Latencies;
 
-/// The percentiles that are told.
+/// The reported percentiles.
 pub const PERCENTILES: [(&str, f64); 7] = [
     ("p0", 0.0),
     ("p1", 0.01),
@@ -14,12 +14,12 @@ pub const PERCENTILES: [(&str, f64); 7] = [
     ("p100", 1.0),
 ];
 
-/// Seconds by percentile; `null` when there were no executions.
+/// Seconds by percentile; `null` without executions.
 pub fn json(latencies: &Latencies) -> Value {
     if latencies.count() == 0 {
         return Value::Null;
     }
-    let told =
+    let percentiles =
         PERCENTILES.map(|(name, share)| (name.to_owned(), json!(latencies.percentile(share))));
-    Value::Object(told.into_iter().collect())
+    Value::Object(percentiles.into_iter().collect())
 }

@@ -1,10 +1,10 @@
-//! Watching: the cores of this machine, the processes that run models on them, and what they do
+//! Monitoring of the cores of this machine and of the processes that execute models on them
 //! (docs/monitoring.md).
 //!
-//! [`Machine`] is what the machine has. A [`Sample`] is what all processes and the system counted up
-//! to one moment; two of them make [`Metrics`], which are told as JSON ([`Metrics::json`]), to
-//! Prometheus ([`Metrics::exposition`]), or as a screen ([`Screen`]). Processes tell of themselves
-//! through files in a shared folder ([`tenon_runtime::ProcessReport`]).
+//! [`Machine`] describes the hardware. A [`Sample`] has the counters of all processes and the system
+//! at one time; the difference of two are [`Metrics`], which are output as JSON ([`Metrics::json`]),
+//! for Prometheus ([`Metrics::exposition`]), or as text ([`Screen`]). Processes publish their
+//! counters in files of a shared folder ([`tenon_runtime::ProcessReport`]).
 #![forbid(unsafe_code)]
 
 mod config;
@@ -19,7 +19,6 @@ mod sample;
 mod screen;
 mod system;
 mod terminal;
-mod units;
 
 pub use config::{Config, MetricGroup};
 pub use devices::Devices;

@@ -1,23 +1,23 @@
-//! What this machine has: one device, its cores, its memory.
+//! The hardware: one device, its cores, its memory.
 
 use std::path::PathBuf;
 use tenon_base::Result;
 use tenon_runtime::{core_owner, logical_core_size, total_cores, watched_folders};
 
-/// This machine, as clients of the accelerator's tools see it: one device with virtual cores.
+/// This machine in the model of the accelerator's tools: one device with virtual cores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
     /// The processor's name.
     pub processor: String,
-    /// Its name in the network.
+    /// Its host name.
     pub host: String,
-    /// How many cores there are.
+    /// The number of virtual cores.
     pub cores: u32,
-    /// How many cores of the machine each of them is.
+    /// Machine cores of each virtual core.
     pub logical_size: u32,
     /// Bytes of memory.
     pub memory: u64,
-    /// Numbers of the CPUs, as ranges.
+    /// Ids of the CPUs as ranges.
     pub cpus: String,
     /// The folders of locks and reports.
     pub folders: Vec<PathBuf>,
@@ -39,7 +39,7 @@ impl Machine {
         })
     }
 
-    /// The process that owns a core, or a part of it.
+    /// The process that owns a virtual core, or a machine core of it.
     pub fn owner(&self, core: u32) -> Option<u32> {
         let mut parts = core * self.logical_size..(core + 1) * self.logical_size;
         let owner = |part| {
@@ -51,7 +51,7 @@ impl Machine {
     }
 }
 
-/// The name of the first processor; where the system has none, its architecture.
+/// The name of the first processor; if the system reports none, the architecture.
 fn processor(info: &str) -> String {
     let name = info.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

@@ -1,4 +1,4 @@
-//! What happened between two samples, as `neuron-monitor` tells it (facts, neuron.md 5).
+//! The metrics between two samples in the format of `neuron-monitor` (facts, neuron.md 5).
 
 use crate::system::Process;
 use crate::{Config, Machine, MetricGroup, Sample, latency};
@@ -9,7 +9,7 @@ use tenon_runtime::{CoreReport, ExecutionReport, ProcessReport};
 /// Ticks of a second in `/proc` (USER_HZ of the kernel's interface, which is 100 on Linux).
 const TICKS: f64 = 100.0;
 
-/// What happened between two samples.
+/// The metrics between two samples.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     pub(crate) machine: Machine,
@@ -17,8 +17,8 @@ pub struct Metrics {
     pub(crate) later: Sample,
 }
 
-/// One process between two samples.
-pub(crate) struct Watched<'a> {
+/// The metrics of one process between two samples.
+pub(crate) struct ProcessMetrics<'a> {
     pub report: &'a ProcessReport,
     pub process: &'a Process,
     earlier: Option<&'a (ProcessReport, Process)>,
@@ -41,13 +41,13 @@ impl Metrics {
         time.as_secs_f64().max(1e-3)
     }
 
-    /// Every process that is there.
-    pub(crate) fn processes(&self) -> impl Iterator<Item = Watched<'_>> {
+    /// The processes of the later sample.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = ProcessMetrics<'_>> {
         let seconds = self.seconds();
         self.later
             .processes
             .iter()
-            .map(move |(report, process)| Watched {
+            .map(move |(report, process)| ProcessMetrics {
                 report,
                 process,
                 earlier: self.earlier.process(report),
@@ -125,7 +125,7 @@ impl Metrics {
     }
 }
 
-impl Watched<'_> {
+impl ProcessMetrics<'_> {
     /// Percent of the time that a core executed, and operations a second.
     pub fn core(&self, core: &CoreReport) -> (f64, f64) {
         let before = self.earlier.and_then(|(report, _)| {
@@ -143,10 +143,8 @@ impl Watched<'_> {
     /// Executions since the earlier sample.
     pub fn executions(&self) -> ExecutionReport {
         let now = &self.report.executions;
-        let nothing = ExecutionReport::default();
-        let before = self
-            .earlier
-            .map_or(&nothing, |(report, _)| &report.executions);
+        let zero = ExecutionReport::default();
+        let before = self.earlier.map_or(&zero, |(report, _)| &report.executions);
         let since = |count: fn(&ExecutionReport) -> u64| count(now).saturating_sub(count(before));
         ExecutionReport {
             completed: since(|report| report.completed),
@@ -162,7 +160,7 @@ impl Watched<'_> {
         }
     }
 
-    /// Executions of a second, completed ones.
+    /// Completed executions a second.
     pub fn rate(&self) -> f64 {
         self.executions().completed as f64 / self.seconds
     }
@@ -170,13 +168,13 @@ impl Watched<'_> {
     /// Bytes of its cores.
     pub fn device_bytes(&self) -> u64 {
         let cores = self.report.cores.iter();
-        // What others report may be any number.
+        // Reports of other processes are not trusted: the sum may overflow.
         cores
             .flat_map(|core| core.memory.values())
             .fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
-    /// Percent of one processor, in programs and in the system.
+    /// Percent of one processor in user and system mode.
     pub fn vcpu(&self) -> (f64, f64) {
         let share = |now: u64, before: Option<u64>| {
             let ticks = now.saturating_sub(before.unwrap_or(now)) as f64;
@@ -212,8 +210,8 @@ impl Watched<'_> {
     fn core_counters(&self) -> Value {
         let core = |core: &CoreReport| {
             let (utilization, flops) = self.core(core);
-            let told = json!({"neuroncore_utilization": utilization, "flops": flops});
-            (core.core.to_string(), told)
+            let counters = json!({"neuroncore_utilization": utilization, "flops": flops});
+            (core.core.to_string(), counters)
         };
         let cores: Map<String, Value> = self.report.cores.iter().map(core).collect();
         json!({"neuroncores_in_use": cores})
@@ -250,14 +248,14 @@ impl Watched<'_> {
         let device = self.device_bytes();
         let core = |core: &CoreReport| {
             let used = |name: &str| core.memory.get(name).copied().unwrap_or(0);
-            let told = json!({
+            let memory = json!({
                 "constants": used("constants"),
                 "model_code": used("code"),
                 "model_shared_scratchpad": used("scratch"),
                 "runtime_memory": 0,
                 "tensors": used("tensors"),
             });
-            (core.core.to_string(), told)
+            (core.core.to_string(), memory)
         };
         let cores: Map<String, Value> = report.cores.iter().map(core).collect();
         let models: Vec<Value> = report
@@ -293,12 +291,12 @@ impl Watched<'_> {
             .enumerate()
             .map(|(index, core)| {
                 let bytes = model.bytes / model.cores.len().max(1) as u64;
-                let told = json!({
+                let subgraph = json!({
                     "memory_used_bytes": {"host": 0, "neuron_device": bytes},
                     "neuroncore_index": core,
                     "neuron_device_index": 0,
                 });
-                (format!("sg_{index:02}"), told)
+                (format!("sg_{index:02}"), subgraph)
             })
             .collect();
         json!({
@@ -311,13 +309,13 @@ impl Watched<'_> {
     }
 }
 
-/// The groups that are asked for, each with its period and without an error.
+/// The configured groups, each with its period and without an error.
 fn grouped<const N: usize>(
     groups: [(MetricGroup, Value); N],
     config: &Config,
     seconds: f64,
 ) -> Value {
-    let mut told = Map::new();
+    let mut included = Map::new();
     for (group, fields) in groups {
         if !config.groups.contains(&group) {
             continue;
@@ -327,9 +325,9 @@ fn grouped<const N: usize>(
             all.extend(fields);
         }
         all.insert("error".to_owned(), json!(""));
-        told.insert(group.name().to_owned(), Value::Object(all));
+        included.insert(group.name().to_owned(), Value::Object(all));
     }
-    Value::Object(told)
+    Value::Object(included)
 }
 
 #[cfg(test)]

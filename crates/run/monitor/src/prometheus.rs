@@ -1,7 +1,7 @@
 //! Metrics in the text format of Prometheus (exposition format 0.0.4).
 
 use crate::Metrics;
-use crate::metrics::Watched;
+use crate::metrics::ProcessMetrics;
 use std::fmt::{Display, Write};
 use std::ops::RangeInclusive;
 use tenon_runtime::CoreReport;
@@ -9,7 +9,7 @@ use tenon_runtime::CoreReport;
 type Labels = Vec<(&'static str, String)>;
 
 impl Metrics {
-    /// Every number with its labels. Counters count from the beginning of each process.
+    /// All metrics with their labels. Counters start with their process.
     pub fn exposition(&self) -> String {
         let mut page = String::new();
         let memory = &self.later.memory;
@@ -17,7 +17,7 @@ impl Metrics {
             // Writing to a String cannot fail.
             let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
             for (labels, value) in samples {
-                let _ = writeln!(page, "{name}{} {value}", shown(&labels));
+                let _ = writeln!(page, "{name}{} {value}", format_labels(&labels));
             }
         };
         family(
@@ -29,13 +29,13 @@ impl Metrics {
         family(
             "system_memory_used_bytes",
             "gauge",
-            "Memory that is not to be had.",
+            "Memory that is not available.",
             vec![(Vec::new(), memory.used as f64)],
         );
         family(
             "neuroncore_utilization_ratio",
             "gauge",
-            "Part of the last period that a core executed.",
+            "Fraction of the last period in which a core executed.",
             self.cores(|process, core| vec![(Vec::new(), process.core(core).0 / 100.0)]),
         );
         family(
@@ -63,8 +63,8 @@ impl Metrics {
         family(
             "execution_status_total",
             "counter",
-            "Executions by how they ended.",
-            self.of_processes(ended),
+            "Executions by status.",
+            self.of_processes(statuses),
         );
         family(
             "neuron_runtime_memory_used_bytes",
@@ -76,12 +76,12 @@ impl Metrics {
         page
     }
 
-    /// Times of completed executions from the beginning of each process.
+    /// Histograms of the times of completed executions since the start of each process.
     fn latency_histograms(&self, page: &mut String) {
         const NAME: &str = "execution_latency_seconds";
         let _ = write!(
             page,
-            "# HELP {NAME} Time of completed executions, in all and on cores.\n\
+            "# HELP {NAME} Time of completed executions, total and on cores.\n\
              # TYPE {NAME} histogram\n"
         );
         for process in self.processes() {
@@ -92,7 +92,7 @@ impl Metrics {
             ] {
                 let labels = [process.labels(), vec![("latency", kind.to_owned())]].concat();
                 let mut line = |suffix: &str, labels: &Labels, value: &dyn Display| {
-                    let _ = writeln!(page, "{NAME}_{suffix}{} {value}", shown(labels));
+                    let _ = writeln!(page, "{NAME}_{suffix}{} {value}", format_labels(labels));
                 };
                 let mut bucket = |bound: String, count: u64| {
                     let labels = [labels.clone(), vec![("le", bound)]].concat();
@@ -108,12 +108,12 @@ impl Metrics {
         }
     }
 
-    /// Samples of every process, with its labels before their own.
+    /// Samples of every process, its labels before those of the sample.
     fn of_processes(
         &self,
-        samples: impl Fn(&Watched<'_>) -> Vec<(Labels, f64)>,
+        samples: impl Fn(&ProcessMetrics<'_>) -> Vec<(Labels, f64)>,
     ) -> Vec<(Labels, f64)> {
-        let of_process = |process: Watched<'_>| {
+        let of_process = |process: ProcessMetrics<'_>| {
             let labels = process.labels();
             let samples = samples(&process).into_iter();
             samples
@@ -123,10 +123,10 @@ impl Metrics {
         self.processes().flat_map(of_process).collect()
     }
 
-    /// Samples of every core, with its process's labels and its number before their own.
+    /// Samples of every core, the labels of process and core before those of the sample.
     fn cores(
         &self,
-        samples: impl Fn(&Watched<'_>, &CoreReport) -> Vec<(Labels, f64)>,
+        samples: impl Fn(&ProcessMetrics<'_>, &CoreReport) -> Vec<(Labels, f64)>,
     ) -> Vec<(Labels, f64)> {
         self.of_processes(|process| {
             let of_core = |core: &CoreReport| {
@@ -141,7 +141,7 @@ impl Metrics {
     }
 }
 
-fn ended(process: &Watched<'_>) -> Vec<(Labels, f64)> {
+fn statuses(process: &ProcessMetrics<'_>) -> Vec<(Labels, f64)> {
     let executions = &process.report.executions;
     let counts = [
         ("completed", executions.completed),
@@ -156,7 +156,7 @@ fn ended(process: &Watched<'_>) -> Vec<(Labels, f64)> {
     counts.map(sample).into()
 }
 
-fn memory_used(process: &Watched<'_>) -> Vec<(Labels, f64)> {
+fn memory_used(process: &ProcessMetrics<'_>) -> Vec<(Labels, f64)> {
     let device = process.device_bytes();
     let of =
         |location: &str, bytes: u64| (vec![("memory_location", location.to_owned())], bytes as f64);
@@ -166,7 +166,7 @@ fn memory_used(process: &Watched<'_>) -> Vec<(Labels, f64)> {
     ]
 }
 
-impl Watched<'_> {
+impl ProcessMetrics<'_> {
     fn labels(&self) -> Labels {
         vec![
             ("pid", self.report.pid.to_string()),
@@ -178,13 +178,13 @@ impl Watched<'_> {
 /// Bounds of the histogram's buckets: powers of two of nanoseconds, 1 us to 69 s.
 const POWERS: RangeInclusive<u32> = 10..=36;
 
-/// The longest time below 2^`power` nanoseconds, in seconds: bounds belong to their buckets.
+/// The longest time below 2^`power` nanoseconds in seconds: buckets include their bound.
 fn bound(power: u32) -> String {
     let nanos = (1u64 << power) - 1;
     format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
 }
 
-fn shown(labels: &Labels) -> String {
+fn format_labels(labels: &Labels) -> String {
     if labels.is_empty() {
         return String::new();
     }
@@ -263,6 +263,6 @@ mod tests {
     #[test]
     fn labels_are_escaped() {
         let labels = vec![("runtime_tag", "a\"b\\c\nd".to_owned())];
-        assert_eq!(shown(&labels), "{runtime_tag=\"a\\\"b\\\\c\\nd\"}");
+        assert_eq!(format_labels(&labels), "{runtime_tag=\"a\\\"b\\\\c\\nd\"}");
     }
 }

@@ -1,22 +1,22 @@
-//! What everybody counted up to one moment.
+//! Samples of the counters of processes and the system.
 
 use crate::Machine;
 use crate::system::{Memory, Process, Processors};
 use std::time::Instant;
 use tenon_runtime::ProcessReport;
 
-/// What the system and all processes that run models counted up to one moment.
+/// The counters of the system and of all processes that execute models at one time.
 #[derive(Debug, Clone)]
 pub struct Sample {
     pub(crate) at: Instant,
     pub(crate) processors: Processors,
     pub(crate) memory: Memory,
-    /// Each with what the system tells of it.
+    /// Reports of processes with the counters of the system for them.
     pub(crate) processes: Vec<(ProcessReport, Process)>,
 }
 
 impl Sample {
-    /// Of this moment.
+    /// The current counters.
     pub fn now(machine: &Machine) -> Self {
         let reports = ProcessReport::read_all(&machine.folders);
         Self {

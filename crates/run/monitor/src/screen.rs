@@ -1,9 +1,9 @@
-//! What `tenon top` draws: cores, executions, memory, latencies, by core and by process.
+//! The page of `tenon top`: cores, executions, memory, latencies, by core and by process.
 
-use crate::units::{bytes, duration};
 use crate::{Machine, Metrics};
 use std::fmt::Write;
-use tenon_base::{Count, escape_controls};
+use std::time::Duration;
+use tenon_base::{Count, escape_controls, format_bytes as bytes, format_duration as duration};
 
 /// A page of text for a terminal.
 pub struct Screen<'a> {
@@ -25,7 +25,7 @@ impl<'a> Screen<'a> {
         let mut text = self.head(&self.metrics.machine);
         self.cores(&mut text);
         self.processes(&mut text);
-        let lines = text.lines().map(|line| cut(line, self.width));
+        let lines = text.lines().map(|line| truncated(line, self.width));
         lines.collect::<Vec<_>>().join("\n") + "\n"
     }
 
@@ -102,7 +102,8 @@ impl<'a> Screen<'a> {
             let failed = failed.into_iter().fold(0, u64::saturating_add);
             let at = |share| {
                 let seconds = executions.total.percentile(share);
-                seconds.map_or_else(|| "-".to_owned(), duration)
+                let time = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+                seconds.map_or_else(|| "-".to_owned(), |seconds| duration(time(seconds)))
             };
             let tag = match process.report.tag.as_str() {
                 "" => String::new(),
@@ -124,9 +125,10 @@ impl<'a> Screen<'a> {
             );
             for model in &process.report.models {
                 let cores: Vec<String> = model.cores.iter().map(u32::to_string).collect();
-                let on = match cores.is_empty() {
-                    true => String::new(),
-                    false => format!(" on core {}", cores.join(",")),
+                let on = if cores.is_empty() {
+                    String::new()
+                } else {
+                    format!(" on core {}", cores.join(","))
                 };
                 let name = escape_controls(&model.name);
                 let _ = writeln!(
@@ -140,7 +142,7 @@ impl<'a> Screen<'a> {
     }
 }
 
-fn cut(line: &str, width: usize) -> String {
+fn truncated(line: &str, width: usize) -> String {
     line.chars()
         .take(width)
         .collect::<String>()
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn any_numbers_that_a_process_reports_are_shown() {
+    fn extreme_values_of_a_report_do_not_overflow() {
         let mut metrics = metrics();
         let report = &mut metrics.later.processes[0].0;
         let core = &mut report.cores[0];
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_shown_too() {
+    fn a_page_without_processes_is_complete() {
         let mut metrics = metrics();
         metrics.later.processes.clear();
         assert!(

@@ -1,23 +1,23 @@
-//! What the system counts: processors, memory, processes (proc(5)).
+//! Counters of the system: processors, memory, processes (proc(5)).
 
 use std::collections::BTreeMap;
 
-/// Ticks of one processor, or of all, by what it did.
+/// Ticks of one processor, or of all, by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTicks {
-    /// Programs.
+    /// User mode.
     pub user: u64,
-    /// Programs of low priority.
+    /// User mode with low priority.
     pub nice: u64,
-    /// The system.
+    /// System mode.
     pub system: u64,
-    /// Nothing.
+    /// Idle.
     pub idle: u64,
     /// Waiting for a disk.
     pub io_wait: u64,
     /// Interrupts.
     pub irq: u64,
-    /// Work that interrupts left behind.
+    /// Deferred work of interrupts.
     pub soft_irq: u64,
 }
 
@@ -75,16 +75,16 @@ impl CpuTicks {
 /// `/proc/stat`
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Processors {
-    /// All together.
+    /// The sum of all.
     pub all: CpuTicks,
-    /// Each by itself.
+    /// Each processor.
     pub each: Vec<CpuTicks>,
-    /// Switches between threads.
+    /// Context switches.
     pub switches: u64,
 }
 
 impl Processors {
-    /// As they are now.
+    /// The current counters.
     pub fn now() -> Self {
         Self::parse(&read("/proc/stat"))
     }
@@ -112,18 +112,18 @@ impl Processors {
 /// `/proc/meminfo`, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Memory that there is.
+    /// Total memory.
     pub total: u64,
-    /// Memory that is not to be had.
+    /// Memory that is not available.
     pub used: u64,
-    /// Swap space that there is.
+    /// Total swap space.
     pub swap_total: u64,
     /// Swap space in use.
     pub swap_used: u64,
 }
 
 impl Memory {
-    /// As it is now.
+    /// The current values.
     pub fn now() -> Self {
         Self::parse(&read("/proc/meminfo"))
     }
@@ -149,16 +149,16 @@ impl Memory {
 pub struct Process {
     /// Its command line.
     pub command: String,
-    /// Ticks in programs.
+    /// Ticks in user mode.
     pub user: u64,
-    /// Ticks in the system.
+    /// Ticks in system mode.
     pub system: u64,
-    /// Bytes of memory that it holds.
+    /// Resident memory in bytes.
     pub resident: u64,
 }
 
 impl Process {
-    /// As it is now; all zero when it is gone.
+    /// The current values; all zero if it has exited.
     pub fn now(pid: u32) -> Self {
         let file = |name: &str| read(&format!("/proc/{pid}/{name}"));
         let resident = Memory::parse(&file("status").replace("VmRSS:", "MemTotal:")).total;
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_are_read_as_proc_tells() {
+    fn proc_stat_is_parsed() {
         let text = "cpu  10 1 5 80 2 1 1 0 0 0\ncpu0 4 1 2 40 1 1 1 0\ncpu1 6 0 3 40 1 0 0 0\n\
                     intr 1 2\nctxt 99\n";
         let earlier = Processors::parse(text);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_read_in_bytes() {
+    fn proc_meminfo_is_parsed_in_bytes() {
         let text = "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable: 400 kB\nSwapTotal: 8 kB\nSwapFree: 2 kB\n";
         let expected = Memory {
             total: 1_024_000,
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_may_be_called_anything() {
+    fn process_names_may_contain_any_characters() {
         let stat = "12 (a) b) (c) S 1 2 3 4 5 6 7 8 9 10 70 30 0 0 20 0";
         let process = Process::parse(stat, "prog\0--flag\0x y\0");
         assert_eq!((process.user, process.system), (70, 30));

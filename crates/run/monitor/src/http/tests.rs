@@ -4,9 +4,9 @@ use std::net::TcpStream as Client;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A server that ends with the tests.
-fn serve(patience: Duration) -> SocketAddr {
-    let server = MetricsServer::with_patience(0, patience).unwrap();
+/// A server that runs until the test process exits.
+fn serve(time_limit: Duration) -> SocketAddr {
+    let server = MetricsServer::with_time_limit(0, time_limit).unwrap();
     let address = server.address().unwrap();
     let count = AtomicU64::new(0);
     let page = move || format!("some_total {}\n", count.fetch_add(1, Ordering::Relaxed));
@@ -14,7 +14,7 @@ fn serve(patience: Duration) -> SocketAddr {
     address
 }
 
-fn ask(address: SocketAddr, request: &str) -> String {
+fn send(address: SocketAddr, request: &str) -> String {
     let mut client = Client::connect(address).unwrap();
     client.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
@@ -23,7 +23,7 @@ fn ask(address: SocketAddr, request: &str) -> String {
 }
 
 fn get(address: SocketAddr, host: &str) -> String {
-    ask(
+    send(
         address,
         &format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n"),
     )
@@ -31,7 +31,7 @@ fn get(address: SocketAddr, host: &str) -> String {
 
 #[test]
 fn one_page_is_served_on_loopback() {
-    let address = serve(PATIENCE);
+    let address = serve(TIME_LIMIT);
     assert!(address.ip().is_loopback());
     let host = address.to_string();
     let text = get(address, &host);
@@ -42,19 +42,19 @@ fn one_page_is_served_on_loopback() {
         "{text}"
     );
     assert!(text.ends_with("\r\n\r\nsome_total 0\n"), "{text}");
-    let text = ask(address, &format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    let text = send(address, &format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
     assert!(text.starts_with("HTTP/1.1 404"), "{text}");
-    let text = ask(
+    let text = send(
         address,
         &format!("POST /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n"),
     );
     assert!(text.starts_with("HTTP/1.1 405"), "{text}");
-    assert!(ask(address, "no HTTP\r\n\r\n").starts_with("HTTP/1.1 400"));
+    assert!(send(address, "no HTTP\r\n\r\n").starts_with("HTTP/1.1 400"));
 }
 
 #[test]
 fn another_host_is_refused() {
-    let address = serve(PATIENCE);
+    let address = serve(TIME_LIMIT);
     let port = address.port();
     for host in ["localhost", "LocalHost", "127.0.0.1", "[::1]"] {
         let text = get(address, &format!("{host}:{port}"));
@@ -73,20 +73,20 @@ fn another_host_is_refused() {
         assert!(text.starts_with("HTTP/1.1 421"), "{host}: {text}");
         assert!(!text.contains("some_total"), "{text}");
     }
-    let text = ask(address, "GET /metrics HTTP/1.1\r\n\r\n");
+    let text = send(address, "GET /metrics HTTP/1.1\r\n\r\n");
     assert!(text.starts_with("HTTP/1.1 421"), "{text}");
     let absolute =
         format!("GET http://evil.example/metrics HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
-    let text = ask(address, &absolute);
+    let text = send(address, &absolute);
     assert!(text.starts_with("HTTP/1.1 421"), "{text}");
 }
 
 #[test]
-fn slow_clients_do_not_keep_others_waiting() {
-    let patience = Duration::from_secs(3);
-    let address = serve(patience);
+fn slow_clients_do_not_delay_others() {
+    let time_limit = Duration::from_secs(3);
+    let address = serve(time_limit);
     let began = Instant::now();
-    // Nothing, a part of a head, and an answer that is never read.
+    // No request, a partial head, and a response that is not read.
     let mut slow: Vec<Client> = (0..CONNECTIONS / 2)
         .map(|index| {
             let mut client = Client::connect(address).unwrap();
@@ -97,26 +97,26 @@ fn slow_clients_do_not_keep_others_waiting() {
         .collect();
     let text = get(address, &address.to_string());
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
-    assert!(began.elapsed() < patience, "{:?}", began.elapsed());
-    // A byte now and then does not buy more time than there is for a request.
+    assert!(began.elapsed() < time_limit, "{:?}", began.elapsed());
+    // Single bytes do not extend the time limit.
     for byte in b"X-A: aaaaaaaaaaaaaaaaaaaa" {
         let _ = slow[2].write_all(&[*byte]);
-        std::thread::sleep(patience / 20);
+        std::thread::sleep(time_limit / 20);
     }
     for client in &mut slow {
-        client.set_read_timeout(Some(patience)).unwrap();
+        client.set_read_timeout(Some(time_limit)).unwrap();
         let mut rest = Vec::new();
-        // Ended by the server, in whatever way.
+        // Closed by the server, with or without a reset.
         let ended = client.read_to_end(&mut rest);
         let timed_out = |error: std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
-        assert!(!ended.is_err_and(timed_out), "it is still open");
+        assert!(!ended.is_err_and(timed_out), "the connection is still open");
     }
 }
 
 #[test]
-fn more_clients_than_are_served_at_a_time_are_answered_later() {
-    let patience = Duration::from_secs(1);
-    let address = serve(patience);
+fn clients_beyond_the_maximum_are_served_later() {
+    let time_limit = Duration::from_secs(1);
+    let address = serve(time_limit);
     let silent: Vec<Client> = (0..CONNECTIONS + 4)
         .map(|_| Client::connect(address).unwrap())
         .collect();
@@ -126,22 +126,22 @@ fn more_clients_than_are_served_at_a_time_are_answered_later() {
 }
 
 #[test]
-fn a_head_without_end_is_refused() {
-    let address = serve(PATIENCE);
+fn an_endless_head_is_refused() {
+    let address = serve(TIME_LIMIT);
     let mut client = Client::connect(address).unwrap();
     let began = Instant::now();
     client.write_all(b"GET /metrics HTTP/1.1\r\n").unwrap();
     let line = format!("X-A: {}\r\n", "a".repeat(1000));
-    for _ in 0..2 * LONGEST / line.len() {
+    for _ in 0..2 * MAX_HEAD_BYTES / line.len() {
         // The server may have closed it already.
         let _ = client.write_all(line.as_bytes());
     }
-    let mut answer = Vec::new();
-    // Refused and closed, or closed with a reset that overtakes the answer.
-    let _ = client.read_to_end(&mut answer);
-    assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
+    let mut response = Vec::new();
+    // Refused and closed, or closed by a reset that arrives before the response.
+    let _ = client.read_to_end(&mut response);
+    assert!(began.elapsed() < TIME_LIMIT / 2, "{:?}", began.elapsed());
     assert!(
-        answer.is_empty() || answer.starts_with(b"HTTP/1.1 431"),
-        "{answer:?}"
+        response.is_empty() || response.starts_with(b"HTTP/1.1 431"),
+        "{response:?}"
     );
 }

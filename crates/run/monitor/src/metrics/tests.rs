@@ -3,7 +3,7 @@ use crate::system::{Memory, Processors};
 use std::time::{Duration, Instant};
 use tenon_runtime::{Counters, ModelReport, Outcome};
 
-/// Two seconds, in which core 2 executed half of the time.
+/// Metrics of two seconds, in which core 2 executed half of the time.
 pub(crate) fn metrics() -> Metrics {
     let counters = Counters::default();
     let core = |busy_nanos, flops| CoreReport {
@@ -154,7 +154,7 @@ fn the_stream_has_the_shape_of_the_original() {
 }
 
 #[test]
-fn numbers_are_those_of_the_time_between() {
+fn metrics_cover_the_time_between_the_samples() {
     let json = metrics().json(&Config::default());
     let report = &json["neuron_runtime_data"][0]["report"];
     let core = &report["neuroncore_counters"]["neuroncores_in_use"]["2"];
@@ -165,7 +165,7 @@ fn numbers_are_those_of_the_time_between() {
         (&json!(6), &json!(1))
     );
     assert_eq!(report["execution_stats"]["error_summary"]["numerical"], 1);
-    // The nine seconds of before are not among them.
+    // The execution of 9 s before the first sample is not included.
     let latency = &report["execution_stats"]["latency_stats"];
     let p100 = latency["total_latency"]["p100"].as_f64().unwrap();
     assert!((p100 / 0.02 - 1.0).abs() < 0.07, "{p100}");
@@ -182,7 +182,7 @@ fn numbers_are_those_of_the_time_between() {
 }
 
 #[test]
-fn only_what_is_asked_for_is_told() {
+fn only_configured_groups_are_reported() {
     let mut config = Config::default();
     config
         .groups
