@@ -1,11 +1,11 @@
-//! Signals that end the process: temporary files are removed first.
+//! Signals that end the process: the terminal is restored and unfinished files are removed first.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-/// Starts a thread that waits for SIGHUP, SIGINT and SIGTERM. At the first signal it removes
-/// unfinished files and ends the process by that signal.
+/// Starts a thread that waits for SIGHUP, SIGINT and SIGTERM. At the first one it restores the
+/// terminal, removes unfinished files and ends the process by that signal.
 pub fn watch() {
     let ignored = ignored();
     // Signals that the parent process (nohup, a shell) ignores stay ignored.
@@ -17,6 +17,7 @@ pub fn watch() {
     };
     let wait = move || {
         if let Some(signal) = signals.forever().next() {
+            tenon_monitor::restore_terminal();
             tenon::files::remove_unfinished_files();
             let _ = emulate_default_handler(signal);
         }

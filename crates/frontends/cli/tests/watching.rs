@@ -368,7 +368,7 @@ fn this_machine_is_one_device() {
     let config = folder.join("config.json").display().to_string();
     let answer = tenon(folder, &["monitor", "-c", &config]);
     assert_eq!(answer.status, Some(2));
-    assert!(answer.err.contains("no such metric"), "{}", answer.err);
+    assert!(answer.err.contains("unknown metric type"), "{}", answer.err);
 }
 
 #[test]

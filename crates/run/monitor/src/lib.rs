@@ -27,4 +27,4 @@ pub use machine::Machine;
 pub use metrics::Metrics;
 pub use sample::Sample;
 pub use screen::Screen;
-pub use terminal::Terminal;
+pub use terminal::{Terminal, restore_terminal};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tenon::{Error, ErrorKind, Result};
 use tenon_monitor::{Config, Machine, Metrics, MetricsServer, Sample, Screen, Terminal};
 
-/// The period that the first page of a screen or endpoint covers.
-const FIRST: Duration = Duration::from_millis(200);
+/// The period of the first page of a screen or an endpoint.
+const FIRST_PERIOD: Duration = Duration::from_millis(200);
 
 pub fn devices(flags: &Devices) -> Result<()> {
     let devices = tenon_monitor::Devices::now(Machine::this()?);
@@ -41,14 +41,14 @@ pub fn monitor(flags: &Monitor) -> Result<()> {
 /// One JSON object a line.
 fn stream(machine: &Machine, config: &Config, count: Option<u64>) -> Result<()> {
     let mut earlier = Sample::now(machine);
-    let mut printed = 0;
-    while count.is_none_or(|count| printed < count) {
+    let mut written = 0;
+    while count.is_none_or(|count| written < count) {
         std::thread::sleep(config.period);
         let later = Sample::now(machine);
         let metrics = Metrics::between(machine, earlier, later.clone());
         output::json(metrics.json(config))?;
         earlier = later;
-        printed += 1;
+        written += 1;
     }
     Ok(())
 }
@@ -59,7 +59,7 @@ fn serve(machine: &Machine, port: u16) -> Result<()> {
     say!("http://{}/metrics", server.address()?)?;
     let machine = machine.clone();
     let last = Mutex::new(Sample::now(&machine));
-    std::thread::sleep(FIRST);
+    std::thread::sleep(FIRST_PERIOD);
     server.serve(move || {
         let later = Sample::now(&machine);
         let mut last = last.lock().unwrap_or_else(|lock| lock.into_inner());
@@ -78,15 +78,15 @@ pub fn top(flags: &Top) -> Result<()> {
         let metrics = Metrics::between(&machine, earlier, Sample::now(&machine));
         return say!("{}", Screen::new(&metrics, WIDTH).text().trim_end());
     }
-    let mut terminal = Terminal::take()?;
-    let mut wait = FIRST;
-    while !terminal.wait(wait)? {
+    let mut terminal = Terminal::open()?;
+    let mut timeout = FIRST_PERIOD;
+    while !terminal.is_quit_requested(timeout)? {
         let later = Sample::now(&machine);
         let metrics = Metrics::between(&machine, earlier, later.clone());
         let (width, _) = terminal.size();
         terminal.draw(&Screen::new(&metrics, width).text())?;
         earlier = later;
-        wait = period;
+        timeout = period;
     }
     Ok(())
 }
