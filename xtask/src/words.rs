@@ -35,6 +35,8 @@ struct Rule {
 struct WordList {
     rules: Vec<Rule>,
     allowed: Vec<Regex>,
+    /// Definitions of types that are no nouns; one expression for each line of names.
+    types: Vec<Regex>,
 }
 
 impl WordList {
@@ -42,6 +44,7 @@ impl WordList {
         let mut list = Self {
             rules: Vec::new(),
             allowed: Vec::new(),
+            types: Vec::new(),
         };
         for line in text.lines().map(str::trim) {
             if line.is_empty() || line.starts_with('#') {
@@ -49,6 +52,13 @@ impl WordList {
             }
             if let Some(pattern) = line.strip_prefix("allow:") {
                 list.allowed.push(whole_words(pattern.trim())?);
+                continue;
+            }
+            if let Some(names) = line.strip_prefix("types:") {
+                let names: Vec<&str> = names.split_whitespace().collect();
+                let names = names.join("|");
+                let definition = format!("(?:struct|enum|trait|type) (?:{names})");
+                list.types.push(whole_words(&definition)?);
                 continue;
             }
             let mut cells = line.split(" | ").map(str::trim);
@@ -81,6 +91,11 @@ impl WordList {
             if end.ends_with(ALLOW) {
                 continue;
             }
+            let at = number + 1;
+            for definition in self.types.iter().filter_map(|types| types.find(line)) {
+                let definition = definition.as_str();
+                found.push(format!("{path}:{at}: `{definition}`: a type is a noun"));
+            }
             let mut words = separate_words(line);
             for allowed in &self.allowed {
                 words = allowed.replace_all(&words, "").into_owned();
@@ -88,7 +103,6 @@ impl WordList {
             for rule in &rules {
                 for word in rule.pattern.find_iter(&words) {
                     let (word, instead, line) = (word.as_str(), &rule.instead, line.trim());
-                    let at = number + 1;
                     found.push(format!("{path}:{at}: `{word}`, not: {instead}: {line}"));
                 }
             }
@@ -173,6 +187,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_word_of_the_list_is_used() {
+        let found = findings(&[]).unwrap();
+        assert!(found.is_empty(), "{}", found.join("\n"));
+    }
+
+    #[test]
     fn words_are_found_in_identifiers_and_text() {
         let list =
             "# comment\ntells? | reports | crates\nnumbers | elements\nallow: line numbers\n";
@@ -185,6 +205,8 @@ mod tests {
         assert_eq!(find("docs/a.md", "numbers // words: allow"), 0);
         assert_eq!(find("docs/a.md", "numbers <!-- words: allow -->"), 0);
         assert_eq!(find("crates/a.rs", "teller numbered"), 0);
+        assert_eq!(find("crates/a.rs", "pub struct Bound {"), 1);
+        assert_eq!(find("crates/a.rs", "pub struct BoundConv {"), 0);
         assert!(WordList::parse("no second cell").is_err());
     }
 }
