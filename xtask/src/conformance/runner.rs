@@ -10,7 +10,7 @@ use tenon_compiler::{Target, shape_inputs};
 use tenon_graph::{Graph, Node, infer};
 use tenon_neff::{Limits, Package, WriteOptions};
 use tenon_runtime::{LoadOptions, Model, Runtime};
-use tenon_tensor::{BufferMut, Tensor, TensorType};
+use tenon_tensor::{Tensor, TensorType};
 
 /// The counts of compute nodes of the compiled graph on the backend under test, and on `CpuRef`.
 #[derive(Clone, Copy, Default, Serialize)]
@@ -101,8 +101,7 @@ impl Runner {
         let bytes = compiled
             .contents
             .to_bytes(WriteOptions::default(), &control)?;
-        let buffer = BufferMut::copy_of(&bytes)?.freeze();
-        let package = Package::from_buffer(buffer, &Limits::default(), &control)?;
+        let package = Package::from_buffer(bytes, &Limits::default(), &control)?;
         let model = Model::load(&self.runtime, &package, &LoadOptions::default())?;
         let inputs: Vec<(&str, &Tensor)> = model
             .inputs()

@@ -54,7 +54,10 @@ fn equal_inputs_give_equal_bytes() {
         let options = Options::new(&registry);
         let once = compile(graph.clone(), &options).unwrap();
         let again = compile(graph, &options).unwrap();
-        assert!(common::bytes(&once) == common::bytes(&again), "{name}");
+        assert!(
+            common::bytes(&once)[..] == common::bytes(&again)[..],
+            "{name}"
+        );
     }
 }
 

@@ -6,7 +6,6 @@ use std::fmt::Write;
 use tenon_neff::{
     Control, Header, Limits, Package, PackageWriter, Structure, VerifyOptions, verify,
 };
-use tenon_tensor::BufferMut;
 
 #[global_allocator]
 static ALLOCATOR: AllocProfiler = AllocProfiler::system();
@@ -86,8 +85,7 @@ fn package() -> Package {
         writer.add(name, text.as_bytes()).expect("written");
     }
     let (bytes, _) = writer.finish().expect("written");
-    let buffer = BufferMut::copy_of(&bytes).expect("memory").freeze();
-    Package::from_buffer(buffer, &Limits::default(), &Control::new()).expect("a package")
+    Package::from_buffer(bytes, &Limits::default(), &Control::new()).expect("a package")
 }
 
 // Each sample has a new package, as a command that reads one.

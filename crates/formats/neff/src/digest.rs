@@ -371,7 +371,7 @@ mod tests {
             .with_digests();
         writer.add("a.bin", b"first").unwrap();
         writer.add("b.bin", b"second").unwrap();
-        let mut bytes = writer.finish().unwrap().0;
+        let mut bytes = writer.finish().unwrap().0.to_vec();
         change(&mut bytes);
         let buffer = BufferMut::copy_of(&bytes).unwrap().freeze();
         Package::from_buffer(buffer, &Limits::default(), &Control::new()).unwrap()

@@ -90,7 +90,7 @@ pub use placement_report::{
 pub use rule::{Rule, Severity};
 pub use strip::{StripReport, strip};
 pub use structure::{EngineParts, KelfMember, Structure, Subgraph};
-pub use target::{FileTarget, Target};
+pub use target::{FileTarget, MemoryTarget, Target};
 pub use tenon_base::{Control, Error, Result};
 pub use tenon_dma::{Extents, Steps, VariableId};
 pub use tenon_member::{

@@ -2,11 +2,11 @@
 
 use crate::gzip::BlockWriter;
 use crate::tar_entry::{BLOCK, entry, padding};
-use crate::target::{FileTarget, Target};
+use crate::target::{FileTarget, MemoryTarget, Target};
 use crate::{DIGESTS_JSON, Digest, Digests, HEADER_BYTES, Header};
 use md5::Md5;
 use sha2::{Digest as _, Sha256};
-use std::io::{self, Cursor, SeekFrom, Write};
+use std::io::{self, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Mutex;
 use tenon_base::{Error, ErrorKind, Location, Result, pool};
@@ -95,10 +95,15 @@ impl PackageWriter<FileTarget> {
     }
 }
 
-impl PackageWriter<Cursor<Vec<u8>>> {
+impl PackageWriter<MemoryTarget> {
     /// A writer into memory.
     pub fn in_memory(header: Header) -> Result<Self> {
-        Self::new(Cursor::new(Vec::new()), header)
+        Self::in_memory_with_capacity(header, 0)
+    }
+
+    /// A writer into memory, of which `capacity` bytes are allocated in advance.
+    pub(crate) fn in_memory_with_capacity(header: Header, capacity: usize) -> Result<Self> {
+        Self::new(MemoryTarget::with_capacity(capacity)?, header)
     }
 }
 
@@ -235,7 +240,7 @@ fn failed(path: Option<&Path>, error: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Seek;
+    use std::io::{Cursor, Seek};
 
     /// A disk with a limited number of free bytes.
     struct LimitedDisk(Cursor<Vec<u8>>, usize);

@@ -198,7 +198,7 @@ fn bombs_stop_at_the_limit() {
         header.pkg_version = pkg_version;
         let mut writer = PackageWriter::in_memory(header).unwrap();
         writer.add("zeros", &zeros).unwrap();
-        writer.finish().unwrap().0
+        writer.finish().unwrap().0.to_vec()
     };
     // As blocked gzip of Tenon, and as the single stream of other writers.
     let blocks = bomb(2);

@@ -200,7 +200,7 @@ fn package(graph: Graph) -> Vec<u8> {
     let packed = compiled
         .contents
         .to_bytes(WriteOptions::default(), &Control::new());
-    packed.expect("it is packed")
+    packed.expect("it is packed").to_vec()
 }
 
 fn load(bytes: &[u8], count: i32) -> *mut c_void {

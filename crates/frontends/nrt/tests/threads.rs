@@ -108,7 +108,8 @@ fn package() -> Vec<u8> {
     let options = tenon_compiler::Options::new(&backends);
     let compiled = tenon_compiler::compile(text.parse().unwrap(), &options).unwrap();
     let (options, control) = (WriteOptions::default(), Control::new());
-    compiled.contents.to_bytes(options, &control).unwrap()
+    let bytes = compiled.contents.to_bytes(options, &control);
+    bytes.unwrap().to_vec()
 }
 
 fn load(bytes: &[u8], count: i32) -> Handle {

@@ -6,7 +6,7 @@ use std::path::Path;
 use tenon_base::{Control, Result};
 use tenon_compiler::{CompiledNodes, Placement};
 use tenon_neff::{Limits, NodeGraph, Package, PlacementReport, WriteOptions};
-use tenon_tensor::BufferMut;
+use tenon_tensor::Buffer;
 
 /// The package that a [`Compiler`](crate::Compiler) made, in memory.
 #[derive(Clone)]
@@ -37,14 +37,17 @@ impl CompiledPackage {
 
     /// The bytes of the package, the same that [`Self::write`] writes.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        Ok(self.to_buffer()?.to_vec())
+    }
+
+    fn to_buffer(&self) -> Result<Buffer> {
         let nodes = &self.compiled.nodes;
         nodes.to_bytes(WriteOptions::default(), &self.control)
     }
 
     /// The package as if it was read from a file.
     pub fn to_package(&self) -> Result<Package> {
-        let buffer = BufferMut::copy_of(&self.to_bytes()?)?.freeze();
-        Package::from_buffer(buffer, &Limits::default(), &self.control)
+        Package::from_buffer(self.to_buffer()?, &Limits::default(), &self.control)
     }
 
     /// Loads the package without a file.

@@ -12,7 +12,6 @@ use tenon::neff::Limits;
 use tenon::{BackendId, Control, ErrorKind, LoadOptions, Model, Package, RunOptions, Tensor};
 use tenon_compiler::Options;
 use tenon_graph::Graph;
-use tenon_tensor::BufferMut;
 
 const OPERATORS: &str = include_str!("data/operators.txt");
 
@@ -179,11 +178,7 @@ fn compiled(text: &str, backends: &[&'static str]) -> tenon::Result<Package> {
     let compiled = tenon_compiler::compile(graph, &options)?;
     let control = Control::new();
     let bytes = compiled.contents.to_bytes(Default::default(), &control)?;
-    Package::from_buffer(
-        BufferMut::copy_of(&bytes)?.freeze(),
-        &Limits::default(),
-        &control,
-    )
+    Package::from_buffer(bytes, &Limits::default(), &control)
 }
 
 /// Compiles, loads, runs with a profile, and compares backends; and ignores the results.

@@ -14,7 +14,6 @@ use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_compiler::{Options, compile};
 use tenon_graph::Graph;
 use tenon_neff::{Limits, WriteOptions};
-use tenon_tensor::BufferMut;
 
 /// A folder with the example in C and the one in Rust.
 fn libraries() -> TempDir {
@@ -57,8 +56,7 @@ fn packed(graph: Graph, backends: &[&'static str], mut options: Options<'_>) -> 
     let bytes = compiled
         .contents
         .to_bytes(WriteOptions::default(), &Control::new());
-    let buffer = BufferMut::copy_of(&bytes.unwrap()).unwrap().freeze();
-    Package::from_buffer(buffer, &Limits::default(), &Control::new()).unwrap()
+    Package::from_buffer(bytes.unwrap(), &Limits::default(), &Control::new()).unwrap()
 }
 
 fn model(runtime: &Runtime, graph: &str, backends: &[&'static str]) -> Model {

@@ -49,7 +49,6 @@ fn load(contents: &Contents, module: &Module) -> Result<Model> {
         ..contents.clone()
     };
     let bytes = contents.to_bytes(WriteOptions::default(), &Control::new())?;
-    let bytes = BufferMut::copy_of(&bytes)?.freeze();
     let package = Package::from_buffer(bytes, &Limits::default(), &Control::new())?;
     Model::from_package(&package, &LoadOptions::default())
 }

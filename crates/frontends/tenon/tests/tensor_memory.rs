@@ -7,7 +7,6 @@ use tenon_base::Control;
 use tenon_compiler::{CrossingKind, Options, Placement, compile};
 use tenon_graph::Graph;
 use tenon_neff::{Limits, WriteOptions};
-use tenon_tensor::BufferMut;
 
 /// The bits of `TENON_MEMORY_*`.
 const MALLOC: u32 = 1;
@@ -63,8 +62,8 @@ fn model(folder: &Path, graph: &str) -> (Model, Placement) {
     let bytes = compiled
         .contents
         .to_bytes(WriteOptions::default(), &Control::new());
-    let buffer = BufferMut::copy_of(&bytes.unwrap()).unwrap().freeze();
-    let package = Package::from_buffer(buffer, &Limits::default(), &Control::new()).unwrap();
+    let package =
+        Package::from_buffer(bytes.unwrap(), &Limits::default(), &Control::new()).unwrap();
     let model =
         Model::from_package(&package, &LoadOptions::new().runtime(runtime.clone())).unwrap();
     (model, compiled.placement)

@@ -116,7 +116,6 @@ fn text(layers: usize, input: &str, others: &str) -> String {
 
 fn load(nodes: &NodeGraph, control: &tenon_base::Control) -> tenon_base::Result<Model> {
     let bytes = nodes.to_bytes(WriteOptions::default(), control)?;
-    let bytes = BufferMut::copy_of(&bytes)?.freeze();
     let package = Package::from_buffer(bytes, &Limits::default(), control)?;
     let runtime = Runtime::new(tenon_builtin::registry(), tenon_builtin::kernels());
     let options = LoadOptions {

@@ -13,7 +13,7 @@ use tenon_cpu_ref::CpuRef;
 use tenon_graph::{DataType, Graph, Tensor, TensorType, infer};
 use tenon_neff::{Limits, Package, WriteOptions};
 use tenon_runtime::{LoadOptions, Model, Runtime};
-use tenon_tensor::BufferMut;
+use tenon_tensor::Buffer;
 
 /// CpuRef under another name, with a preference for channels-last images.
 pub struct ChannelsLast(pub CpuRef);
@@ -229,7 +229,7 @@ fn elements(tensor: &Tensor) -> Option<Vec<f32>> {
 }
 
 /// The package of a compiled graph.
-pub fn bytes(compiled: &Compiled) -> Vec<u8> {
+pub fn bytes(compiled: &Compiled) -> Buffer {
     compiled
         .contents
         .to_bytes(WriteOptions::default(), &Control::new())
@@ -238,8 +238,8 @@ pub fn bytes(compiled: &Compiled) -> Vec<u8> {
 
 /// The outputs of a compiled graph, run from its package.
 pub fn execute(compiled: &Compiled, registry: &Registry, inputs: &[Tensor]) -> Vec<Tensor> {
-    let file = BufferMut::copy_of(&bytes(compiled)).unwrap().freeze();
-    let package = Package::from_buffer(file, &Limits::default(), &Control::new()).unwrap();
+    let package =
+        Package::from_buffer(bytes(compiled), &Limits::default(), &Control::new()).unwrap();
     let runtime = Runtime::new(registry.clone(), tenon_builtin::kernels());
     let model = Model::load(&runtime, &package, &LoadOptions::default()).unwrap();
     let named: Vec<(&str, &Tensor)> = model

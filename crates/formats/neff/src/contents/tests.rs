@@ -103,6 +103,7 @@ fn bytes_of(contents: &Contents, pkg_version: u64) -> Vec<u8> {
     contents
         .to_bytes(WriteOptions { pkg_version }, &Control::new())
         .unwrap()
+        .to_vec()
 }
 
 fn open(bytes: &[u8]) -> Result<Package> {

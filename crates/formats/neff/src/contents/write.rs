@@ -2,7 +2,7 @@
 
 use super::{Contents, PackageVariable, Role};
 use crate::{
-    Definition, Digest, Engine, EngineName, FileTarget, Header, INFO_JSON, Info, JsonDescriptor,
+    Definition, Digest, Engine, EngineName, FeatureBits, Header, INFO_JSON, Info, JsonDescriptor,
     Kelf, KelfGraph, NEFF_JSON, NeffGraph, PackageWriter, Port, QueueSet, Table, Target, Trigger,
     Variable, VariableKind,
 };
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
-use tenon_tensor::{ALIGNMENT, DataType};
+use tenon_tensor::{ALIGNMENT, Buffer, DataType};
 
 pub(super) const TENON_JSON: &str = "tenon.json";
 pub(super) const QUEUE: &str = "qTenon";
@@ -43,58 +43,41 @@ impl Contents {
         options: WriteOptions,
         control: &Control,
     ) -> Result<Header> {
-        write_file(path.as_ref(), self.header(options), |writer| {
-            self.check()?;
-            self.write_to(writer, control)
-        })
+        let checked = self.check().map(|()| self.members());
+        write_file(checked, path.as_ref(), options, control)
     }
 
     /// The package's bytes.
-    pub fn to_bytes(&self, options: WriteOptions, control: &Control) -> Result<Vec<u8>> {
+    pub fn to_bytes(&self, options: WriteOptions, control: &Control) -> Result<Buffer> {
         self.check()?;
-        let writer = PackageWriter::in_memory(self.header(options)?)?.with_digests();
-        Ok(self.write_to(writer, control)?.0)
+        self.members().to_bytes(options, control)
     }
 
-    fn header(&self, options: WriteOptions) -> Result<Header> {
-        header(&self.name, options)
-    }
-
-    fn write_to<W: Target>(
-        &self,
-        mut writer: PackageWriter<W>,
-        control: &Control,
-    ) -> Result<(W::Output, Header)> {
-        write_head(&mut writer, &self.name, &self.graph())?;
-        self.write_node(&mut writer, &NodeFiles::of(0), control)?;
-        writer.finish()
+    fn members(&self) -> PackageMembers<'_> {
+        PackageMembers {
+            name: &self.name,
+            features: FeatureBits::TENON_HOST_PROGRAM,
+            graph: self.graph(),
+            cores: vec![(self, NodeFiles::of(0))],
+            libraries: Vec::new(),
+        }
     }
 
     /// The members of one subgraph.
-    pub(super) fn write_node<W: Target>(
+    fn write_node<W: Target>(
         &self,
         writer: &mut PackageWriter<W>,
         files: &NodeFiles,
         control: &Control,
     ) -> Result<()> {
-        let mut add = |name: String, bytes: Vec<u8>| writer.add(&name, &bytes);
         let member = |name: &str| format!("{}{name}", files.folder);
-        add(files.kelf.clone(), encode(&files.stored())?)?;
-        add(member(DEFINITION), encode(&self.definition(files))?)?;
-        add(member(ENGINE), encode(&self.engine())?)?;
-        add(member(PROGRAM), self.program.to_vec())?;
-        add(member(TENSOR_MAP), encode(&Table(self.tensor_map()))?)?;
-        add(member(TENON_JSON), encode(&self.tenon)?)?;
-        let constants = || {
-            self.variables
-                .iter()
-                .enumerate()
-                .filter_map(|(id, variable)| match &variable.role {
-                    Role::Constant(buffer) => Some((id, buffer)),
-                    _ => None,
-                })
-                .filter(|(id, _)| !files.shared.contains_key(id))
-        };
+        writer.add(&files.kelf, &encode(&files.stored())?)?;
+        writer.add(&member(DEFINITION), &encode(&self.definition(files))?)?;
+        writer.add(&member(ENGINE), &encode(&self.engine())?)?;
+        writer.add(&member(PROGRAM), &self.program)?;
+        writer.add(&member(TENSOR_MAP), &encode(&Table(self.tensor_map()))?)?;
+        writer.add(&member(TENON_JSON), &encode(&self.tenon)?)?;
+        let constants = || self.stored_constants(files);
         let total: u64 = constants().map(|(_, buffer)| buffer.len() as u64).sum();
         let mut done = 0;
         for (id, buffer) in constants() {
@@ -103,6 +86,19 @@ impl Contents {
             done += buffer.len() as u64;
         }
         control.progress("write the package", done, total)
+    }
+
+    /// The constants that are members of this subgraph, with their ids.
+    fn stored_constants<'a>(
+        &'a self,
+        files: &'a NodeFiles,
+    ) -> impl Iterator<Item = (usize, &'a Buffer)> {
+        let constant = |(id, variable): (usize, &'a PackageVariable)| match &variable.role {
+            Role::Constant(buffer) => Some((id, buffer)),
+            _ => None,
+        };
+        let constants = self.variables.iter().enumerate().filter_map(constant);
+        constants.filter(|(id, _)| !files.shared.contains_key(id))
     }
 
     fn graph(&self) -> NeffGraph {
@@ -278,36 +274,89 @@ impl NodeFiles {
     }
 }
 
-/// The header of a package of that name.
-pub(super) fn header(name: &str, options: WriteOptions) -> Result<Header> {
-    if !matches!(options.pkg_version, 1 | 2) {
-        let error = Error::new(ErrorKind::InvalidArgument, "unknown package version");
-        return Err(error.expected("1 or 2").found(options.pkg_version));
+/// The members of a package: what [`Contents`] and [`NodeGraph`](super::NodeGraph) have in common.
+/// Borrows constants and libraries, so that writing a file copies neither.
+pub(super) struct PackageMembers<'a> {
+    pub name: &'a str,
+    pub features: FeatureBits,
+    pub graph: NeffGraph,
+    /// The subgraphs with their member names.
+    pub cores: Vec<(&'a Contents, NodeFiles)>,
+    /// Libraries of CPU nodes with their member names.
+    pub libraries: Vec<(String, &'a Buffer)>,
+}
+
+impl PackageMembers<'_> {
+    pub fn to_bytes(&self, options: WriteOptions, control: &Control) -> Result<Buffer> {
+        let header = self.header(options)?;
+        // A plain archive is allocated once; the size of a compressed one is not known.
+        let capacity = if header.pkg_version == 1 {
+            self.capacity()
+        } else {
+            0
+        };
+        let writer = PackageWriter::in_memory_with_capacity(header, capacity)?;
+        Ok(self.write_to(writer, control)?.0)
     }
-    Ok(Header::tenon(name, options.pkg_version))
+
+    fn header(&self, options: WriteOptions) -> Result<Header> {
+        if !matches!(options.pkg_version, 1 | 2) {
+            let error = Error::new(ErrorKind::InvalidArgument, "unknown package version");
+            return Err(error.expected("1 or 2").found(options.pkg_version));
+        }
+        let mut header = Header::tenon(self.name, options.pkg_version);
+        header.feature_bits = self.features;
+        Ok(header)
+    }
+
+    /// An estimate of the package's size: large members, and a share for entry headers and JSON.
+    fn capacity(&self) -> usize {
+        let constants = self
+            .cores
+            .iter()
+            .flat_map(|(contents, files)| contents.stored_constants(files))
+            .map(|(_, buffer)| buffer.len());
+        let programs = self
+            .cores
+            .iter()
+            .map(|(contents, _)| contents.program.len());
+        let libraries = self.libraries.iter().map(|(_, library)| library.len());
+        let members: usize = constants.chain(programs).chain(libraries).sum();
+        members + members / 16 + (64 << 10)
+    }
+
+    fn write_to<W: Target>(
+        &self,
+        writer: PackageWriter<W>,
+        control: &Control,
+    ) -> Result<(W::Output, Header)> {
+        let mut writer = writer.with_digests();
+        writer.add(NEFF_JSON, &encode(&self.graph)?)?;
+        writer.add(INFO_JSON, &encode(&Info::tenon(self.name))?)?;
+        for (contents, files) in &self.cores {
+            contents.write_node(&mut writer, files, control)?;
+        }
+        for (name, library) in &self.libraries {
+            writer.add(name, library)?;
+        }
+        writer.finish()
+    }
 }
 
-/// Writes a package with its digests to a file; errors name the file.
-pub(super) fn write_file<D>(
+/// Writes the members of a package whose rules were checked to a file; errors name the file.
+pub(super) fn write_file(
+    members: Result<PackageMembers<'_>>,
     path: &Path,
-    header: Result<Header>,
-    write: impl FnOnce(PackageWriter<FileTarget>) -> Result<(D, Header)>,
+    options: WriteOptions,
+    control: &Control,
 ) -> Result<Header> {
-    let writer = header.and_then(|header| PackageWriter::create(path, header));
-    let written = writer.and_then(|writer| write(writer.with_digests()));
-    written
-        .map(|(_, header)| header)
-        .map_err(|error| error.at(Location::file(path)))
-}
-
-/// Writes the members before those of subgraphs.
-pub(super) fn write_head<W: Target>(
-    writer: &mut PackageWriter<W>,
-    name: &str,
-    graph: &NeffGraph,
-) -> Result<()> {
-    writer.add(NEFF_JSON, &encode(graph)?)?;
-    writer.add(INFO_JSON, &encode(&Info::tenon(name))?)
+    let write = |members: PackageMembers<'_>| {
+        let writer = PackageWriter::create(path, members.header(options)?)?;
+        Ok(members.write_to(writer, control)?.1)
+    };
+    members
+        .and_then(write)
+        .map_err(|error: Error| error.at(Location::file(path)))
 }
 
 /// The file of a constant, inside the subgraph's folder.

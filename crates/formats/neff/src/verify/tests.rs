@@ -356,7 +356,7 @@ fn violations_of_hash_and_digest_rules_are_reported() {
             .members
             .iter()
             .for_each(|(name, bytes)| writer.add(name, bytes).unwrap());
-        writer.finish().unwrap().0
+        writer.finish().unwrap().0.to_vec()
     };
     let mut bytes = digested(&sample.header);
     assert_eq!(ids(&check(&bytes)), [""; 0]);
@@ -468,7 +468,7 @@ fn any_changed_byte_is_reported() {
     for (name, bytes) in &sample.members {
         writer.add(name, bytes).unwrap();
     }
-    let good = writer.finish().unwrap().0;
+    let good = writer.finish().unwrap().0.to_vec();
     let package = open(&good);
     let mut inside = 0;
     for at in (0..good.len()).step_by(7) {

@@ -31,8 +31,7 @@ impl CompiledNetlist {
         let bytes = self
             .contents
             .to_bytes(WriteOptions::default(), &self.control)?;
-        let buffer = BufferMut::copy_of(&bytes)?.freeze();
-        Package::from_buffer(buffer, &Limits::default(), &self.control)
+        Package::from_buffer(bytes, &Limits::default(), &self.control)
     }
 
     /// Loads the package without a file.

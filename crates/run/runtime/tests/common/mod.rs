@@ -128,6 +128,7 @@ pub fn bytes(contents: &Contents) -> Vec<u8> {
     contents
         .to_bytes(WriteOptions::default(), &Control::new())
         .unwrap()
+        .to_vec()
 }
 
 pub fn open(bytes: &[u8]) -> tenon_base::Result<Package> {

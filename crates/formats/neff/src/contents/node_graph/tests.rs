@@ -107,7 +107,7 @@ fn several_nodes_round_trip() {
     // Equal libraries are stored once, and equal graphs give equal bytes.
     assert!(package.member("cpu_nodes/1.so").is_none());
     let bytes = |graph: &NodeGraph| graph.to_bytes(WriteOptions::default(), &Control::new());
-    assert_eq!(bytes(&graph).unwrap(), bytes(&read).unwrap());
+    assert_eq!(bytes(&graph).unwrap()[..], bytes(&read).unwrap()[..]);
     let error = Contents::read(&package).unwrap_err().to_string();
     assert!(
         error.ends_with("the package has 4 nodes that compute, not one"),
@@ -149,8 +149,8 @@ fn a_single_subgraph_gives_the_bytes_of_its_contents() {
     assert!(graph.is_one_core());
     let (options, control) = (WriteOptions::default(), Control::new());
     assert_eq!(
-        graph.to_bytes(options, &control).unwrap(),
-        contents.to_bytes(options, &control).unwrap()
+        graph.to_bytes(options, &control).unwrap()[..],
+        contents.to_bytes(options, &control).unwrap()[..]
     );
     let read = NodeGraph::read(&package(&graph)).unwrap();
     assert!(read.is_one_core());

@@ -2,9 +2,9 @@
 
 use super::{CPU_NODE_VERSION, GraphPort, NodeGraph, NodeWork, PackageNode, Wire, attribute};
 use crate::contents::WriteOptions;
-use crate::contents::write::{NodeFiles, header, write_file, write_head};
+use crate::contents::write::{NodeFiles, PackageMembers, write_file};
 use crate::graph::{ComputingNode, KELF_FUNCTION, TypedPort};
-use crate::{FeatureBits, Header, NeffGraph, PackageWriter, Target};
+use crate::{FeatureBits, Header, NeffGraph};
 use std::path::Path;
 use tenon_base::{Control, Result};
 use tenon_tensor::Buffer;
@@ -25,55 +25,40 @@ impl NodeGraph {
         options: WriteOptions,
         control: &Control,
     ) -> Result<Header> {
-        write_file(path.as_ref(), self.header(options), |writer| {
-            self.check()?;
-            self.write_to(writer, control)
-        })
+        let checked = self.check().map(|()| self.members());
+        write_file(checked, path.as_ref(), options, control)
     }
 
     /// The package's bytes.
-    pub fn to_bytes(&self, options: WriteOptions, control: &Control) -> Result<Vec<u8>> {
+    pub fn to_bytes(&self, options: WriteOptions, control: &Control) -> Result<Buffer> {
         self.check()?;
-        let writer = PackageWriter::in_memory(self.header(options)?)?.with_digests();
-        Ok(self.write_to(writer, control)?.0)
+        self.members().to_bytes(options, control)
     }
 
-    fn header(&self, options: WriteOptions) -> Result<Header> {
-        let mut header = header(&self.name, options)?;
-        if !self.is_one_core() {
-            header.feature_bits = header.feature_bits | FeatureBits::TENON_CPU_NODES;
-        }
-        Ok(header)
-    }
-
-    fn write_to<W: Target>(
-        &self,
-        mut writer: PackageWriter<W>,
-        control: &Control,
-    ) -> Result<(W::Output, Header)> {
+    fn members(&self) -> PackageMembers<'_> {
         let mut libraries = Libraries::default();
         let mut cores = 0;
         let nodes = self.nodes.iter();
-        let stored: Vec<NodeRecord> = nodes
-            .map(|node| stored(node, &mut cores, &mut libraries))
+        let records: Vec<NodeRecord> = nodes
+            .map(|node| record(node, &mut cores, &mut libraries))
             .collect();
-        write_head(&mut writer, &self.name, &self.graph(&stored))?;
-        let files = if self.is_one_core() {
-            vec![NodeFiles::of(0)]
+        let (features, files) = if self.is_one_core() {
+            (FeatureBits::TENON_HOST_PROGRAM, vec![NodeFiles::of(0)])
         } else {
-            NodeFiles::all(self.cores())
+            let features = FeatureBits::TENON_HOST_PROGRAM | FeatureBits::TENON_CPU_NODES;
+            (features, NodeFiles::all(self.cores()))
         };
-        for (contents, files) in self.cores().zip(&files) {
-            contents.write_node(&mut writer, files, control)?;
+        PackageMembers {
+            name: &self.name,
+            features,
+            graph: self.graph(&records),
+            cores: self.cores().zip(files).collect(),
+            libraries: libraries.0,
         }
-        for (name, library) in libraries.0 {
-            writer.add(&name, library)?;
-        }
-        writer.finish()
     }
 
     /// The graph of `neff.json`: inputs are its first nodes.
-    fn graph(&self, stored: &[NodeRecord]) -> NeffGraph {
+    fn graph(&self, records: &[NodeRecord]) -> NeffGraph {
         let first = self.inputs.len();
         let wire = |wire: &Wire| match *wire {
             Wire::Input(position) => [position as u32, 0, 0],
@@ -81,12 +66,12 @@ impl NodeGraph {
         };
         let outputs = self.nodes.iter().map(|node| node.work.outputs().collect());
         let outputs: Vec<Vec<GraphPort>> = outputs.collect();
-        let nodes = self.nodes.iter().zip(stored).zip(&outputs);
+        let nodes = self.nodes.iter().zip(records).zip(&outputs);
         let nodes: Vec<ComputingNode<'_>> = nodes
-            .map(|((node, stored), outputs)| ComputingNode {
-                name: &stored.name,
-                function: &stored.function,
-                attrs: stored
+            .map(|((node, record), outputs)| ComputingNode {
+                name: &record.name,
+                function: &record.function,
+                attrs: record
                     .attrs
                     .iter()
                     .map(|(key, value)| (*key, value.as_str()))
@@ -119,7 +104,7 @@ impl<'a> Libraries<'a> {
     }
 }
 
-fn stored<'a>(
+fn record<'a>(
     node: &'a PackageNode,
     cores: &mut usize,
     libraries: &mut Libraries<'a>,

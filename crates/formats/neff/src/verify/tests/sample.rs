@@ -72,7 +72,7 @@ impl Sample {
         self.members
             .iter()
             .for_each(|(name, bytes)| writer.add(name, bytes).unwrap());
-        writer.finish().unwrap().0
+        writer.finish().unwrap().0.to_vec()
     }
 
     /// Sets the value at a JSON pointer; null removes it.
