@@ -1,5 +1,7 @@
 //! Counters, sampled by profiles.
 
+#![allow(unsafe_code, reason = "pointers of the C interface")]
+
 use crate::{Example, release};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

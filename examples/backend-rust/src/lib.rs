@@ -4,6 +4,8 @@
 //! with a buffer per model, and dedicated tensor memory, or imported plain memory if its option is
 //! set. Every function that may panic runs in [`guarded`], so that no panic unwinds into C.
 
+#![allow(unsafe_code, reason = "pointers of the C interface")]
+
 mod counters;
 mod model;
 mod tensor;

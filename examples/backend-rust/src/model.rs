@@ -1,5 +1,7 @@
 //! Memory of a model, and callbacks about models.
 
+#![allow(unsafe_code, reason = "pointers of the C interface")]
+
 use crate::{Counts, Example, release};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

@@ -1,5 +1,7 @@
 //! Tensors in the backend's memory, or imported from the caller's.
 
+#![allow(unsafe_code, reason = "pointers of the C interface")]
+
 use crate::workload::F32;
 use crate::{Constant, Counts, Example, release, slice};
 use std::ffi::c_void;

@@ -1,5 +1,7 @@
 //! Support queries and workloads: Abs and Neg of f32.
 
+#![allow(unsafe_code, reason = "pointers of the C interface")]
+
 use crate::{Counts, Example, release, slice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,5 +1,7 @@
 //! Construction of failures, for backends and hosts in Rust.
 
+#![allow(unsafe_code, reason = "structs of the C interface")]
+
 use crate::{Failure, Outcome, Text, reason, status};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,5 +1,7 @@
 //! Reading of structs that begin with their size, across versions of the interface.
 
+#![allow(unsafe_code, reason = "structs of the C interface")]
+
 use crate::*;
 use std::fmt;
 

@@ -1,5 +1,6 @@
 //! The structs of the header, and their memory layout as data.
 
+#![allow(unsafe_code, reason = "structs of the C interface")]
 #![allow(
     missing_docs,
     reason = "include/tenon/backend.h documents every member"

@@ -1,6 +1,11 @@
 //! An allocator that counts allocations and frees: the only module of this crate with unsafe code
 //! besides leaks and tensors.
 
+#![allow(
+    unsafe_code,
+    reason = "an allocator, the heap in use and borrowed memory"
+)]
+
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
 use std::ptr::NonNull;

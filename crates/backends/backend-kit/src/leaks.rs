@@ -4,6 +4,11 @@
 //! glibc reports the use of its main heap, from which the main thread allocates: allocations of a
 //! library in any language are included. On other systems and threads the check is skipped.
 
+#![allow(
+    unsafe_code,
+    reason = "an allocator, the heap in use and borrowed memory"
+)]
+
 use crate::report::Report;
 use crate::samples::{Sample, samples};
 use crate::support::chain;

@@ -1,5 +1,10 @@
 //! Tensor memory of a backend: copies in both directions, import and export.
 
+#![allow(
+    unsafe_code,
+    reason = "an allocator, the heap in use and borrowed memory"
+)]
+
 use crate::report::Report;
 use tenon_backend::{
     Backend, HandleFactory, ImportedMemory, MemorySource, TensorHandle, edge_strategy,

@@ -1,5 +1,10 @@
 //! Memory allocators that a backend borrows from the caller, or offers to other backends.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use crate::MemorySource;
 use std::ptr::NonNull;
 use std::sync::Arc;

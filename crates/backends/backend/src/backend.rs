@@ -1,5 +1,10 @@
 //! The backend interface.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use crate::{
     Allocator, BackendContext, BackendId, Capability, CpuLevel, CreationOptions, HandleFactory,
     ImportedMemory, MemoryManager, NodeView, OptimisationViews, OptionDef, OptionSetting,

@@ -24,6 +24,11 @@
 //! tenon_backend::export_backend!(c"Mine", Mine);
 //! ```
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 mod backend;
 mod description;
 mod objects;

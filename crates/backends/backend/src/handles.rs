@@ -1,5 +1,10 @@
 //! Tensor memory of backends: its properties, and the exchange of tensors between backends.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use std::fmt;
 use tenon_base::Result;
 

@@ -1,5 +1,10 @@
 //! A shared library with a backend: opening, id, version, and creation of the backend.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use crate::loaded::{Core, LoadedBackend};
 use crate::{Backend, LoadError};
 use libloading::Library;

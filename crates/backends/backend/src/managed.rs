@@ -1,5 +1,10 @@
 //! Backends of one model, whose workloads share the model's memory manager.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use crate::{
     Allocator, Backend, BackendId, Capability, CpuLevel, HandleFactory, ImportedMemory,
     MemoryManager, NodeView, Refusal, Registry, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,

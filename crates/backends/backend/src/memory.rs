@@ -1,5 +1,10 @@
 //! The operands of a workload: inputs, outputs and scratch memory.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use std::marker::PhantomData;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::Element;

@@ -1,5 +1,10 @@
 //! Operands of a workload that is executed separately, from tensors.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use crate::{
     Backend, EdgeStrategy, HandleFactory, ImportedMemory, InPlace, MemorySource, Operands,
     RawOperand, TensorHandle, Workload, edge_strategy, preferred_factory,

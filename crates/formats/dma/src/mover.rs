@@ -1,6 +1,8 @@
 //! Copy kernels: contiguous runs, strided elements, cache-blocked transposes; large copies are
 //! distributed over the thread pool.
 
+#![allow(unsafe_code, reason = "copies between raw regions")]
+
 use crate::loops::{Loop, MAX_LOOPS, Nest};
 use crate::simd;
 use tenon_base::pool;

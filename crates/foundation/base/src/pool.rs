@@ -15,6 +15,8 @@
 //! Workers spin for about half a millisecond after each loop, since the next loop of a model
 //! follows within microseconds, then park. Publishing a loop allocates nothing.
 
+#![allow(unsafe_code, reason = "the published loop and its wakers")]
+
 use crate::stop::{self, TokenPointer};
 use crate::trace::TraceSink;
 use std::cell::Cell;

@@ -11,6 +11,8 @@
 //! A checkpoint costs a thread-local read and a relaxed load. The clock is read only if there is a
 //! deadline, and about every 100 µs: between two reads, checkpoints are counted.
 
+#![allow(unsafe_code, reason = "the current Control of a thread")]
+
 use crate::{Error, ErrorKind, Result};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -1,6 +1,8 @@
 //! Aligned, reference-counted memory: allocated, mapped from a file, or borrowed from an owner. The
 //! only module of this crate with unsafe code.
 
+#![allow(unsafe_code, reason = "aligned memory and file mappings")]
+
 use crate::Element;
 use memmap2::{Mmap, MmapMut};
 use std::alloc::{Layout, alloc_zeroed, dealloc};

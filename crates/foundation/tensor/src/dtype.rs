@@ -1,5 +1,7 @@
 //! The data types of tensors: name, size and alignment.
 
+#![allow(unsafe_code, reason = "element types as bytes")]
+
 use std::fmt;
 use std::str::FromStr;
 

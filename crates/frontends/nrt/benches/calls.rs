@@ -3,6 +3,8 @@
 //!
 //! Prints the table of docs/benchmarks.md (`cargo xtask bench --nrt`). A figure is the median of its
 //! samples; compared measurements are interleaved.
+
+#![allow(unsafe_code, reason = "calls of the C interface under test")]
 #![allow(clippy::print_stdout, reason = "a bench prints its measurements")]
 
 use std::ffi::{CString, c_char, c_int, c_void};

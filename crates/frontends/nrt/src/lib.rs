@@ -12,6 +12,8 @@
 //! * A pointer of the caller is used only after the possible checks: null, alignment. The headers
 //!   require that it is valid for the stated number of bytes; SAFETY comments cite that contract as
 //!   "(header)".
+
+#![allow(unsafe_code, reason = "pointers of C callers")]
 // Every function has pointers of a C caller as arguments.
 #![allow(
     clippy::missing_safety_doc,

@@ -1,6 +1,8 @@
 //! Threads that call the library concurrently, linked into one program for the sanitizers (`cargo
 //! xtask sanitize`), which do not cover the C programs.
 
+#![allow(unsafe_code, reason = "calls of the C interface under test")]
+
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Barrier;

@@ -1,5 +1,7 @@
 //! The example libraries in a real runtime: counters, callbacks, kept memory and prepared constants.
 
+#![allow(unsafe_code, reason = "calls of the C interface under test")]
+
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
 use std::ptr::NonNull;

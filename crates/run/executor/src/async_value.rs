@@ -4,6 +4,11 @@
 //! waiters while pending, a sentinel when available. Registering pushes onto the stack, setting
 //! swaps the stack for the sentinel; so each waiter runs exactly once, the latest registered first.
 
+#![allow(
+    unsafe_code,
+    reason = "registers, results and counts that threads share"
+)]
+
 use crate::depth;
 use crate::sync::{Arc, AtomicPtr, Ordering, UnsafeCell};
 use crate::value::{IntoValue, Value};

@@ -8,6 +8,11 @@
 //! Ready kernels of another stream are queued as a linked list that reuses the counts of ready
 //! kernels.
 
+#![allow(
+    unsafe_code,
+    reason = "registers, results and counts that threads share"
+)]
+
 use crate::batch::BatchTask;
 use crate::code::{Code, Group, SINGLE_OPERAND, group};
 use crate::countdown::Countdown;

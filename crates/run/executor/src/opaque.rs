@@ -1,5 +1,10 @@
 //! Values of user-defined types: reference-counted objects behind one pointer.
 
+#![allow(
+    unsafe_code,
+    reason = "registers, results and counts that threads share"
+)]
+
 use std::any::TypeId;
 use std::marker::PhantomData;
 use std::ops::Deref;

@@ -1,5 +1,10 @@
 //! The registers of one execution: each is written by one kernel and read by later ones.
 
+#![allow(
+    unsafe_code,
+    reason = "registers, results and counts that threads share"
+)]
+
 use crate::Value;
 use crate::code::Slice;
 use std::cell::UnsafeCell;

@@ -6,6 +6,8 @@
 //! the caller's memory only inside [`Memory::with`], which borrows all of it. (3) Only one kernel
 //! at a time has operands, since building them borrows `slots` mutably.
 
+#![allow(unsafe_code, reason = "bytes of variables")]
+
 mod arena;
 mod binding;
 mod bound_ports;

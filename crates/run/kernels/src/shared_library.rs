@@ -1,5 +1,7 @@
 //! Kernels of shared libraries (`include/tenon/kernels.h`), which `tenon exec --shared_libs` loads.
 
+#![allow(unsafe_code, reason = "functions of C libraries")]
+
 use libloading::Library;
 use std::ffi::{CStr, c_char};
 use std::path::Path;

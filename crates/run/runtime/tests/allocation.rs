@@ -1,5 +1,7 @@
 //! Steady-state execution does not allocate.
 
+#![allow(unsafe_code, reason = "raw memory of the tests")]
+
 mod common;
 
 use common::*;

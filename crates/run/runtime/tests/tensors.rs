@@ -1,5 +1,7 @@
 //! Tensors between memory of several backends: shared, imported or copied.
 
+#![allow(unsafe_code, reason = "raw memory of the tests")]
+
 mod common;
 
 use common::*;

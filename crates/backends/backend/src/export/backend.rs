@@ -1,5 +1,10 @@
 //! The functions of the table of an exported backend.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use super::description::BackendDescription;
 use super::objects::{
     ExportedMemoryManager, ExportedPlan, ExportedProfiling, HostAllocator, exported_allocator,

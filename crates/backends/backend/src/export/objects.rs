@@ -2,6 +2,11 @@
 //! member of a boxed Rust value, so that a pointer to the struct is a pointer to the value; its
 //! `release` drops the box.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use super::backend::run;
 use crate::marshal::{bytes, invalid, structure};
 use crate::{

@@ -1,5 +1,10 @@
 //! The backend interface over a function table.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use super::core::Core;
 use super::objects::{
     LoadedAllocator, LoadedContext, LoadedHandle, LoadedMemory, LoadedProfiling, exported_allocator,

@@ -1,5 +1,10 @@
 //! The function table of a loaded backend, and the owners that must outlive it.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use crate::marshal::{CallArena, error_of, structure};
 use std::any::Any;
 use std::ffi::c_void;

@@ -1,6 +1,11 @@
 //! Objects that a loaded backend creates: memory managers, contexts, profiling contexts, tensor
 //! handles and allocators.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use super::core::Core;
 use crate::marshal::{invalid, records, text};
 use crate::{

@@ -1,5 +1,7 @@
 //! Round trip of a Rust backend: exported and loaded in one process, every value arrives unchanged.
 
+#![allow(unsafe_code, reason = "calls of the C interface under test")]
+
 mod everything;
 
 use super::LoadedBackend;

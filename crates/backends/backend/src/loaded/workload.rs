@@ -1,5 +1,10 @@
 //! Workloads of loaded backends: one call of the library per execution.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use super::core::Core;
 use crate::marshal::error_of;
 use crate::{MemoryManager, Operands, Workload, WorkloadSpec};

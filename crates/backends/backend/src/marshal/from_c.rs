@@ -6,6 +6,11 @@
 //! each struct it points to is valid itself. Null pointers, alignment, sizes, lengths and UTF-8 are
 //! checked here.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use crate::{OptionDef, OptionScope, PropertyValue, Reason, Refusal};
 use std::ffi::c_void;
 use std::ptr::NonNull;

@@ -1,5 +1,10 @@
 //! Conversion of a graph from C.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use super::from_c::{Ownership, array, attributes, ids, invalid, list, records, tensor, text};
 use tenon_backend_abi as abi;
 use tenon_base::{Error, ErrorKind, Result};

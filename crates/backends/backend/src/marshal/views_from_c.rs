@@ -1,5 +1,10 @@
 //! Conversion of an optimised subgraph from C.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use super::from_c::{Ownership, ids, records, structure, text};
 use super::graph_from_c::graph;
 use crate::{FailedPart, OptimisationViews, Substitution};

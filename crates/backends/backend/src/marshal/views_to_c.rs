@@ -1,5 +1,10 @@
 //! Conversion of an optimised subgraph to C.
 
+#![allow(
+    unsafe_code,
+    reason = "operands in raw memory and calls through the C interface"
+)]
+
 use super::CallArena;
 use crate::OptimisationViews;
 use std::sync::Arc;

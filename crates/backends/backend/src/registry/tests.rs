@@ -1,3 +1,5 @@
+#![allow(unsafe_code, reason = "calls of the C interface under test")]
+
 use super::*;
 use crate::{
     Capability, CpuLevel, NodeView, OptionDef, OptionSetting, Reason, Refusal, Workload,

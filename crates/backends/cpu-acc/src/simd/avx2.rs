@@ -1,5 +1,7 @@
 //! AVX2 with FMA: 8 lanes, 16 registers.
 
+#![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
+
 use super::math::{self, UnaryFunction};
 use super::tile::{Kernel, Tile, compute};
 use super::{Simd, VectorOp};

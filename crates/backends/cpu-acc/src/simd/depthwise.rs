@@ -1,6 +1,8 @@
 //! Direct depthwise convolution (channels last): vectors of channels, with several pixels of a row in
 //! registers.
 
+#![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
+
 use super::math::{UnaryFunction, map_in_place};
 use super::rows::Geometry;
 use super::{Simd, VectorOp};

@@ -1,5 +1,7 @@
 //! Slices that the threads of a loop write concurrently, in disjoint parts.
 
+#![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
+
 use std::marker::PhantomData;
 use std::ops::Range;
 use tenon_base::{pool, stop};

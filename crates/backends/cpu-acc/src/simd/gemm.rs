@@ -2,6 +2,8 @@
 //! Multiplication", 2008; Van Zee and van de Geijn, "BLIS", 2015): micro-kernels compute tiles of the
 //! output, K block by K block, in an order that keeps groups of panels of B in the second level cache.
 
+#![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
+
 use super::disjoint::MatrixMut;
 use super::k_blocks::{KBlock, KBlocks, MAX_POSITIONS, balanced_part};
 use super::math::{UnaryFunction, map_in_place};

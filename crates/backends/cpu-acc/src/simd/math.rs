@@ -5,6 +5,8 @@
 //! The polynomials are minimax fits (iterated weighted least squares on Chebyshev nodes) of the
 //! functions in the comments above them, evaluated by Horner's rule.
 
+#![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
+
 use super::Simd;
 
 /// An elementwise function of one operand, with its parameters.

@@ -6,6 +6,8 @@
 //! compiled once for each level, inside a function that has the level's instructions enabled.
 //! A value of a `Simd` type exists only on a CPU that has them, so its arithmetic is safe to call.
 
+#![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]

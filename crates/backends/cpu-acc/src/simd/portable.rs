@@ -1,5 +1,7 @@
 //! Vectors of four elements in plain Rust, which the compiler vectorises for the target's baseline.
 
+#![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
+
 use super::Simd;
 use super::math::{self, UnaryFunction};
 use super::tile::{Kernel, Tile, compute};

@@ -2,6 +2,8 @@
 //! implicit GEMM by indirection (Dukhan, "The Indirect Convolution Algorithm", 2019), with one pointer
 //! for each row and kernel position.
 
+#![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
+
 use super::tile::{MAX_ROWS, RowPointers};
 use std::ops::Range;
 

@@ -1,6 +1,8 @@
 //! The micro-kernel of GEMM (GotoBLAS, BLIS): one tile of the output, whose sums stay in registers
 //! over a K block, as a sequence of rank-1 updates.
 
+#![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
+
 use super::Simd;
 use crate::panels::WIDTH;
 

@@ -1,4 +1,6 @@
 //! Runs one operator on the backend, as a loaded package does.
+
+#![allow(unsafe_code, reason = "calls of the C interface under test")]
 #![allow(dead_code, reason = "each test program and bench uses a part of it")]
 
 use tenon_backend::{

@@ -1,5 +1,7 @@
 //! The memory of variables, and the concurrent execution of descriptors on it.
 
+#![allow(unsafe_code, reason = "memory that queues share")]
+
 use crate::{Access, Descriptor, Plan};
 use std::sync::Mutex;
 use tenon_base::{Error, ErrorKind, Result, pool};

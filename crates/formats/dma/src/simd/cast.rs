@@ -1,5 +1,7 @@
 //! Vectorised casts between `f32` and the 16-bit float types.
 
+#![allow(unsafe_code, reason = "vector instructions")]
+
 #[cfg(target_arch = "x86_64")]
 use tenon_base::CpuLevel;
 use tenon_tensor::{ConvertFn, DataType};

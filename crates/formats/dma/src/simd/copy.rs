@@ -1,5 +1,7 @@
 //! Copies of long runs with non-temporal stores.
 
+#![allow(unsafe_code, reason = "vector instructions")]
+
 #[cfg(target_arch = "x86_64")]
 use tenon_base::CpuLevel;
 

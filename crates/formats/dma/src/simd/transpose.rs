@@ -1,5 +1,7 @@
 //! Transposition of a block of `64 / N` by `64 / N` elements: a cache line of each row.
 
+#![allow(unsafe_code, reason = "vector instructions")]
+
 use crate::mover::LINE;
 use std::mem::MaybeUninit;
 #[cfg(target_arch = "x86_64")]

@@ -10,6 +10,11 @@
 //! locked tries another worker, and the owner never waits for a thief. Compared with
 //! `crossbeam-deque`: ARCHITECTURE.md, "Libraries that were not taken".
 
+#![allow(
+    unsafe_code,
+    reason = "registers, results and counts that threads share"
+)]
+
 use crate::sync::{Arc, AtomicU8, AtomicUsize, Ordering, UnsafeCell};
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -7,6 +7,8 @@
 //! the tensor when a workload of the backend reads it. Tensors between workloads of one backend are
 //! never copied.
 
+#![allow(unsafe_code, reason = "bytes of variables")]
+
 use crate::tensor_placement::{Origin, TensorPlacement};
 use crate::variables::Span;
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 //! Libraries of CPU nodes: opened from memory, and called through the C interface
 //! `include/tenon/cpu_node.h`.
 
+#![allow(unsafe_code, reason = "functions of C libraries")]
+
 use libloading::os::unix::{Library as System, RTLD_LOCAL, RTLD_NOW};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::ffi::{CStr, CString, c_char, c_void};

@@ -4,6 +4,8 @@
 //! accessed only through a [`Borrow`] of them, and a writing borrow overlaps no other borrow of the
 //! same storage. For attached memory the caller guarantees the rest (see [`Storage::attached`]).
 
+#![allow(unsafe_code, reason = "memory that tensors and threads share")]
+
 use crate::cores::Reservation;
 use std::ops::Range;
 use std::ptr::NonNull;

@@ -1,5 +1,7 @@
 //! A backend with every optional feature, which logs its calls.
 
+#![allow(unsafe_code, reason = "calls of the C interface under test")]
+
 use crate::*;
 use std::alloc::{Layout, alloc, dealloc};
 use std::any::Any;
