@@ -10,6 +10,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 /// The log file, set in the environment of the processes that cargo starts in place of the compiler.
 const LOG_VARIABLE: &str = "TENON_BUILD_LOG";
@@ -27,8 +28,11 @@ const LISTED: usize = 15;
 #[derive(clap::Args)]
 pub struct Options {
     /// Write the figure for the comparison of later runs; the commit has the reason of its growth.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "report")]
     write: bool,
+    /// Print the times without the comparison, for a machine with other work.
+    #[arg(long)]
+    report: bool,
 }
 
 /// Processor seconds by crate.
@@ -91,6 +95,7 @@ pub fn build_time(options: &Options) -> Result<()> {
     let itself = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut clean = cargo();
     run(clean.args(["clean", "--quiet", "--release"]))?;
+    let start = Instant::now();
     let mut build = cargo();
     build.args(["build", "--release", "--quiet"]);
     run(build.env("RUSTC_WRAPPER", itself).env(LOG_VARIABLE, &log))?;
@@ -99,11 +104,17 @@ pub fn build_time(options: &Options) -> Result<()> {
     let times = Times::parse(&text);
     let ratio = times.ratio();
     print!("{}", times.table());
-    println!("ratio: {ratio:.2}");
+    println!(
+        "ratio: {ratio:.2}, wall time {:.0} s",
+        start.elapsed().as_secs_f64()
+    );
     let figure = root().join(FIGURE);
     if options.write {
         return std::fs::write(&figure, format!("{ratio:.2}\n"))
             .map_err(|error| format!("cannot write {FIGURE}: {error}"));
+    }
+    if options.report {
+        return Ok(());
     }
     let committed = std::fs::read_to_string(&figure).map_err(|e| format!("{FIGURE}: {e}"))?;
     let committed: f64 = committed

@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn words_are_found_in_identifiers_and_text() {
-        let list =
-            "# comment\ntells? | reports | crates\nnumbers | elements\nallow: line numbers\n";
+        let list = "# comment\ntells? | reports | crates\nnumbers | elements\n\
+                    allow: line numbers\ntypes: Bound Told\n";
         let list = WordList::parse(list).unwrap();
         let find = |path: &str, line: &str| list.find(path, line).len();
         assert_eq!(find("crates/a.rs", "fn tell_it() {} // it tells"), 2);

@@ -131,10 +131,10 @@ fn loads_and_stores_match_their_queue() {
     refused(&ram, &none, "no queue 'z' is declared before");
     for tiles in [[1, 2, 1], [2, 1, 2], [1, 1, 0]] {
         let other = with(&module, "netlist.load", "tiles", sizes(&tiles));
-        refused(&ram, &other, "is not of its shape");
+        refused(&ram, &other, "differ from it in shape");
     }
     let small = with(&module, "netlist.load", "tile", sizes(&[1, 1]));
-    refused(&ram, &small, "is not of its shape");
+    refused(&ram, &small, "differ from it in shape");
 
     let queue = contents("queue");
     let module = tenon::inspect::decode_program(&queue).unwrap();

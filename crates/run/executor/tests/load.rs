@@ -128,7 +128,7 @@ fn untyped_attributes_that_cannot_be_read_are_reported_at_load() {
     for (kernel, expected) in [
         (
             r#""k.text"() {a = 2147483647 : i32}"#,
-            "a count greater than the section holds",
+            "a count that exceeds the section",
         ),
         (r#""k.two"() {a = 1}"#, "too few attributes"),
         (r#""k.any"() {a = 1}"#, "the file has no attribute types"),

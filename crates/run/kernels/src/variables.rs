@@ -485,7 +485,7 @@ mod tests {
             ]),
             "variable 'b': two variables are input 0, or one before it is missing\n\
              variable 'c': two variables are output 1, or one before it is missing\n\
-             variable 'd': its size is not that of 'a', whose view it is: expected 4, found 8\n\
+             variable 'd': its size is not that of 'a', of which it is a view: expected 4, found 8\n\
              variable 'e': it is a view of a view\n\
              variable 'f': no variable has the id 9"
         );

@@ -90,7 +90,7 @@ fn a_workload_that_writes_read_only_memory_is_rejected() {
         })
     };
     for (value, expected) in [
-        (input, "it is only read"),
+        (input, "it is read-only"),
         (9999, "no variable has the id 9999"),
         (-7, "'outputs' has a negative variable"),
         (-1, "output 0 is missing"),
@@ -102,7 +102,7 @@ fn a_workload_that_writes_read_only_memory_is_rejected() {
     let scratch = with_program(&compiled, |module| {
         set(module, "Sigmoid", "scratch", Attribute::I32(input));
     });
-    assert!(refusal(scratch).to_string().contains("it is only read"));
+    assert!(refusal(scratch).to_string().contains("it is read-only"));
     // The same bytes in another shape.
     let shape = with_program(&compiled, |module| {
         let turned = attribute(module, "Add", "outputs").clone();
@@ -248,7 +248,7 @@ fn the_form_of_an_absent_constant_must_be_prepared_from_it() {
             ids(&[id.unwrap() as i32]),
         );
     });
-    let expected = "its plain bytes are left out";
+    let expected = "its plain bytes are absent";
     assert!(written.contains(expected), "{written}");
 }
 

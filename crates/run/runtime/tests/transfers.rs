@@ -126,7 +126,7 @@ fn triggers_of_unknown_transfers_are_rejected() {
         "sg00/act.bin: node '@act kernel 0 (tenon.dma.trigger)': the engine has no transfer of this \
          id: found 9",
         "sg00/pool.bin: node '@pool kernel 1 (tenon.dma.trigger)': no function_start of the engine \
-         begins it: found 'later'",
+         has this name: found 'later'",
         "sg00/pool.bin: node '@pool kernel 1 (tenon.dma.trigger)': the engine has no transfer of \
          this id: found 1",
     ];
