@@ -58,7 +58,7 @@ struct ExampleTensor {
 }
 
 impl ExampleTensor {
-    fn new(
+    fn into_handle(
         this: *const Backend,
         start: *mut c_void,
         bytes: usize,
@@ -109,7 +109,7 @@ pub(crate) unsafe extern "C" fn tensor_handle(
         let mut lines = vec![Line([0; 64]); bytes.div_ceil(64)];
         let start = lines.as_mut_ptr().cast();
         // SAFETY: by the calling convention `out` is valid for a write.
-        unsafe { *out = ExampleTensor::new(this, start, bytes, lines) };
+        unsafe { *out = ExampleTensor::into_handle(this, start, bytes, lines) };
         Ok(())
     })
 }
@@ -134,7 +134,7 @@ pub(crate) unsafe extern "C" fn import_tensor(
         unsafe {
             let counts = &(*this.cast::<Example>()).counts;
             counts.imports.fetch_add(1, Ordering::Relaxed);
-            *out = ExampleTensor::new(this, start, bytes, Vec::new());
+            *out = ExampleTensor::into_handle(this, start, bytes, Vec::new());
         }
         Ok(())
     })

@@ -312,16 +312,19 @@ fn program(text: &mut YamlText, program: &Program) {
                 depth = depth.saturating_sub(1);
             }
             let indent = "  ".repeat(depth);
-            text.item(format_args!("{indent}{}", shown(&instruction.value)));
+            text.item(format_args!(
+                "{indent}{}",
+                instruction_text(&instruction.value)
+            ));
             depth += usize::from(matches!(instruction.value, Instruction::Loop(_)));
         }
     });
 }
 
-fn shown(instruction: &Instruction) -> String {
+fn instruction_text(instruction: &Instruction) -> String {
     match instruction {
-        Instruction::Var(variables) => format!("var: {}", assigned(variables)),
-        Instruction::StaticVar(variables) => format!("staticvar: {}", assigned(variables)),
+        Instruction::Var(variables) => format!("var: {}", assignments(variables)),
+        Instruction::StaticVar(variables) => format!("staticvar: {}", assignments(variables)),
         Instruction::Param(params) => format!("param: {}", names(params)),
         Instruction::VarInst {
             output,
@@ -352,7 +355,7 @@ fn operand(value: &Operand) -> String {
     }
 }
 
-fn assigned(variables: &[(Spanned<String>, Spanned<Operand>)]) -> String {
+fn assignments(variables: &[(Spanned<String>, Spanned<Operand>)]) -> String {
     let entries = variables.iter();
     let entries = entries.map(|(name, value)| Entry(Name(&name.value), operand(value)));
     Map(entries.collect()).to_string()

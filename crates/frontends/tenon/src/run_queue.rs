@@ -173,10 +173,9 @@ impl QueueShared {
             return Err((error, job));
         }
         // An idle thread that was signalled counts as idle until it wakes up.
-        if state.waiting.len() >= state.idle && state.threads < self.threads {
-            if let Err(error) = self.start_thread(&mut state) {
-                return Err((error, job));
-            }
+        let is_thread_missing = state.waiting.len() >= state.idle && state.threads < self.threads;
+        if is_thread_missing && let Err(error) = self.start_thread(&mut state) {
+            return Err((error, job));
         }
         let key = (std::cmp::Reverse(priority), state.arrivals);
         state.arrivals += 1;

@@ -34,10 +34,6 @@
 #![deny(unsafe_code)]
 
 mod allocator;
-#[allow(
-    unsafe_code,
-    reason = "a lock-free list of waiters, and a value published by one atomic pointer"
-)]
 mod async_value;
 mod attributes;
 mod batch;
@@ -45,17 +41,12 @@ mod bind;
 mod code;
 mod countdown;
 mod depth;
-#[allow(unsafe_code, reason = "registers that several threads share")]
 mod execution;
 mod function;
 mod handle;
 mod host;
 mod kernel;
 mod log;
-#[allow(
-    unsafe_code,
-    reason = "reference-counted objects of any type behind one pointer"
-)]
 mod opaque;
 mod program;
 pub mod queue;
@@ -66,7 +57,6 @@ mod request;
 mod result_cell;
 mod services;
 mod site;
-#[allow(unsafe_code, reason = "registers that several threads share")]
 mod slots;
 mod sync;
 mod typed;

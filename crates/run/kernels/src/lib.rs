@@ -16,7 +16,6 @@ mod dma_engines;
 pub mod host;
 mod memory;
 mod order;
-#[allow(unsafe_code, reason = "functions and strings of C libraries")]
 mod shared_library;
 mod tensor_placement;
 pub mod tfrt;

@@ -295,7 +295,7 @@ impl Memory {
     /// Begins an execution: the caller's memory is new, and the arena has no values.
     fn begin_tensors<'m>(&'m self, imported: &'m mut ImportedTensors) -> Result<ImportGuard<'m>> {
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
-        let placements = self.placements.from_position(tensors.len());
+        let placements = self.placements.starting_at(tensors.len());
         if !placements.is_empty() {
             tensors.extend(placements, |span| self.table.is_constant(span));
         }

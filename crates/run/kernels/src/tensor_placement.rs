@@ -100,7 +100,7 @@ impl TensorPlacements {
     }
 
     /// The placements from position `first` on.
-    pub(crate) fn from_position(&self, first: usize) -> Vec<Arc<TensorPlacement>> {
+    pub(crate) fn starting_at(&self, first: usize) -> Vec<Arc<TensorPlacement>> {
         self.lock()
             .placements
             .get(first..)

@@ -11,8 +11,8 @@
 mod bands;
 mod epoch;
 mod error;
-mod feed;
 mod format;
+mod host_inputs;
 mod machine;
 pub mod ops;
 mod order;
@@ -23,6 +23,6 @@ mod store;
 mod tensor;
 pub mod tm;
 
-pub use feed::{Array, HostInputs, generate_inputs};
+pub use host_inputs::{Array, HostInputs, generate_inputs};
 pub use machine::{Fault, Machine, Options, RunLimits, RunOutcome};
 pub use tensor::{TILE, Tensor};

@@ -1,7 +1,7 @@
 //! The machine: the queues, rams and variables of a netlist, on which programs run.
 
 use crate::error::of_queue;
-use crate::feed::{Array, HostInputs};
+use crate::host_inputs::{Array, HostInputs};
 use crate::ops::{Fault as ElementFault, Faults};
 use crate::replicas;
 use crate::store::Store;

@@ -1,10 +1,6 @@
 //! CPU nodes: functions of shared libraries in a package (docs/package.md, "Several nodes").
 
 mod elf;
-#[allow(
-    unsafe_code,
-    reason = "ARCHITECTURE.md names it: code of libraries is called"
-)]
 mod library;
 
 use crate::profile::ExecutionObserver;

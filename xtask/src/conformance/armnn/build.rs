@@ -200,7 +200,7 @@ impl<'a> GraphBuilder<'a> {
     }
 
     /// Moves channels from the last dimension, if the case has them there, to the second.
-    pub(super) fn to_channels_first(
+    pub(super) fn with_channels_first(
         &mut self,
         value: ValueId,
         rank: usize,
@@ -213,7 +213,7 @@ impl<'a> GraphBuilder<'a> {
     }
 
     /// Moves channels from the second dimension to that of the case.
-    pub(super) fn to_case_layout(
+    pub(super) fn in_case_layout(
         &mut self,
         value: ValueId,
         rank: usize,

@@ -32,7 +32,7 @@ fn convolution(
 ) -> LayerResult {
     let rank = build.rank(0)?;
     let x = build.real_input(0)?;
-    let x = build.to_channels_first(x, rank)?;
+    let x = build.with_channels_first(x, rank)?;
     let mut inputs = vec![x, weights];
     if build.case.flag("BiasEnabled")? {
         let bias: &CaseTensor = match build.case.tensor("bias") {
@@ -42,14 +42,14 @@ fn convolution(
         inputs.push(build.bias_constant(bias)?);
     }
     let y = build.node(op, &inputs, attributes)?;
-    build.to_case_layout(y, rank).map(LayerValue::Real)
+    build.in_case_layout(y, rank).map(LayerValue::Real)
 }
 
 pub(super) fn two_dimensional(build: &mut GraphBuilder<'_>) -> LayerResult {
     let case = build.case;
     let weights = build.real_constant(build.input(1)?)?;
     // [M, C, H, W], or [M, H, W, C].
-    let weights = build.to_channels_first(weights, 4)?;
+    let weights = build.with_channels_first(weights, 4)?;
     let attributes = [
         ("pads", pads(&case.ints("Padding(T,L,B,R)")?)?),
         ("strides", reversed(&case.ints("Stride(X,Y)")?)),
@@ -92,7 +92,7 @@ pub(super) fn transposed(build: &mut GraphBuilder<'_>) -> LayerResult {
     let weights = case.tensor("weight").ok_or("the weights are missing")?;
     let weights = build.real_constant(weights)?;
     // [M, C, H, W], or [M, H, W, C]; here ONNX has the input's channels first.
-    let weights = build.to_channels_first(weights, 4)?;
+    let weights = build.with_channels_first(weights, 4)?;
     let weights = build.transpose(weights, &[1, 0, 2, 3])?;
     let attributes = [
         ("pads", pads(&case.ints("Padding(T,L,B,R)")?)?),

@@ -93,9 +93,9 @@ pub(super) fn depth_and_space(build: &mut GraphBuilder<'_>, op: &str) -> LayerRe
     ];
     let x = build.movable_input(0)?;
     map_value(x, |x| {
-        let x = build.to_channels_first(x, 4)?;
+        let x = build.with_channels_first(x, 4)?;
         let y = build.node(op, &[x], &attributes)?;
-        build.to_case_layout(y, 4)
+        build.in_case_layout(y, 4)
     })
 }
 

@@ -70,7 +70,7 @@ pub(super) fn softmax(build: &mut GraphBuilder<'_>, op: &str) -> LayerResult {
 pub(super) fn batch(build: &mut GraphBuilder<'_>) -> LayerResult {
     let rank = build.rank(0)?;
     let x = build.real_input(0)?;
-    let x = build.to_channels_first(x, rank)?;
+    let x = build.with_channels_first(x, rank)?;
     let mut inputs = vec![x];
     for name in ["gamma", "beta", "mean", "var"] {
         let missing = || format!("parameter {name} is missing");
@@ -79,7 +79,7 @@ pub(super) fn batch(build: &mut GraphBuilder<'_>) -> LayerResult {
     }
     let epsilon = Attribute::Float(build.case.float("Eps")?);
     let y = build.node("BatchNormalization", &inputs, &[("epsilon", epsilon)])?;
-    build.to_case_layout(y, rank).map(LayerValue::Real)
+    build.in_case_layout(y, rank).map(LayerValue::Real)
 }
 
 pub(super) fn instance(build: &mut GraphBuilder<'_>) -> LayerResult {
@@ -90,7 +90,7 @@ pub(super) fn instance(build: &mut GraphBuilder<'_>) -> LayerResult {
         shape[1]
     };
     let x = build.real_input(0)?;
-    let x = build.to_channels_first(x, rank)?;
+    let x = build.with_channels_first(x, rank)?;
     let gamma = per_channel(build, "Gamma", channels)?;
     let beta = per_channel(build, "Beta", channels)?;
     let epsilon = Attribute::Float(build.case.float("Eps")?);
@@ -99,7 +99,7 @@ pub(super) fn instance(build: &mut GraphBuilder<'_>) -> LayerResult {
         &[x, gamma, beta],
         &[("epsilon", epsilon)],
     )?;
-    build.to_case_layout(y, rank).map(LayerValue::Real)
+    build.in_case_layout(y, rank).map(LayerValue::Real)
 }
 
 /// A parameter repeated for each channel.
@@ -139,7 +139,7 @@ pub(super) fn local_response(build: &mut GraphBuilder<'_>) -> LayerResult {
     let (alpha, beta, k) = (case.float("Alpha")?, case.float("Beta")?, case.float("K")?);
     let rank = build.rank(0)?;
     let x = build.real_input(0)?;
-    let x = build.to_channels_first(x, rank)?;
+    let x = build.with_channels_first(x, rank)?;
     let y = match case.text("NormChannelType")? {
         "Across" => build.node(
             "LRN",
@@ -155,7 +155,7 @@ pub(super) fn local_response(build: &mut GraphBuilder<'_>) -> LayerResult {
         "Within" => local_response_within(build, x, size, [alpha, beta, k]),
         other => Err(format!("unknown channel type: {other}")),
     }?;
-    build.to_case_layout(y, rank).map(LayerValue::Real)
+    build.in_case_layout(y, rank).map(LayerValue::Real)
 }
 
 fn local_response_within(

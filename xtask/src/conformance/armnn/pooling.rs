@@ -37,7 +37,7 @@ fn pool(build: &mut GraphBuilder<'_>, [padding, size, stride]: [&str; 3]) -> Lay
     ];
     let rank = build.rank(0)?;
     let x = build.real_input(0)?;
-    let x = build.to_channels_first(x, rank)?;
+    let x = build.with_channels_first(x, rank)?;
     let y = match case.text("Type")? {
         "Max" => build.node("MaxPool", &[x], &window[..4]),
         "Average" => build.node("AveragePool", &[x], &window),
@@ -50,7 +50,7 @@ fn pool(build: &mut GraphBuilder<'_>, [padding, size, stride]: [&str; 3]) -> Lay
     } else {
         y
     };
-    build.to_case_layout(y, rank).map(LayerValue::Real)
+    build.in_case_layout(y, rank).map(LayerValue::Real)
 }
 
 /// Sets windows that cover only padding to 0, Arm NN's convention: those in which the maximum of an
@@ -100,7 +100,7 @@ pub(super) fn resize(build: &mut GraphBuilder<'_>) -> LayerResult {
         .map(|&extent| extent as i64)
         .collect();
     let x = build.real_input(0)?;
-    let x = build.to_channels_first(x, 4)?;
+    let x = build.with_channels_first(x, 4)?;
     let [roi, scales] = [build.empty_list()?, build.empty_list()?];
     let sizes = build.int_list(&sizes)?;
     let attributes = [
@@ -110,5 +110,5 @@ pub(super) fn resize(build: &mut GraphBuilder<'_>) -> LayerResult {
         ("nearest_mode", text(nearest)),
     ];
     let y = build.node("Resize", &[x, roi, scales, sizes], &attributes)?;
-    build.to_case_layout(y, 4).map(LayerValue::Real)
+    build.in_case_layout(y, 4).map(LayerValue::Real)
 }

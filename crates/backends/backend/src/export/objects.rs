@@ -240,8 +240,8 @@ pub(super) fn exported_context(context: Context) -> *const abi::Context {
     macro_rules! callback {
         ($name:ident) => {{
             unsafe extern "C" fn $name(this: *const abi::Context, network: u64) -> Outcome {
-                // SAFETY: `exported_context` created `this`, and the host has not released it.
                 run(|| {
+                    // SAFETY: `exported_context` created `this`, and the host has not released it.
                     unsafe { ExportedObject::<_, Context>::state(this) }.$name(NetworkId(network))
                 })
             }

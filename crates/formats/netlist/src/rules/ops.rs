@@ -22,7 +22,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
         blocking(checker, op);
         dest(checker, op);
         untilize(checker, op);
-        super::kinds::check(checker, op);
+        super::op_types::check(checker, op);
         super::formats::check(checker, op);
         super::gradient::check(checker, op);
     }

@@ -1,7 +1,6 @@
 //! Work queues: schedule the tasks of executions on threads (facts 2.6).
 
 mod blocking;
-#[allow(unsafe_code, reason = "slots that two ends share")]
 mod deque;
 mod event_count;
 mod multi_threaded;

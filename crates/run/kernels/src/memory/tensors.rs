@@ -384,8 +384,8 @@ impl Slot {
         {
             // SAFETY: the caller guarantees that the span's bytes are at `start`, valid and not
             // written during the call.
-            handle
-                .copy_in(unsafe { std::slice::from_raw_parts(start, self.placement.span.len) })?;
+            let bytes = unsafe { std::slice::from_raw_parts(start, self.placement.span.len) };
+            handle.copy_in(bytes)?;
         }
         Ok(())
     }

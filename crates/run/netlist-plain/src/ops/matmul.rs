@@ -1,6 +1,6 @@
 //! Matmul and depthwise matmul.
 
-use super::elements::{GELU_STEPS, gelu};
+use super::elementwise::{GELU_STEPS, gelu};
 use super::input_of;
 use super::quantise::{dequantization, requantization};
 use crate::bands::in_bands;

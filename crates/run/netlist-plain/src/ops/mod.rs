@@ -2,7 +2,7 @@
 
 mod copying;
 mod dropout;
-mod elements;
+mod elementwise;
 mod embedding;
 mod fused;
 mod matmul;
@@ -14,7 +14,7 @@ mod topk;
 
 pub use copying::copy;
 pub use dropout::dropout;
-pub use elements::{add, maximum, multiply, relu, subtract, unary};
+pub use elementwise::{add, maximum, multiply, relu, subtract, unary};
 pub use embedding::embedding;
 pub use fused::fused;
 pub use matmul::{MatmulOptions, depthwise, matmul};

@@ -25,7 +25,7 @@ struct Stop {
 }
 
 impl Publisher {
-    /// Writes the report of `collect` into the folder of `find` every [`PERIOD`], on a separate
+    /// Writes the report of `collect` into the folder of `find` every `PERIOD`, on a separate
     /// thread. The first error is logged.
     pub fn start(
         find: impl FnOnce() -> Option<SharedFolder> + Send + 'static,

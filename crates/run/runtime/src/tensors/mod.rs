@@ -2,7 +2,6 @@
 
 mod completion;
 mod set;
-#[allow(unsafe_code, reason = "memory that several tensors and threads share")]
 mod storage;
 
 pub use set::TensorSet;

@@ -164,10 +164,11 @@ fn cubic(x: f64) -> f64 {
 /// ReLU. In mode min, values below the threshold become 0; in mode max, values are clamped to the
 /// range from 0 to the threshold.
 pub fn relu(tensor: Tensor, threshold: f32, max: bool) -> Tensor {
+    let least = if max { 0.0 } else { threshold };
     tensor.map(1, |x| {
         if max && x >= threshold {
             threshold
-        } else if x >= if max { 0.0 } else { threshold } {
+        } else if x >= least {
             x
         } else {
             0.0
