@@ -117,6 +117,41 @@ pub fn preferred_factory(factories: &[HandleFactory]) -> Option<&HandleFactory> 
     factories.iter().find(|factory| factory.is_reachable())
 }
 
+/// How a consumer accesses a value of another backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CrossingKind {
+    /// It reads the memory of the producer.
+    Shared,
+    /// It imports the memory of the producer as a tensor.
+    Import,
+    /// The CPU copies it, or both backends do through plain memory.
+    Copy,
+}
+
+impl CrossingKind {
+    /// The kind of a crossing between backends with these preferences, by [`edge_strategy`]. An empty
+    /// list means plain memory.
+    pub fn between(producer: &[HandleFactory], consumer: &[HandleFactory]) -> Self {
+        match edge_strategy(producer, consumer) {
+            Some(EdgeStrategy::Direct) => CrossingKind::Shared,
+            // A consumer of plain memory imports nothing: it reads exported tensors in place.
+            Some(EdgeStrategy::Export) if consumer.is_empty() => CrossingKind::Shared,
+            Some(EdgeStrategy::Export) => CrossingKind::Import,
+            Some(EdgeStrategy::Copy) | None => CrossingKind::Copy,
+        }
+    }
+}
+
+impl fmt::Display for CrossingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            CrossingKind::Shared => "shared",
+            CrossingKind::Import => "import",
+            CrossingKind::Copy => "copy",
+        })
+    }
+}
+
 /// The strategy for a tensor that passes from a producer to a consumer with these preferences: the
 /// first possible one of the same memory, export and import, and copy (facts, armnn.md 2). `None`
 /// if impossible. An empty list means plain memory, which supports all strategies.

@@ -35,8 +35,8 @@ pub use discovery::{
 pub use evaluate::{evaluate, supports};
 pub use export::export;
 pub use handles::{
-    EdgeStrategy, HandleFactory, ImportedMemory, MemorySource, MemorySources, TensorHandle,
-    common_source, edge_strategy, is_reachable, preferred_factory,
+    CrossingKind, EdgeStrategy, HandleFactory, ImportedMemory, MemorySource, MemorySources,
+    TensorHandle, common_source, edge_strategy, is_reachable, preferred_factory,
 };
 pub use identity::{BackendId, Capability, PropertyValue};
 pub use library::{BackendLibrary, is_compatible};

@@ -54,9 +54,7 @@ pub use netlist::{
     LoweredNetlist, LoweredProgram, NetlistOptions, NetlistOutput, NetlistPackage, NumericMode,
     lower_netlist,
 };
-pub use place::{
-    Crossing, CrossingKind, Hint, NodePlacement, NodeRefusal, Placement, QueryReason, Target,
-};
+pub use place::{Crossing, Hint, NodePlacement, NodeRefusal, Placement, QueryReason, Target};
 pub use shape_inputs::shape_inputs;
 pub use single::{SingleNode, compile_single};
 pub use specialise::specialise;

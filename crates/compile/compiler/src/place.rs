@@ -11,7 +11,7 @@ mod optimise;
 mod report;
 mod selector;
 
-pub use crossings::{Crossing, CrossingKind};
+pub use crossings::Crossing;
 pub(crate) use groups::groups;
 pub(crate) use selector::{Assignment, BackendSelector};
 

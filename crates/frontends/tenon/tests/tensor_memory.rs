@@ -3,8 +3,9 @@
 use std::path::Path;
 use tenon::backends::{BackendSetup, Runtime};
 use tenon::{BackendId, LoadOptions, Model, Package, RunOptions, Tensor};
+use tenon_backend::CrossingKind;
 use tenon_base::Control;
-use tenon_compiler::{CrossingKind, Options, Placement, compile};
+use tenon_compiler::{Options, Placement, compile};
 use tenon_graph::Graph;
 use tenon_neff::{Limits, WriteOptions};
 

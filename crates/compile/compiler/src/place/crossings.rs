@@ -2,8 +2,7 @@
 
 use super::{BackendSelector, Placement, Target};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use tenon_backend::{BackendId, EdgeStrategy, HandleFactory, edge_strategy};
+use tenon_backend::{BackendId, CrossingKind, HandleFactory};
 use tenon_graph::{Graph, TensorType, ValueId};
 
 /// A value that one backend produces and another consumes; one for each consumer.
@@ -19,39 +18,6 @@ pub struct Crossing {
     pub kind: CrossingKind,
     /// Its size in bytes.
     pub bytes: u64,
-}
-
-/// How a consumer accesses a value of another backend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CrossingKind {
-    /// It reads the memory of the producer.
-    Shared,
-    /// It imports the memory of the producer as a tensor.
-    Import,
-    /// The CPU copies it, or both backends do through plain memory.
-    Copy,
-}
-
-impl CrossingKind {
-    fn between(producer: &[HandleFactory], consumer: &[HandleFactory]) -> Self {
-        match edge_strategy(producer, consumer) {
-            Some(EdgeStrategy::Direct) => CrossingKind::Shared,
-            // A consumer of plain memory imports nothing: it reads exported tensors in place.
-            Some(EdgeStrategy::Export) if consumer.is_empty() => CrossingKind::Shared,
-            Some(EdgeStrategy::Export) => CrossingKind::Import,
-            Some(EdgeStrategy::Copy) | None => CrossingKind::Copy,
-        }
-    }
-}
-
-impl fmt::Display for CrossingKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            CrossingKind::Shared => "shared",
-            CrossingKind::Import => "import",
-            CrossingKind::Copy => "copy",
-        })
-    }
 }
 
 /// A backend with nodes in the graph.

@@ -3,7 +3,7 @@
 //! program, for backends that are substituted.
 
 use std::collections::{BTreeSet, HashMap};
-use tenon_backend::{BackendId, EdgeStrategy, HandleFactory, Registry, edge_strategy};
+use tenon_backend::{BackendId, CrossingKind, HandleFactory, Registry};
 use tenon_dma::Descriptor;
 use tenon_kernels::{Storage, Variable, VariableId};
 use tenon_neff::{CrossingReport, Crossings};
@@ -120,7 +120,7 @@ impl<'a> CrossingCounter<'a> {
                 .map(|&maker| self.sides[maker].id.to_string())
                 .collect(),
             to: self.sides[user].id.to_string(),
-            way: passage(holder, &self.sides[user].factories).to_owned(),
+            way: CrossingKind::between(holder, &self.sides[user].factories).to_string(),
             bytes: variable.size,
         }
     }
@@ -131,16 +131,5 @@ fn base(variables: &[Variable], id: VariableId) -> VariableId {
     match variables.get(id.index()).map(|variable| &variable.storage) {
         Some(Storage::View(of)) => *of,
         _ => id,
-    }
-}
-
-/// How a value passes from its holder to its user, by the rules of the placement report.
-fn passage(holder: &[HandleFactory], user: &[HandleFactory]) -> &'static str {
-    match edge_strategy(holder, user) {
-        Some(EdgeStrategy::Direct) => "shared",
-        // Exported tensors are read in place by users of plain memory.
-        Some(EdgeStrategy::Export) if user.is_empty() => "shared",
-        Some(EdgeStrategy::Export) => "import",
-        Some(EdgeStrategy::Copy) | None => "copy",
     }
 }
