@@ -7,7 +7,7 @@ use super::table::Table;
 use super::tensor::{TileTensor, for_each_chunk, wrong_shape};
 use tenon_base::Result;
 use tenon_executor::KernelAttributes;
-use tenon_tile::{TileBroadcast as BroadcastWord, Word};
+use tenon_tile::{TileBroadcast, Word};
 
 /// An operand that is read after its TMs.
 pub(super) struct MovedOperand {
@@ -15,12 +15,12 @@ pub(super) struct MovedOperand {
     /// The runs of each row of tiles: adjacent tiles, or one repeated tile where its first column is
     /// broadcast.
     runs: Vec<Vec<Run>>,
-    broadcast: TileBroadcast,
+    broadcast: BroadcastAxes,
 }
 
 /// The part of each tile that is broadcast over the tile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct TileBroadcast {
+pub(super) struct BroadcastAxes {
     /// The first row.
     pub rows: bool,
     /// The first column.
@@ -34,21 +34,21 @@ enum LineSegment<'v> {
     Constant(f32, usize),
 }
 
-impl TileBroadcast {
+impl BroadcastAxes {
     /// From the value of attribute `name`: `r`, `c` or `rc`.
     pub(super) fn of(name: &str, word: &str) -> Result<Self> {
-        let expected = || wrong(name, &BroadcastWord::choices()).found(word);
-        let broadcast = BroadcastWord::from_word(word).ok_or_else(expected)?;
+        let expected = || wrong(name, &TileBroadcast::choices()).found(word);
+        let broadcast = TileBroadcast::from_word(word).ok_or_else(expected)?;
         Ok(Self {
-            rows: broadcast != BroadcastWord::Column,
-            columns: broadcast != BroadcastWord::Row,
+            rows: broadcast != TileBroadcast::Column,
+            columns: broadcast != TileBroadcast::Row,
         })
     }
 }
 
 impl MovedOperand {
     /// An operand moved by a table, which has no transpose.
-    pub(super) fn new(table: Table, broadcast: TileBroadcast) -> Result<Self> {
+    pub(super) fn new(table: Table, broadcast: BroadcastAxes) -> Result<Self> {
         if table.flipped() {
             return Err(wrong("steps", "no transpose"));
         }
@@ -76,8 +76,8 @@ impl MovedOperand {
         let steps = text_or_empty(attributes, "steps")?;
         let table = Table::through(sizes(attributes, "tiles")?, steps)?;
         let broadcast = match text_or_empty(attributes, "spread")? {
-            "" => TileBroadcast::default(),
-            word => TileBroadcast::of("spread", word)?,
+            "" => BroadcastAxes::default(),
+            word => BroadcastAxes::of("spread", word)?,
         };
         Ok(Some((index as usize, Self::new(table, broadcast)?)))
     }
@@ -194,8 +194,8 @@ mod tests {
             let other = arange(moved.tiles(), moved.tile());
             for word in ["", "r", "c", "rc"] {
                 let broadcast = match word {
-                    "" => TileBroadcast::default(),
-                    word => TileBroadcast::of("spread", word).unwrap(),
+                    "" => BroadcastAxes::default(),
+                    word => BroadcastAxes::of("spread", word).unwrap(),
                 };
                 let moved_operand = MovedOperand::new(table.clone(), broadcast).unwrap();
                 let result = moved_operand
@@ -218,9 +218,9 @@ mod tests {
     fn transposes_and_wrong_shapes_are_refused() {
         let from = arange([1, 1, 2], [4, 4]);
         let table = |steps| Table::through([1, 1, 2], steps).unwrap();
-        assert!(MovedOperand::new(table("transpose"), TileBroadcast::default()).is_err());
-        assert!(TileBroadcast::of("spread", "x").is_err());
-        let operand = MovedOperand::new(table("broadcast_r 2"), TileBroadcast::default()).unwrap();
+        assert!(MovedOperand::new(table("transpose"), BroadcastAxes::default()).is_err());
+        assert!(BroadcastAxes::of("spread", "x").is_err());
+        let operand = MovedOperand::new(table("broadcast_r 2"), BroadcastAxes::default()).unwrap();
         assert!(operand.zip(&from, &from, |a, _| a).is_err());
         let other = arange([1, 2, 2], [4, 4]);
         assert!(operand.zip(&other, &other, |a, _| a).is_err());

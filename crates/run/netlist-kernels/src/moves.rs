@@ -3,7 +3,7 @@
 
 use super::attributes::{sizes, text_or_empty, wrong};
 use super::gather::Gather;
-use super::moved_operand::TileBroadcast;
+use super::moved_operand::BroadcastAxes;
 use super::op::{Compute, tensor_kernel};
 use super::table::Table;
 use super::tensor::{TileTensor, for_each_chunk, wrong_shape};
@@ -60,8 +60,8 @@ fn bind_move(site: &Site<'_>) -> Result<Compute> {
 }
 
 fn bind_tile_broadcast(site: &Site<'_>) -> Result<Compute> {
-    let TileBroadcast { rows, columns } =
-        TileBroadcast::of("dim", site.attributes().string("dim")?)?;
+    let BroadcastAxes { rows, columns } =
+        BroadcastAxes::of("dim", site.attributes().string("dim")?)?;
     Ok(Box::new(move |operands| {
         let from = operands[0];
         let [height, width] = from.tile();
