@@ -3,6 +3,7 @@
 //! A handle is an integer cast to a pointer: the kind of object, the slot in a table, and the
 //! generation of the slot. It is never dereferenced, so that stale and invalid handles are detected.
 
+use crate::process;
 use std::ffi::c_void;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tenon_base::{Error, ErrorKind, Result};
@@ -28,6 +29,8 @@ pub(crate) struct Handles<T> {
 struct Slots<T> {
     all: Vec<Slot<T>>,
     free: Vec<u32>,
+    /// `nrt_close` removed handles of this table.
+    cleared: bool,
 }
 
 struct Slot<T> {
@@ -44,6 +47,7 @@ impl<T: Clone> Handles<T> {
             slots: RwLock::new(Slots {
                 all: Vec::new(),
                 free: Vec::new(),
+                cleared: false,
             }),
         }
     }
@@ -84,7 +88,7 @@ impl<T: Clone> Handles<T> {
         });
         match found {
             Some(value) => Ok(value.clone()),
-            None => Err(self.invalid(handle.addr())),
+            None => Err(self.invalid(handle.addr(), slots.cleared)),
         }
     }
 
@@ -101,8 +105,9 @@ impl<T: Clone> Handles<T> {
             }
             Some(value)
         });
+        let cleared = slots.cleared;
         drop(slots);
-        taken.ok_or_else(|| self.invalid(handle.addr()))
+        taken.ok_or_else(|| self.invalid(handle.addr(), cleared))
     }
 
     /// All values.
@@ -112,10 +117,11 @@ impl<T: Clone> Handles<T> {
         values.collect()
     }
 
-    /// Removes all handles and returns their values.
+    /// Removes all handles at the end of the runtime and returns their values.
     pub fn clear(&self) -> Vec<T> {
         let mut slots = self.write();
-        let Slots { all, free } = &mut *slots;
+        let Slots { all, free, cleared } = &mut *slots;
+        *cleared = true;
         let mut values = Vec::new();
         for (slot, place) in all.iter_mut().enumerate() {
             if let Some(value) = place.value.take() {
@@ -139,8 +145,13 @@ impl<T: Clone> Handles<T> {
         is_valid.then_some((slot as usize, generation as u32))
     }
 
+    /// Why a number is no handle of the table.
     #[cold]
-    fn invalid(&self, number: usize) -> Error {
+    fn invalid(&self, number: usize, cleared: bool) -> Error {
+        // `nrt_close` may have run since the caller's own check.
+        if let (true, Some(_), Err(error)) = (cleared, self.slot(number), process::check()) {
+            return error;
+        }
         let words = self.words;
         let text = match (number, self.slot(number)) {
             (0, _) => format!("the {words} is NULL"),
@@ -189,7 +200,9 @@ mod tests {
         let local = 5u8;
         assert!(integers.find(&raw const local).is_err());
         assert_eq!(integers.clear(), [8]);
-        assert!(integers.find(second).is_err());
+        // The runtime is not started here, which is the reason that counts after its end.
+        let cleared = integers.find(second).unwrap_err();
+        assert_eq!(cleared.kind(), ErrorKind::Uninitialized);
         let third = integers.insert(9).unwrap();
         assert!(third != second && integers.find(third).unwrap() == 9);
     }
