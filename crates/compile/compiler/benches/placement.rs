@@ -112,9 +112,10 @@ fn graph(kind: Kind, nodes: u32) -> Graph {
         graph.add_node(Node {
             name: format!("node{index}"),
             op: operator(if other { "Mod" } else { "Add" }).expect("an operator"),
-            attributes: match other {
-                true => Attributes::from_iter([("fmod".to_owned(), Attribute::Int(1))]),
-                false => Attributes::new(),
+            attributes: if other {
+                Attributes::from_iter([("fmod".to_owned(), Attribute::Int(1))])
+            } else {
+                Attributes::new()
             },
             inputs: vec![Some(ValueId(a)), Some(ValueId(b))],
             outputs: vec![Some(output)],

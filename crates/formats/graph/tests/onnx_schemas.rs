@@ -57,9 +57,10 @@ fn attributes(def: &OperatorDef) -> String {
         .attributes
         .iter()
         .map(|row| {
-            let kind = match ELEMENT_TYPES.contains(&row.name) {
-                true => "int".to_owned(),
-                false => row.kind.to_string(),
+            let kind = if ELEMENT_TYPES.contains(&row.name) {
+                "int".to_owned()
+            } else {
+                row.kind.to_string()
             };
             format!("{}:{kind}{}", row.name, if row.required { "!" } else { "" })
         })

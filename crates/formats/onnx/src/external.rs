@@ -114,9 +114,10 @@ impl ExternalFiles {
         };
         let (folder, path) = (real(folder)?, real(&folder.join(relative))?);
         let mut allowed = std::iter::once(&folder).chain(&self.linked);
-        match allowed.any(|folder| path.starts_with(folder)) {
-            true => Ok(path),
-            false => Err(behind_link(location, &path)),
+        if allowed.any(|folder| path.starts_with(folder)) {
+            Ok(path)
+        } else {
+            Err(behind_link(location, &path))
         }
     }
 }

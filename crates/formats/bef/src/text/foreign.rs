@@ -167,9 +167,10 @@ fn function<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<Operation<'a>> 
     if cursor.eat_word("attributes") {
         this.entries.extend(dictionary(cursor)?);
     }
-    let body = match cursor.sees("{") {
-        true => region(cursor, depth, names.into_iter().zip(arguments).collect())?,
-        false => Vec::new(),
+    let body = if cursor.sees("{") {
+        region(cursor, depth, names.into_iter().zip(arguments).collect())?
+    } else {
+        Vec::new()
     };
     this.regions.push(body);
     this.entries.sort();

@@ -87,9 +87,10 @@ fn attention(node: &Inference<'_>) -> Inferred {
     }
     let apart = node.input(0)?.shape().len() == 4;
     let layout = |heads: usize, steps: usize, features: usize| -> Result<Vec<usize>> {
-        Ok(match apart {
-            true => vec![batch, heads, steps, features],
-            false => vec![batch, steps, product(heads, features, "the output")?],
+        Ok(if apart {
+            vec![batch, heads, steps, features]
+        } else {
+            vec![batch, steps, product(heads, features, "the output")?]
         })
     };
     expect_shape(node.input(1)?, "K", &layout(groups, keys, features)?)?;

@@ -139,9 +139,12 @@ fn tensor_scatter(node: &Inference<'_>) -> Inferred {
             .found(0));
     }
     rank(update, "update", dims..=dims)?;
-    let fits = (0..dims).all(|dim| match dim == axis {
-        true => update.shape()[dim] <= cache.shape()[dim],
-        false => update.shape()[dim] == cache.shape()[dim],
+    let fits = (0..dims).all(|dim| {
+        if dim == axis {
+            update.shape()[dim] <= cache.shape()[dim]
+        } else {
+            update.shape()[dim] == cache.shape()[dim]
+        }
     });
     if !fits {
         return Err(invalid("input 'update' does not fit the cache")

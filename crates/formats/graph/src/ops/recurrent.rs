@@ -83,9 +83,10 @@ impl Sizes {
         rank(x, "X", 3..=3)?;
         rank(r, "R", 3..=3)?;
         let batch_first = node.attributes.flag("layout", false)?;
-        let (steps, batch) = match batch_first {
-            true => (x.shape()[1], x.shape()[0]),
-            false => (x.shape()[0], x.shape()[1]),
+        let (steps, batch) = if batch_first {
+            (x.shape()[1], x.shape()[0])
+        } else {
+            (x.shape()[0], x.shape()[1])
         };
         let directions = ["forward", "reverse", "bidirectional"];
         let direction = choice(node, "direction", "forward", &directions)?;
@@ -107,16 +108,18 @@ impl Sizes {
     }
 
     fn state(&self) -> [usize; 3] {
-        match self.batch_first {
-            true => [self.batch, self.directions, self.hidden],
-            false => [self.directions, self.batch, self.hidden],
+        if self.batch_first {
+            [self.batch, self.directions, self.hidden]
+        } else {
+            [self.directions, self.batch, self.hidden]
         }
     }
 
     fn whole(&self) -> [usize; 4] {
-        match self.batch_first {
-            true => [self.batch, self.steps, self.directions, self.hidden],
-            false => [self.steps, self.directions, self.batch, self.hidden],
+        if self.batch_first {
+            [self.batch, self.steps, self.directions, self.hidden]
+        } else {
+            [self.steps, self.directions, self.batch, self.hidden]
         }
     }
 }

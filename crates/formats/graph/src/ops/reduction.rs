@@ -46,10 +46,12 @@ fn reduce(node: &Inference<'_>) -> Inferred {
     let data = node.input(0)?;
     let rank = data.shape().len();
     let given = node.ints(1)?.unwrap_or_default();
-    let reduced = match given.is_empty() {
-        true if node.attributes.flag("noop_with_empty_axes", false)? => Vec::new(),
-        true => (0..rank).collect(),
-        false => axes(&given, rank, "input 'axes'")?,
+    let reduced = if !given.is_empty() {
+        axes(&given, rank, "input 'axes'")?
+    } else if node.attributes.flag("noop_with_empty_axes", false)? {
+        Vec::new()
+    } else {
+        (0..rank).collect()
     };
     let keep = node.attributes.flag("keepdims", true)?;
     one(data.dtype(), reduced_shape(data.shape(), &reduced, keep))

@@ -90,9 +90,10 @@ fn linear_attention(node: &Inference<'_>) -> Inferred {
     expect_optional_shape(node, 3, "past_state", &state)?;
     let gate = |index: usize, name: &str, needed: bool, widths: [usize; 2]| -> Result<()> {
         let Some(ty) = node.optional(index) else {
-            return match needed {
-                true => Err(invalid(format!("input '{name}' is missing")).found(rule)),
-                false => Ok(()),
+            return if needed {
+                Err(invalid(format!("input '{name}' is missing")).found(rule))
+            } else {
+                Ok(())
             };
         };
         expect_dtype(ty, name, query.dtype())?;

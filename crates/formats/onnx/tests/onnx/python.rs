@@ -103,15 +103,16 @@ fn import(path: &Path) -> (Model, Graph) {
         .inputs
         .iter()
         .flat_map(|input| input.shape.iter().flatten());
-    let options = match named
+    let has_names = named
         .into_iter()
-        .any(|dim| matches!(dim, Dimension::Named(_)))
-    {
-        true => ImportOptions {
+        .any(|dim| matches!(dim, Dimension::Named(_)));
+    let options = if has_names {
+        ImportOptions {
             dims,
             ..Default::default()
-        },
-        false => ImportOptions::default(),
+        }
+    } else {
+        ImportOptions::default()
     };
     let graph = model.graph(&options, &control).unwrap();
     (model, graph)

@@ -26,13 +26,14 @@ pub fn run(flags: &Info) -> Result<()> {
         ModelFile::Onnx(model) => print_model(&flags.file, &model)?,
         ModelFile::Package(package) => {
             let features = package.header().feature_bits;
-            match package.header().is_tenon() {
-                false if flags.memory || flags.placement => return Err(plain()),
-                false => return print_members(&flags.file, &package, flags.json),
-                true if features.contains(FeatureBits::TENON_CPU_NODES) => {
-                    return nodes::run(flags, &package);
+            if !package.header().is_tenon() {
+                if flags.memory || flags.placement {
+                    return Err(plain());
                 }
-                true => {}
+                return print_members(&flags.file, &package, flags.json);
+            }
+            if features.contains(FeatureBits::TENON_CPU_NODES) {
+                return nodes::run(flags, &package);
             }
             let contents = Contents::read(&package).map_err(here)?;
             if flags.memory || flags.placement {
