@@ -89,11 +89,11 @@ impl RunQueue {
     /// Executes a model on a thread of this queue, as [`Model::run_async_with`] does.
     ///
     /// ```
-    /// use tenon::RunQueue;
+    /// use tenon::{AsyncOptions, Model, Outputs, RunQueue, Tensor};
     ///
-    /// let queue = RunQueue::new(1, 16);
-    /// assert_eq!(queue.waiting(), 0);
-    /// // let outputs = queue.run(&model, [("x", x)], AsyncOptions::new()).await?;
+    /// async fn run(queue: &RunQueue, model: &Model, x: Tensor) -> tenon::Result<Outputs> {
+    ///     queue.run(model, [("x", x)], AsyncOptions::new()).await
+    /// }
     /// ```
     pub fn run<N: Into<String>>(
         &self,
