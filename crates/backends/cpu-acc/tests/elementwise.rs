@@ -331,3 +331,14 @@ fn refusals_have_a_reason() {
     let refusal = backend.supports(&node).unwrap_err();
     assert_eq!(refusal.to_string(), "no kernel for this operator");
 }
+
+#[test]
+fn activations_agree_with_the_reference() {
+    let mut random = Random::new(41);
+    for name in ["Relu", "Sigmoid", "Elu", "HardSwish"] {
+        let mut x = random.values(37);
+        x.extend([f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0]);
+        let case = Case::new(name).input(&[x.len()], &x).outputs(1);
+        case.agrees_with_reference(2e-6);
+    }
+}

@@ -4,11 +4,13 @@
 #![allow(dead_code, reason = "each test program and bench uses a part of it")]
 
 use tenon_backend::{
-    Backend, CpuLevel, InputSpec, Operands, RawOperand, Workload, WorkloadPlan, WorkloadSpec,
+    Backend, CpuLevel, InputSpec, NodeView, Operands, RawOperand, Refusal, Workload, WorkloadPlan,
+    WorkloadSpec,
 };
 use tenon_cpu_acc::CpuAcc;
-use tenon_graph::{Attribute, Attributes, operator};
-use tenon_tensor::{BufferMut, DataType, Element, Tensor, TensorType};
+use tenon_cpu_ref::CpuRef;
+use tenon_graph::{Attribute, Attributes, infer, operator};
+use tenon_tensor::{BufferMut, DataType, Element, Tensor, TensorType, converter};
 
 /// Every level of instructions; a CPU without one runs the next lower level again.
 pub const LEVELS: [CpuLevel; 3] = [CpuLevel::Baseline, CpuLevel::Avx2, CpuLevel::Avx512];
@@ -78,6 +80,110 @@ impl Case {
 
     pub fn f32_output(self, shape: &[usize]) -> Self {
         self.output(DataType::F32, shape)
+    }
+
+    /// The first `count` outputs, with the types of shape inference.
+    pub fn outputs(mut self, count: usize) -> Self {
+        let (inputs, constants) = self.operands();
+        let spec = &self.spec;
+        let types = infer(spec.op, &spec.attributes, &inputs, &constants, count).unwrap();
+        self.spec.outputs = types.into_iter().take(count).map(Some).collect();
+        self
+    }
+
+    /// The output at `index` is omitted.
+    pub fn without_output(mut self, index: usize) -> Self {
+        self.spec.outputs[index] = None;
+        self
+    }
+
+    /// The types of the inputs, and those that are constants.
+    fn operands(&self) -> (Vec<Option<&TensorType>>, Vec<Option<&Tensor>>) {
+        let inputs = self.spec.inputs.iter().map(Option::as_ref);
+        inputs
+            .map(|input| {
+                (
+                    input.map(|i| &i.ty),
+                    input.and_then(|i| i.constant.as_ref()),
+                )
+            })
+            .unzip()
+    }
+
+    /// Whether the backend supports the operator.
+    pub fn supported(&self, level: CpuLevel) -> Result<(), Refusal> {
+        let (inputs, constants) = self.operands();
+        let outputs: Vec<_> = self.spec.outputs.iter().map(Option::as_ref).collect();
+        CpuAcc::at_most(level).supports(&NodeView {
+            op: self.spec.op,
+            attributes: &self.spec.attributes,
+            inputs: &inputs,
+            constants: &constants,
+            outputs: &outputs,
+        })
+    }
+
+    /// Runs the operator on CpuRef and on CpuAcc at every level, and compares all outputs: elements of
+    /// floating-point types within `tolerance` of the larger of 1 and their magnitude, NaN and infinities
+    /// and all other types exactly. A second execution and executions in place must give the same bits.
+    #[track_caller]
+    pub fn agrees_with_reference(&self, tolerance: f64) {
+        let what = self.description();
+        let reference = CpuRef;
+        let plan = reference.plan(&self.spec, CpuLevel::Baseline).unwrap();
+        let workload = reference.workload(&self.spec).unwrap();
+        let mut expected = self.with_memory(workload, plan);
+        expected.execute();
+        for level in LEVELS {
+            if let Err(refusal) = self.supported(level) {
+                panic!("{what}: refused at {level:?}: {refusal}");
+            }
+            let mut bound = self.bind(level);
+            bound.execute();
+            let first = bound.bytes();
+            for (index, ty) in self.spec.outputs.iter().enumerate() {
+                let Some(ty) = ty else { continue };
+                let what = format!("{what}, output {index} at {level:?}");
+                let bytes = |case: &BoundCase| case.outputs[index].as_ref().unwrap().to_vec();
+                compare(ty, &bytes(&bound), &bytes(&expected), tolerance, &what);
+            }
+            bound.execute();
+            assert!(bound.bytes() == first, "{what}: a second execution differs");
+            if !bound.plan.prepared.is_empty() {
+                let mut plain = self.bind_unprepared(level);
+                plain.execute();
+                assert!(
+                    plain.bytes() == first,
+                    "{what}: differs from plain constants"
+                );
+            }
+            for in_place in bound.plan.in_place.clone() {
+                let mut again = self.bind(level);
+                again.execute_in_place(in_place.input, in_place.output);
+                let found = again.inputs[in_place.input].as_deref();
+                let output = first[in_place.output].as_deref();
+                assert!(
+                    found == output,
+                    "{what}: differs in place of input {}",
+                    in_place.input
+                );
+            }
+        }
+    }
+
+    /// The operator with its types and attributes, for messages.
+    fn description(&self) -> String {
+        let inputs = self.spec.inputs.iter().map(|input| match input {
+            Some(input) => input.ty.to_string(),
+            None => "none".into(),
+        });
+        let inputs: Vec<_> = inputs.collect();
+        format!(
+            "{}({}) {:?}",
+            self.spec.op.name,
+            inputs.join(", "),
+            self.spec.attributes
+        )
     }
 
     pub fn int(self, name: &str, value: i64) -> Self {
@@ -275,6 +381,14 @@ impl BoundCase {
         })
     }
 
+    /// The bytes of all outputs.
+    fn bytes(&self) -> Vec<Option<Vec<u8>>> {
+        let outputs = self.outputs.iter();
+        outputs
+            .map(|output| Some(output.as_ref()?.to_vec()))
+            .collect()
+    }
+
     pub fn result<T: Element>(&mut self, index: usize) -> Vec<T> {
         self.outputs[index]
             .as_mut()
@@ -282,6 +396,33 @@ impl BoundCase {
             .as_slice_mut::<T>()
             .unwrap()
             .to_vec()
+    }
+}
+
+/// Compares an output with the reference's, see [`Case::agrees_with_reference`].
+#[track_caller]
+fn compare(ty: &TensorType, found: &[u8], expected: &[u8], tolerance: f64, what: &str) {
+    if !ty.dtype().is_float() {
+        assert!(found == expected, "{what}: differs from the reference");
+        return;
+    }
+    let widen = converter(ty.dtype(), DataType::F64).unwrap();
+    let elements = |bytes: &[u8]| {
+        let mut wide = vec![0; ty.elements() * 8];
+        widen(bytes, &mut wide);
+        let elements = wide.as_chunks::<8>().0.iter();
+        elements
+            .map(|&bytes| f64::from_le_bytes(bytes))
+            .collect::<Vec<_>>()
+    };
+    let (found, expected) = (elements(found), elements(expected));
+    for (index, (&found, &expected)) in found.iter().zip(&expected).enumerate() {
+        let allowed = tolerance * expected.abs().max(1.0);
+        let equal = found == expected || (found.is_nan() && expected.is_nan());
+        assert!(
+            equal || (found - expected).abs() <= allowed,
+            "{what}: element {index} is {found}, the reference has {expected}"
+        );
     }
 }
 
