@@ -2,6 +2,7 @@
 
 mod memory;
 mod netlist;
+mod operators;
 mod page;
 
 use crate::{Result, cargo, models, output, python, root, target};
@@ -14,7 +15,7 @@ use tenon_base::{CPU_VARIABLE, CpuLevel};
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Only these models.
+    /// Only these models; with --ops, the cases whose names contain one of these texts.
     names: Vec<String>,
     /// Threads of either runtime.
     #[arg(long, default_value_t = 2)]
@@ -43,6 +44,9 @@ pub struct Options {
     /// Measure the checker and the execution of netlists instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "names"])]
     netlist: bool,
+    /// Measure one operator at a time instead.
+    #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "nrt"])]
+    ops: bool,
     /// Measure calls of the C interface and the pipelining of nodes instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "names"])]
     nrt: bool,
@@ -110,6 +114,10 @@ pub fn run(options: &Options) -> Result<()> {
     }
     crate::run(cargo().args(["build", "--release", "--package", "tenon-cli"]))?;
     let tenon = target().join("release/tenon");
+    if options.ops {
+        let text = operators::section(options, &tenon)?;
+        return report("Operators", &text, options.write);
+    }
     let python = python::for_tests()?;
     let chosen: Vec<_> = MODELS
         .iter()
