@@ -99,6 +99,27 @@ fn compile_shows_graph_and_placement() {
 }
 
 #[test]
+fn slow_nodes_of_the_reference_backend_are_a_warning() {
+    let folder = folder();
+    let model = repository("models/small/resnet50.onnx");
+    let slow = ["compile", &model, "-o", "m.neff", "--place", "*=CpuRef"];
+    let answer = tenon(folder.path(), &slow);
+    assert_eq!(answer.status, Some(0), "{answer:?}");
+    let expected = " on CpuRef are likely to take ";
+    assert!(answer.err.starts_with("warning: "), "{answer:?}");
+    assert!(answer.err.contains(expected), "{answer:?}");
+    assert_eq!(answer.err.lines().count(), 1, "{answer:?}");
+    // The same when the package runs, but not where only CpuRef was to be used.
+    let run = ["run", "m.neff", "--random", "1", "--quiet"];
+    let answer = tenon(folder.path(), &run);
+    assert!(answer.err.contains(expected), "{answer:?}");
+    done(
+        folder.path(),
+        &["compile", &model, "-o", "m.neff", "--backends", "CpuRef"],
+    );
+}
+
+#[test]
 fn outputs_are_written_and_read_back() {
     let folder = folder();
     let model = repository("models/small/mlp.onnx");

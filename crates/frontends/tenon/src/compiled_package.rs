@@ -1,11 +1,13 @@
 //! A compiled model before it is written to a file.
 
 use crate::compare::FusedNodes;
+use crate::inspect::ReferenceTime;
 use crate::{LoadOptions, Model};
 use std::path::Path;
+use tenon_backend::Registry;
 use tenon_base::{Control, Result};
 use tenon_compiler::{CompiledNodes, Placement};
-use tenon_neff::{Limits, NodeGraph, Package, PlacementReport, WriteOptions};
+use tenon_neff::{Limits, NodeGraph, NodeWork, Package, PlacementReport, WriteOptions};
 use tenon_tensor::Buffer;
 
 /// The package that a [`Compiler`](crate::Compiler) made, in memory.
@@ -69,6 +71,17 @@ impl CompiledPackage {
     /// The placement of all subgraphs, as it is stored in the package.
     pub fn placement_report(&self) -> &PlacementReport {
         &self.placement
+    }
+
+    /// The estimated time of nodes on the reference backend, one of `backends`, where it is over a
+    /// tenth.
+    pub fn reference_time(&self, backends: &Registry) -> Option<ReferenceTime> {
+        let nodes = self.compiled.nodes.nodes.iter();
+        let costs = nodes.flat_map(|node| match &node.work {
+            NodeWork::Core(contents) => &contents.tenon.costs[..],
+            NodeWork::Cpu(_) => &[],
+        });
+        ReferenceTime::estimate(&self.placement, costs.cloned(), backends)
     }
 
     /// The nodes that backends fused, for [`compare`](crate::compare).

@@ -15,10 +15,12 @@
 
 mod memory_report;
 mod program;
+mod reference_time;
 mod verify;
 
 pub use memory_report::{MemoryReport, MemoryRow};
 pub use program::{decode_program, program_text};
+pub use reference_time::ReferenceTime;
 pub use verify::{PackageCheck, verify_file, verify_opened, verify_package};
 
 pub use tenon_bef::Module;

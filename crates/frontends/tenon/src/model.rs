@@ -1,11 +1,13 @@
 //! Loaded models.
 
+use crate::inspect::ReferenceTime;
 use crate::{
     AsyncOptions, Bindings, LoadOptions, Outputs, Priority, RunFuture, RunOptions, RunQueue,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use tenon_backend::Registry;
 use tenon_base::{Location, Result};
 use tenon_neff::{MemoryPlan, Package, PlacementReport};
 use tenon_runtime::{Profile, Runtime, Substitution};
@@ -98,6 +100,12 @@ impl Model {
     /// usually slower.
     pub fn substitutions(&self) -> Vec<&Substitution> {
         self.model.substitutions()
+    }
+
+    /// The estimated time of nodes on the reference backend, one of `backends`, where it is over a
+    /// tenth.
+    pub fn reference_time(&self, backends: &Registry) -> Option<ReferenceTime> {
+        ReferenceTime::estimate(self.placement(), self.model.costs().cloned(), backends)
     }
 
     /// Offsets and lifetimes of intermediate values in the arena; of the largest arena if the package

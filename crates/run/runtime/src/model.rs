@@ -15,7 +15,7 @@ use std::time::Instant;
 use tenon_base::trace::TraceSink;
 use tenon_base::{Control, Result, pool};
 use tenon_kernels::{BoundPorts, Variables};
-use tenon_neff::{MemoryPlan, PlacementReport};
+use tenon_neff::{MemoryPlan, NodeCost, PlacementReport};
 use tenon_tensor::{BufferMut, Tensor, TensorType};
 
 /// An input or output of a model.
@@ -133,6 +133,12 @@ impl Model {
     pub fn substitutions(&self) -> Vec<&Substitution> {
         let cores = self.0.nodes.cores();
         cores.flat_map(|core| &core.substitutions).collect()
+    }
+
+    /// The costs of the nodes in one execution, of all subgraphs.
+    pub fn costs(&self) -> impl Iterator<Item = &NodeCost> {
+        let cores = self.0.nodes.cores();
+        cores.flat_map(|core| &core.member.costs)
     }
 
     /// The memory plan of the arena; that of the largest arena when there are several subgraphs.

@@ -39,6 +39,9 @@ pub fn run(flags: &Compile) -> Result<()> {
         compiled.write(path)?;
         size(path)
     })?;
+    if let Some(time) = compiled.reference_time(&registry) {
+        output::complain(format_args!("warning: {time}"));
+    }
     if flags.json {
         output::json(json!({
             "package": output,

@@ -49,12 +49,16 @@ pub fn load(
     load_with(flags, options)
 }
 
-/// The same with options of loading.
+/// The same with options of loading. Prints a warning where nodes on the reference backend are slow.
 pub fn load_with(flags: &ModelFlags<'_>, options: LoadOptions) -> Result<(Loaded, InputFiles)> {
     let opening = OpenOptions::new()
         .limits(flags.limits.limits())
         .control(options.control.clone());
-    load_file(opening.open(flags.file)?, flags, options)
+    let (loaded, given) = load_file(opening.open(flags.file)?, flags, options)?;
+    if let Some(time) = loaded.model.reference_time(loaded.runtime.backends()) {
+        output::complain(format_args!("warning: {time}"));
+    }
+    Ok((loaded, given))
 }
 
 /// The same of an opened file.
