@@ -6,7 +6,7 @@ use crate::simd::rows::{Geometry, fits_i32};
 use tenon_backend::{InputSpec, NodeView, Reason, Refusal, WorkloadSpec};
 use tenon_base::Result;
 use tenon_graph::geometry::Window;
-use tenon_graph::{Attributes, Inference, OperatorDef};
+use tenon_graph::{Attributes, Inference, OperatorDef, infer};
 use tenon_tensor::{DataType, Shape, Tensor, TensorType};
 
 /// An operator with its attributes, types and constants.
@@ -88,6 +88,32 @@ impl<'a> Signature<'a> {
         Ok(())
     }
 
+    /// Refuses outputs that differ from shape inference, and parameters that are not constant. A package
+    /// is not trusted, so that kernels that rely on shape inference check it.
+    pub(crate) fn check_inferred(&self) -> Result<(), Refusal> {
+        for (index, def) in self.op.inputs.iter().enumerate() {
+            if def.compile_time && self.optional(index).is_some() && self.constant(index).is_none()
+            {
+                return Err(Reason::NotConstant { input: index }.into());
+            }
+        }
+        let inferred = infer(
+            self.op,
+            self.attributes,
+            &self.inputs,
+            &self.constants,
+            self.outputs.len(),
+        )
+        .map_err(|error| refuse(error.to_string()))?;
+        let mut outputs = self.outputs.iter().zip(&inferred);
+        if self.outputs.len() > inferred.len()
+            || outputs.any(|(found, expected)| found.is_some_and(|found| found != expected))
+        {
+            return Err(refuse("the outputs differ from the inferred types"));
+        }
+        Ok(())
+    }
+
     /// The type of a required input.
     pub(crate) fn input(&self, index: usize) -> Result<&'a TensorType, Refusal> {
         self.optional(index)
@@ -161,6 +187,11 @@ impl<'a> Signature<'a> {
         elements
             .map(Some)
             .ok_or(Reason::NotConstant { input: index }.into())
+    }
+
+    /// The type of an optional output.
+    pub(crate) fn any_output(&self, index: usize) -> Option<&'a TensorType> {
+        self.outputs.get(index).copied().flatten()
     }
 
     /// The type of a required output.

@@ -4,7 +4,9 @@ mod attention;
 mod binary;
 mod conv;
 mod depthwise;
+mod element_types;
 mod gather;
+mod indices;
 mod lstm;
 mod matmul;
 mod normalization;
@@ -13,7 +15,10 @@ mod prepared;
 mod quantize;
 mod reduction;
 mod resize;
+mod scatter;
+mod selection;
 mod softmax;
+mod top_k;
 mod unary;
 
 use crate::signature::Signature;
@@ -82,13 +87,16 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         "BatchNormalization" => normalization::batch(signature),
         "tenon.MaxPool" | "tenon.AveragePool" => pool::kernel(signature),
         "tenon.Attention" => attention::kernel(signature),
-        "Gather" => gather::kernel(signature),
+        "Gather" | "GatherElements" | "GatherND" => gather::kernel(signature),
+        "ScatterElements" | "ScatterND" | "TensorScatter" => scatter::kernel(signature),
         "Resize" => resize::kernel(signature),
         "QuantizeLinear" | "DequantizeLinear" => quantize::kernel(signature),
+        "TopK" => top_k::kernel(signature),
         "LSTM" => lstm::kernel(signature),
         _ => unary::kernel(signature)
             .or_else(|| binary::kernel(signature))
             .or_else(|| reduction::kernel(signature))
+            .or_else(|| selection::kernel(signature))
             .unwrap_or_else(|| Err(Reason::UnknownOperator.into())),
     }
 }

@@ -1,0 +1,433 @@
+//! TopK: the K largest or smallest elements along an axis, in order, ties by the lower index.
+//!
+//! A lane is read once. Elements are mapped to unsigned keys with the order of the result; a block of
+//! keys without one above the K-th best so far is skipped in vectors. The others are appended to a list
+//! of candidates, which quickselect (Hoare, "Algorithm 65: Find", 1961; `select_nth_unstable`) reduces to
+//! the best K when it is full.
+
+use super::element_types::numeric;
+use super::{Kernel, UnpreparedWorkload};
+use crate::signature::{Signature, refuse};
+use crate::simd::disjoint::{for_each_chunk, for_each_chunk2};
+use crate::simd::{Level, Simd, VectorOp};
+use half::{bf16, f16};
+use std::marker::PhantomData;
+use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
+use tenon_base::{Error, ErrorKind, Result, stop};
+use tenon_tensor::Element;
+
+/// Elements below which one thread is used.
+const PARALLEL: usize = 1 << 15;
+/// Keys of a block.
+const BLOCK: usize = 256;
+/// Most chunks of lanes that threads work on concurrently, each with its own candidates.
+const CHUNKS: usize = 16;
+/// Adjacent lanes that are read together where their elements are not contiguous.
+const LANES: usize = 16;
+
+/// A TopK of `[outer, extent, inner]`.
+struct TopK<T> {
+    level: Level,
+    largest: bool,
+    outer: usize,
+    extent: usize,
+    inner: usize,
+    count: usize,
+    element: PhantomData<T>,
+}
+
+/// The kernel.
+pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    signature.check_inferred()?;
+    let input = signature.input(0)?;
+    let shape = input.shape();
+    let axis = signature.axis("axis", -1, shape.len())?;
+    let count = signature.any_output(0).or(signature.any_output(1));
+    let count = count
+        .ok_or_else(|| refuse("no output is requested"))?
+        .shape()[axis];
+    if shape[axis] > u32::MAX as usize {
+        return Err(refuse("no kernel for so large a dimension"));
+    }
+    let largest = signature.flag("largest", true)?;
+    numeric!(input.dtype(), 0, T => {
+        let kernel = TopK::<T> {
+            level: signature.level,
+            largest,
+            outer: shape[..axis].iter().product(),
+            extent: shape[axis],
+            inner: shape[axis + 1..].iter().product(),
+            count,
+            element: PhantomData,
+        };
+        kernel.scratch_len().ok_or_else(|| refuse("the dimension is too large"))?;
+        Ok(Box::new(kernel))
+    })
+}
+
+/// An element with a key of the same order.
+trait Keyed: Element {
+    /// Whether keys have at most 32 bits.
+    const NARROW: bool;
+    /// An unsigned integer with the order of the elements: zeros of both signs are equal, NaN is the
+    /// greatest.
+    fn key(self) -> u64;
+}
+
+macro_rules! keyed {
+    ($($T:ty, $narrow:literal: $key:expr;)*) => {$(
+        impl Keyed for $T {
+            const NARROW: bool = $narrow;
+            #[inline(always)]
+            fn key(self) -> u64 {
+                let key: fn($T) -> u64 = $key;
+                key(self)
+            }
+        }
+    )*};
+}
+
+keyed! {
+    u8, true: |x| x.into();
+    u16, true: |x| x.into();
+    u32, true: |x| x.into();
+    u64, false: |x| x;
+    i8, true: |x| (x as u8 ^ 1 << 7).into();
+    i16, true: |x| (x as u16 ^ 1 << 15).into();
+    i32, true: |x| (x as u32 ^ 1 << 31).into();
+    i64, false: |x| x as u64 ^ 1 << 63;
+    f32, true: |x| f32_key(x).into();
+    f16, true: |x| f32_key(x.to_f32()).into();
+    bf16, true: |x| f32_key(x.to_f32()).into();
+    f64, false: f64_key;
+}
+
+#[inline(always)]
+fn f32_key(x: f32) -> u32 {
+    // Adding 0 makes a negative zero positive.
+    let bits = (x + 0.0).to_bits();
+    let ordered = bits ^ ((bits as i32 >> 31) as u32 | 1 << 31);
+    if x.is_nan() { u32::MAX } else { ordered }
+}
+
+#[inline(always)]
+fn f64_key(x: f64) -> u64 {
+    let bits = (x + 0.0).to_bits();
+    let ordered = bits ^ ((bits as i64 >> 63) as u64 | 1 << 63);
+    if x.is_nan() { u64::MAX } else { ordered }
+}
+
+/// The rank of an element: lower is better. `flip` complements keys, for the largest elements.
+#[inline(always)]
+fn rank<T: Keyed>(element: T, flip: u64) -> u64 {
+    if T::NARROW {
+        (element.key() as u32 ^ flip as u32).into()
+    } else {
+        element.key() ^ flip
+    }
+}
+
+/// Finds the first block of elements with a rank below the threshold.
+struct FirstBlock<'a, T> {
+    from: &'a [T],
+    flip: u64,
+    threshold: u64,
+}
+
+impl<T: Keyed> VectorOp for FirstBlock<'_, T> {
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, _: S) -> Option<usize> {
+        let is_hit = |block: &[T]| {
+            if T::NARROW {
+                let ranks = block.iter().map(|&x| rank(x, self.flip) as u32);
+                ranks.fold(u32::MAX, u32::min) < self.threshold as u32
+            } else {
+                let ranks = block.iter().map(|&x| rank(x, self.flip));
+                ranks.fold(u64::MAX, u64::min) < self.threshold
+            }
+        };
+        self.from.chunks(BLOCK).position(is_hit)
+    }
+}
+
+/// Finds the first row of adjacent lanes with a rank below the threshold of its lane.
+struct FirstRow<'a, T> {
+    /// Rows of `stride` elements, from the first lane on.
+    from: &'a [T],
+    stride: usize,
+    flip: u64,
+    thresholds: &'a [u64],
+}
+
+impl<T: Keyed> VectorOp for FirstRow<'_, T> {
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, _: S) -> Option<usize> {
+        let mut narrow = [0u32; LANES];
+        for (to, &threshold) in narrow.iter_mut().zip(self.thresholds) {
+            *to = threshold as u32;
+        }
+        let lanes = self.thresholds.len();
+        self.from.chunks(self.stride).position(|row| {
+            let row = &row[..lanes];
+            let mut is_hit = false;
+            if T::NARROW {
+                for (&x, &threshold) in row.iter().zip(&narrow) {
+                    is_hit |= (rank(x, self.flip) as u32) < threshold;
+                }
+            } else {
+                for (&x, &threshold) in row.iter().zip(self.thresholds) {
+                    is_hit |= rank(x, self.flip) < threshold;
+                }
+            }
+            is_hit
+        })
+    }
+}
+
+/// The best candidates of a lane so far. A candidate is the rank and the position of an element where
+/// the rank has 32 bits, else the position.
+struct Candidates<'a> {
+    list: &'a mut [u64],
+    len: usize,
+}
+
+impl Candidates<'_> {
+    #[inline(always)]
+    fn push<T: Keyed>(&mut self, rank: u64, position: usize, kept: bool) {
+        self.list[self.len] = if T::NARROW {
+            rank << 32 | position as u64
+        } else {
+            position as u64
+        };
+        self.len += usize::from(kept);
+    }
+
+    /// Keeps the best `count` candidates, the worst of them last, and returns its rank. `rank_at` is the
+    /// rank of the element at a position.
+    fn reduce<T: Keyed>(&mut self, count: usize, rank_at: impl Fn(usize) -> u64) -> u64 {
+        let list = &mut self.list[..self.len];
+        self.len = count;
+        if T::NARROW {
+            return *list.select_nth_unstable(count - 1).1 >> 32;
+        }
+        let order = |&at: &u64| (rank_at(at as usize), at);
+        rank_at(*list.select_nth_unstable_by_key(count - 1, order).1 as usize)
+    }
+
+    /// Writes the positions of the best candidates in order.
+    fn finish<T: Keyed>(&mut self, to: &mut [u64], rank_at: impl Fn(usize) -> u64) {
+        if self.len > to.len() {
+            self.reduce::<T>(to.len(), &rank_at);
+        }
+        let list = &mut self.list[..self.len];
+        if T::NARROW {
+            list.sort_unstable();
+        } else {
+            list.sort_unstable_by_key(|&at| (rank_at(at as usize), at));
+        }
+        for (to, &candidate) in to.iter_mut().zip(&*list) {
+            *to = if T::NARROW {
+                candidate & u64::from(u32::MAX)
+            } else {
+                candidate
+            };
+        }
+    }
+}
+
+impl<T: Keyed> TopK<T> {
+    /// Candidates at which they are reduced to the best.
+    fn limit(&self) -> usize {
+        2 * self.count
+    }
+
+    /// Words of scratch memory: the positions of all lanes, and the candidates of a chunk of lanes.
+    fn scratch_len(&self) -> Option<[usize; 2]> {
+        let lanes = self.outer.checked_mul(self.inner)?;
+        let positions = lanes.checked_mul(self.count)?;
+        let candidates = self.count.checked_mul(2)?.checked_add(BLOCK)?;
+        let chunk = candidates.checked_mul(self.inner.min(LANES))?;
+        let all = chunk.checked_mul(CHUNKS)?.checked_add(positions)?;
+        all.checked_mul(8)
+            .filter(|&bytes| bytes <= isize::MAX as usize)?;
+        Some([positions, chunk])
+    }
+
+    fn flip(&self) -> u64 {
+        if self.largest { u64::MAX } else { 0 }
+    }
+
+    /// The positions of the best elements of a contiguous lane.
+    fn lane(&self, from: &[T], list: &mut [u64], to: &mut [u64]) {
+        let flip = self.flip();
+        let rank_at = |at: usize| rank(from[at], flip);
+        let mut candidates = Candidates { list, len: 0 };
+        let mut at = (self.limit() + BLOCK).min(from.len());
+        for (position, &x) in from[..at].iter().enumerate() {
+            candidates.push::<T>(rank(x, flip), position, true);
+        }
+        if at < from.len() {
+            let mut threshold = candidates.reduce::<T>(self.count, rank_at);
+            while let Some(skipped) = self.level.run(FirstBlock {
+                from: &from[at..],
+                flip,
+                threshold,
+            }) {
+                at += skipped * BLOCK;
+                let block = &from[at..(at + BLOCK).min(from.len())];
+                for (&x, position) in block.iter().zip(at..) {
+                    let rank = rank(x, flip);
+                    candidates.push::<T>(rank, position, rank < threshold);
+                }
+                if candidates.len >= self.limit() {
+                    threshold = candidates.reduce::<T>(self.count, rank_at);
+                }
+                at += block.len();
+            }
+        }
+        candidates.finish::<T>(to, rank_at);
+    }
+
+    /// The positions of the best elements of adjacent lanes; `from` starts at the first of them.
+    fn lanes(&self, from: &[T], list: &mut [u64], to: &mut [u64]) {
+        let flip = self.flip();
+        let lanes = to.len() / self.count;
+        let capacity = self.limit() + BLOCK;
+        let mut lens = [0; LANES];
+        let mut thresholds = [0; LANES];
+        let thresholds = &mut thresholds[..lanes];
+        let mut row = (self.limit() + BLOCK).min(self.extent);
+        for (lane, list) in list.chunks_exact_mut(capacity).take(lanes).enumerate() {
+            let mut candidates = Candidates { list, len: 0 };
+            let elements = from[lane..].iter().step_by(self.inner);
+            for (position, &x) in elements.take(row).enumerate() {
+                candidates.push::<T>(rank(x, flip), position, true);
+            }
+            if row < self.extent {
+                thresholds[lane] = candidates
+                    .reduce::<T>(self.count, |at| rank(from[at * self.inner + lane], flip));
+            }
+            lens[lane] = candidates.len;
+        }
+        while row < self.extent {
+            let Some(skipped) = self.level.run(FirstRow {
+                from: &from[row * self.inner..],
+                stride: self.inner,
+                flip,
+                thresholds,
+            }) else {
+                break;
+            };
+            row += skipped;
+            for lane in 0..lanes {
+                let rank_of = rank(from[row * self.inner + lane], flip);
+                if rank_of < thresholds[lane] {
+                    let mut candidates = Candidates {
+                        list: &mut list[lane * capacity..][..capacity],
+                        len: lens[lane],
+                    };
+                    candidates.push::<T>(rank_of, row, true);
+                    if candidates.len >= self.limit() {
+                        thresholds[lane] = candidates
+                            .reduce::<T>(self.count, |at| rank(from[at * self.inner + lane], flip));
+                    }
+                    lens[lane] = candidates.len;
+                }
+            }
+            row += 1;
+        }
+        for (lane, to) in to.chunks_exact_mut(self.count).enumerate() {
+            let mut candidates = Candidates {
+                list: &mut list[lane * capacity..][..capacity],
+                len: lens[lane],
+            };
+            candidates.finish::<T>(to, |at| rank(from[at * self.inner + lane], flip));
+        }
+    }
+
+    /// The positions of the lanes from `first` on.
+    fn chunk(&self, from: &[T], mut first: usize, list: &mut [u64], mut to: &mut [u64]) {
+        while !to.is_empty() {
+            stop::checkpoint();
+            let (outer, inner) = (first / self.inner, first % self.inner);
+            let from = &from[outer * self.extent * self.inner..][..self.extent * self.inner];
+            let lanes = (to.len() / self.count).min(self.inner - inner).min(LANES);
+            let (part, rest) = to.split_at_mut(lanes * self.count);
+            if self.inner == 1 {
+                self.lane(from, list, part);
+            } else {
+                self.lanes(&from[inner..], list, part);
+            }
+            to = rest;
+            first += lanes;
+        }
+    }
+
+    /// Calls `write` with the elements of an output, the position of each in the input and its position
+    /// along the axis.
+    fn write<U: Send>(
+        &self,
+        to: &mut [U],
+        positions: &[u64],
+        write: impl Fn(&mut U, usize, u64) + Sync,
+    ) {
+        let parallel = to.len() >= PARALLEL;
+        let block = self.count * self.inner;
+        for_each_chunk(to, block, parallel, |outer, to| {
+            let positions = &positions[outer * block..][..block];
+            for (nth, to) in to.chunks_exact_mut(self.inner).enumerate() {
+                for (lane, to) in to.iter_mut().enumerate() {
+                    let at = positions[lane * self.count + nth];
+                    let element = (outer * self.extent + at as usize) * self.inner + lane;
+                    write(to, element, at);
+                }
+            }
+        });
+    }
+}
+
+impl<T: Keyed> UnpreparedWorkload for TopK<T> {
+    fn workload_plan(&self) -> WorkloadPlan {
+        let len = self
+            .scratch_len()
+            .map_or(0, |[positions, chunk]| positions + CHUNKS * chunk);
+        WorkloadPlan {
+            scratch_bytes: 8 * len,
+            ..WorkloadPlan::default()
+        }
+    }
+}
+
+impl<T: Keyed> Workload for TopK<T> {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let (inputs, mut outputs) = operands.split();
+        let from = inputs.slice::<T>(0)?;
+        let (values, indices) = (outputs.optional::<T>(0)?, outputs.optional::<i64>(1)?);
+        let scratch = outputs.scratch::<u64>()?;
+        let short = || Error::new(ErrorKind::InvalidPackage, "the scratch memory is too short");
+        let [positions, slot] = self.scratch_len().ok_or_else(short)?;
+        let (positions, lists) = scratch.split_at_mut_checked(positions).ok_or_else(short)?;
+        let lists = lists.get_mut(..CHUNKS * slot).ok_or_else(short)?;
+        let chunk = (self.outer * self.inner).div_ceil(CHUNKS) * self.count;
+        let parallel = from.len() >= PARALLEL;
+        for_each_chunk2(
+            (positions, chunk),
+            (lists, slot),
+            parallel,
+            |nth, to, list| {
+                self.chunk(from, nth * chunk / self.count, list, to);
+            },
+        );
+        if let Some(values) = values {
+            self.write(values, positions, |to, element, _| *to = from[element]);
+        }
+        if let Some(indices) = indices {
+            self.write(indices, positions, |to, _, at| *to = at as i64);
+        }
+        Ok(())
+    }
+}
