@@ -57,7 +57,15 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-const SIGNALS: [Signal; 3] = [Signal::HUP, Signal::INT, Signal::TERM];
+/// The signals that end a command. A child inherits those that this process ignores, such as SIGHUP
+/// below `nohup`.
+fn signals() -> impl Iterator<Item = Signal> {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = u64::from_str_radix(ignored.unwrap().trim(), 16).unwrap();
+    let signals = [Signal::HUP, Signal::INT, Signal::TERM].into_iter();
+    signals.filter(move |signal| ignored >> (signal.as_raw() - 1) & 1 == 0)
+}
 
 #[test]
 fn a_folder_that_is_not_finished_is_removed() {
@@ -66,7 +74,7 @@ fn a_folder_that_is_not_finished_is_removed() {
     members(folder);
     done(folder, &["pack", "-i", "members", "-o", "p.neff"]);
     let before = names(folder);
-    for signal in SIGNALS {
+    for signal in signals() {
         until_interrupted(folder, "out", || {
             let mut child = start(folder, &["unpack", "p.neff", "-o", "out"]);
             let ended = interrupt(&mut child, signal, |_| names(folder).len() > before.len());
@@ -118,7 +126,7 @@ fn a_package_that_is_not_finished_has_no_name() {
             name.starts_with('#') || name.ends_with(".part")
         })
     };
-    for signal in SIGNALS {
+    for signal in signals() {
         until_interrupted(folder, "p.neff", || {
             let mut child = start(folder, &["pack", "-i", "members", "-o", "p.neff"]);
             let ended = interrupt(&mut child, signal, writes);
