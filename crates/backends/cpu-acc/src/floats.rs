@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use std::ops::Range;
 use tenon_backend::{Inputs, Outputs, Reason, Refusal};
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::DataType;
+use tenon_tensor::{DataType, Element};
 
 /// An element type that kernels compute with in f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,6 +206,28 @@ pub(crate) fn for_each_float_chunk(
         }
     }
 }
+
+/// The element types of [`Floats`].
+pub(crate) trait FloatElement: Element {
+    fn floats(elements: &[Self]) -> Floats<'_>;
+    fn floats_mut(elements: &mut [Self]) -> FloatsMut<'_>;
+}
+
+macro_rules! float_element {
+    ($($T:ident $variant:ident),*) => {$(
+        impl FloatElement for $T {
+            fn floats(elements: &[Self]) -> Floats<'_> {
+                Floats::$variant(elements)
+            }
+
+            fn floats_mut(elements: &mut [Self]) -> FloatsMut<'_> {
+                FloatsMut::$variant(elements)
+            }
+        }
+    )*};
+}
+
+float_element!(f32 F32, f16 F16, bf16 Bf16);
 
 /// bf16 to f32: exact.
 struct WidenBf16<'a>(&'a [bf16], &'a mut [f32]);

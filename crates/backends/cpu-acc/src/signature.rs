@@ -1,6 +1,7 @@
 //! The input of kernel selection: an operator with its attributes, types and constants, from a node
 //! (support query) or from a workload specification.
 
+use crate::floats::FloatType;
 use crate::simd::Level;
 use crate::simd::rows::{Geometry, fits_i32};
 use tenon_backend::{InputSpec, NodeView, Reason, Refusal, WorkloadSpec};
@@ -145,6 +146,38 @@ impl<'a> Signature<'a> {
             .transpose()
     }
 
+    /// The shape of an optional input of type `float`.
+    pub(crate) fn float_input(
+        &self,
+        index: usize,
+        float: FloatType,
+    ) -> Result<Option<&'a Shape>, Refusal> {
+        let Some(ty) = self.optional(index) else {
+            return Ok(None);
+        };
+        if FloatType::of_input(ty.dtype(), index)? != float {
+            let (input, found) = (index, ty.dtype());
+            return Err(Reason::InputType { input, found }.into());
+        }
+        Ok(Some(ty.shape()))
+    }
+
+    /// The shape of an optional output of type `float`.
+    pub(crate) fn float_output(
+        &self,
+        index: usize,
+        float: FloatType,
+    ) -> Result<Option<&'a Shape>, Refusal> {
+        match self.outputs.get(index).copied().flatten() {
+            None => Ok(None),
+            Some(ty) if FloatType::of(ty.dtype()) == Some(float) => Ok(Some(ty.shape())),
+            Some(ty) => Err(refuse(format!(
+                "no kernel for an output of type {}",
+                ty.dtype()
+            ))),
+        }
+    }
+
     /// The extents of a required f32 input of rank `N`.
     pub(crate) fn ranked<const N: usize>(&self, index: usize) -> Result<[usize; N], Refusal> {
         let shape = self.f32_shape(index)?;
@@ -198,18 +231,6 @@ impl<'a> Signature<'a> {
     pub(crate) fn output(&self, index: usize) -> Result<&'a TensorType, Refusal> {
         let output = self.outputs.get(index).copied().flatten();
         output.ok_or_else(|| refuse(format!("output {index} is missing")))
-    }
-
-    /// The shape of an optional f32 output.
-    pub(crate) fn optional_output(&self, index: usize) -> Result<Option<&'a Shape>, Refusal> {
-        match self.outputs.get(index).copied().flatten() {
-            None => Ok(None),
-            Some(ty) if ty.dtype() == DataType::F32 => Ok(Some(ty.shape())),
-            Some(ty) => Err(refuse(format!(
-                "no kernel for an output of type {}",
-                ty.dtype()
-            ))),
-        }
     }
 
     /// The extents of the only output, of f32 and rank `N`.

@@ -7,12 +7,12 @@ mod depthwise;
 mod element_types;
 mod gather;
 mod indices;
-mod lstm;
 mod matmul;
 mod normalization;
 mod pool;
 mod prepared;
 mod quantize;
+mod recurrent;
 mod reduction;
 mod resize;
 mod scatter;
@@ -76,7 +76,10 @@ fn scratch<'a>(outputs: &mut Outputs<'a>, len: usize) -> Result<&'a mut [f32]> {
 
 /// The kernel of an operator, or the reason that there is none.
 pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    signature.refuse_empty()?;
+    // The past of an attention may be empty.
+    if signature.op.name != "Attention" {
+        signature.refuse_empty()?;
+    }
     match signature.op.name {
         "tenon.MatMul" => matmul::fused(signature),
         "MatMul" => matmul::plain(signature),
@@ -86,13 +89,14 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         "LayerNormalization" | "RMSNormalization" => normalization::layer(signature),
         "BatchNormalization" => normalization::batch(signature),
         "tenon.MaxPool" | "tenon.AveragePool" => pool::kernel(signature),
-        "tenon.Attention" => attention::kernel(signature),
+        "tenon.Attention" => attention::fused(signature),
+        "Attention" => attention::onnx(signature),
         "Gather" | "GatherElements" | "GatherND" => gather::kernel(signature),
         "ScatterElements" | "ScatterND" | "TensorScatter" => scatter::kernel(signature),
         "Resize" => resize::kernel(signature),
         "QuantizeLinear" | "DequantizeLinear" => quantize::kernel(signature),
         "TopK" => top_k::kernel(signature),
-        "LSTM" => lstm::kernel(signature),
+        "LSTM" | "GRU" | "RNN" => recurrent::kernel(signature),
         _ => unary::kernel(signature)
             .or_else(|| binary::kernel(signature))
             .or_else(|| reduction::kernel(signature))

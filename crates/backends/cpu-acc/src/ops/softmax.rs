@@ -89,7 +89,7 @@ impl VectorOp for SoftmaxRows<'_> {
 
 /// The maximum of a row; negative infinity for an empty row.
 #[inline(always)]
-fn largest<S: Simd>(s: S, row: &[f32]) -> f32 {
+pub(super) fn largest<S: Simd>(s: S, row: &[f32]) -> f32 {
     let mut most = s.splat(f32::NEG_INFINITY);
     let whole = row.len() - row.len() % S::LANES;
     let mut chunks = row[..whole].chunks_exact(S::LANES);
@@ -103,7 +103,7 @@ fn largest<S: Simd>(s: S, row: &[f32]) -> f32 {
 
 /// Replaces a row by its softmax.
 #[inline(always)]
-pub(super) fn softmax<S: Simd>(s: S, row: &mut [f32]) {
+fn softmax<S: Simd>(s: S, row: &mut [f32]) {
     let most = largest(s, row);
     // A row of negative infinities only becomes NaN, as in ONNX.
     let shift = s.splat(most);

@@ -3,7 +3,6 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use std::marker::PhantomData;
-use std::ops::Range;
 use tenon_base::{pool, stop};
 
 /// A slice divided into chunks, one for each iteration of a parallel loop.
@@ -96,18 +95,18 @@ pub(crate) fn for_each_chunk2<T: Send, U: Send>(
 
 /// A matrix in memory that one thread writes: rows of `columns` elements, `stride` apart. Other threads
 /// may write the elements between the rows.
-pub(crate) struct MatrixMut<'a> {
-    start: *mut f32,
+pub(crate) struct MatrixMut<'a, T = f32> {
+    start: *mut T,
     rows: usize,
     columns: usize,
     stride: usize,
-    memory: PhantomData<&'a mut [f32]>,
+    memory: PhantomData<&'a mut [T]>,
 }
 
-impl<'a> MatrixMut<'a> {
+impl<'a, T> MatrixMut<'a, T> {
     /// # Panics
     /// When `elements` is too short for the matrix, or rows overlap.
-    pub(crate) fn new(elements: &'a mut [f32], rows: usize, columns: usize, stride: usize) -> Self {
+    pub(crate) fn new(elements: &'a mut [T], rows: usize, columns: usize, stride: usize) -> Self {
         assert!(rows == 0 || (rows - 1) * stride + columns <= elements.len());
         assert!(rows <= 1 || columns <= stride);
         Self {
@@ -132,24 +131,12 @@ impl<'a> MatrixMut<'a> {
     }
 
     /// The first element; valid for writing at all rows and columns.
-    pub(super) fn as_mut_ptr(&mut self) -> *mut f32 {
+    pub(super) fn as_mut_ptr(&mut self) -> *mut T {
         self.start
     }
 
-    /// A range of the rows.
-    pub(crate) fn rows_mut(&mut self, rows: Range<usize>) -> MatrixMut<'_> {
-        assert!(rows.start <= rows.end && rows.end <= self.rows);
-        let start = self.start.wrapping_add(rows.start * self.stride);
-        MatrixMut {
-            start,
-            rows: rows.len(),
-            memory: PhantomData,
-            ..*self
-        }
-    }
-
     /// One row.
-    pub(crate) fn row_mut(&mut self, row: usize) -> &mut [f32] {
+    pub(crate) fn row_mut(&mut self, row: usize) -> &mut [T] {
         assert!(row < self.rows);
         // SAFETY: the row is below `rows`, and a `MatrixMut` is only made of memory that contains
         // all its rows; `self` is borrowed mutably for the lifetime of the row.
@@ -176,12 +163,36 @@ pub(crate) struct Blocks {
 ///
 /// # Panics
 /// When `output` or `scratch` is too short.
-pub(crate) fn for_each_block(
-    output: &mut [f32],
+pub(crate) fn for_each_block<T: Send>(
+    output: &mut [T],
     shape: Blocks,
+    scratch: (&mut [f32], usize, usize),
+    parallel: bool,
+    body: impl Fn(usize, MatrixMut<'_, T>, &mut [f32]) + Sync,
+) {
+    let body = |block, matrix: MatrixMut<'_, T>, _: &mut [u8], scratch: &mut [f32]| {
+        body(block, matrix, scratch);
+    };
+    for_each_unit(
+        (output, shape, shape.rows),
+        (&mut [], 1),
+        scratch,
+        parallel,
+        body,
+    );
+}
+
+/// [`for_each_block`] on units of at most `rows` rows of each block, with the chunk of the unit's index of a
+/// second output. Where the second output is too short, its chunks are shorter or empty.
+///
+/// # Panics
+/// When `output` or `scratch` is too short.
+pub(crate) fn for_each_unit<T: Send, U: Send>(
+    (output, shape, unit_rows): (&mut [T], Blocks, usize),
+    second: (&mut [U], usize),
     (scratch, slot, slots): (&mut [f32], usize, usize),
     parallel: bool,
-    body: impl Fn(usize, MatrixMut<'_>, &mut [f32]) + Sync,
+    body: impl Fn(usize, MatrixMut<'_, T>, &mut [U], &mut [f32]) + Sync,
 ) {
     let Blocks {
         stacks,
@@ -190,27 +201,33 @@ pub(crate) fn for_each_block(
         width,
     } = shape;
     assert!(output.len() >= stacks * rows * blocks * width && scratch.len() >= slot * slots);
-    let (count, stride) = (stacks * blocks, blocks * width);
+    let unit_rows = unit_rows.max(1);
+    let parts = rows.div_ceil(unit_rows).max(1);
+    let (count, stride) = (stacks * blocks * parts, blocks * width);
     let scratch = Chunks::new(&mut scratch[..slot * slots], slot);
     let whole = Chunks::new(output, usize::MAX);
+    let second = Chunks::new(second.0, second.1);
     let call = |index: usize| {
         // SAFETY: `for_each` and the range call each index once.
         let own = unsafe { scratch.take(index) };
         let start = |index: usize| count / slots * index + (count % slots).min(index);
-        for block in start(index)..start(index + 1) {
+        for unit in start(index)..start(index + 1) {
             stop::checkpoint();
+            let (block, first_row) = (unit / parts, unit % parts * unit_rows);
             let (stack, column) = (block / blocks, block % blocks);
-            let first = whole.at(stack * rows * stride + column * width);
-            // Each block is in the range of one index only; blocks do not overlap, and all are inside
+            let first = whole.at((stack * rows + first_row) * stride + column * width);
+            // Each unit is in the range of one index only; units do not overlap, and all are inside
             // the output (asserted above).
             let matrix = MatrixMut {
                 start: first,
-                rows,
+                rows: unit_rows.min(rows - first_row),
                 columns: width,
                 stride,
                 memory: PhantomData,
             };
-            body(block, matrix, own);
+            // SAFETY: each unit is in the range of one index only.
+            let second = unsafe { second.take(unit) };
+            body(unit, matrix, second, own);
         }
     };
     if parallel {
@@ -268,10 +285,7 @@ mod tests {
                 |block, mut m, own| {
                     assert_eq!(own.len(), 3);
                     for row in 0..m.rows() {
-                        m.rows_mut(row..row + 1)
-                            .row_mut(0)
-                            .iter_mut()
-                            .for_each(|x| *x += block as f32);
+                        m.row_mut(row).iter_mut().for_each(|x| *x += block as f32);
                     }
                 },
             );
