@@ -15,9 +15,11 @@ mod quantize;
 mod recurrent;
 mod reduction;
 mod resize;
+mod rotary;
 mod scatter;
 mod selection;
 mod softmax;
+mod stateful;
 mod top_k;
 mod unary;
 
@@ -96,6 +98,9 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         "Resize" => resize::kernel(signature),
         "QuantizeLinear" | "DequantizeLinear" => quantize::kernel(signature),
         "TopK" => top_k::kernel(signature),
+        "RotaryEmbedding" => rotary::kernel(signature),
+        "CausalConvWithState" => stateful::causal_convolution(signature),
+        "LinearAttention" => stateful::linear_attention(signature),
         "LSTM" | "GRU" | "RNN" => recurrent::kernel(signature),
         _ => unary::kernel(signature)
             .or_else(|| binary::kernel(signature))

@@ -1,0 +1,247 @@
+//! RotaryEmbedding: pairs of features are rotated by the angle of their position (Su et al., "RoFormer",
+//! 2021).
+
+use super::{Kernel, UnpreparedWorkload};
+use crate::floats::{FloatElement, FloatType};
+use crate::signature::{Signature, refuse};
+use crate::simd::disjoint::for_each_chunk2;
+use crate::simd::{Level, Simd, VectorOp};
+use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_tensor::DataType;
+
+/// Elements below which one thread is used.
+const PARALLEL: usize = 1 << 14;
+
+/// Chunks of rows, each with a slot of scratch memory where elements are converted.
+const CHUNKS: usize = 32;
+
+/// A rotary embedding; a row is one head at one step of a batch.
+struct Rotary {
+    level: Level,
+    float: FloatType,
+    batch: usize,
+    heads: usize,
+    steps: usize,
+    /// Elements of a row.
+    width: usize,
+    /// Pairs of a row that are rotated.
+    pairs: usize,
+    /// Whether the heads are a dimension before the steps.
+    separate: bool,
+    interleaved: bool,
+    /// The number of rows of the caches, if there is an input of positions in them.
+    positions: Option<usize>,
+}
+
+/// The kernel.
+pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let float = FloatType::of_input(signature.input(0)?.dtype(), 0)?;
+    let shape = signature.input(0)?.shape();
+    let separate = shape.len() == 4;
+    let [batch, heads, steps, width] = match shape[..] {
+        [batch, heads, steps, width] => [batch, heads, steps, width],
+        [batch, steps, features] => {
+            let heads = usize::try_from(signature.int("num_heads", 0)?).unwrap_or(0);
+            if heads == 0 || !features.is_multiple_of(heads) {
+                return Err(refuse("'num_heads' does not divide the features"));
+            }
+            [batch, heads, steps, features / heads]
+        }
+        _ => return Err(refuse("the shapes do not fit")),
+    };
+    let rotated = match signature.int("rotary_embedding_dim", 0)? {
+        0 => width,
+        given => usize::try_from(given).unwrap_or(usize::MAX),
+    };
+    let pairs = rotated / 2;
+    let positions = match signature.optional(3) {
+        None => None,
+        Some(ty) if ty.dtype() == DataType::I64 && ty.shape()[..] == [batch, steps] => {
+            Some(signature.input(1)?.shape().first().copied().unwrap_or(0))
+        }
+        Some(_) => return Err(refuse("the shapes or types do not fit")),
+    };
+    let cache = match positions {
+        Some(count) => vec![count, pairs],
+        None => vec![batch, steps, pairs],
+    };
+    let is_cache = |input| -> Result<bool, Refusal> {
+        let found = signature.float_input(input, float)?;
+        Ok(found.is_some_and(|found| found[..] == cache[..]))
+    };
+    let fits = is_cache(1)?
+        && is_cache(2)?
+        && rotated <= width
+        && rotated.is_multiple_of(2)
+        && signature.float_output(0, float)? == Some(shape);
+    if !fits {
+        return Err(refuse("the shapes do not fit"));
+    }
+    Ok(Box::new(Rotary {
+        level: signature.level,
+        float,
+        batch,
+        heads,
+        steps,
+        width,
+        pairs,
+        separate,
+        interleaved: signature.flag("interleaved", false)?,
+        positions,
+    }))
+}
+
+impl Rotary {
+    fn rows(&self) -> usize {
+        self.batch * self.heads * self.steps
+    }
+
+    /// The batch and step of a row, as one index.
+    fn step_of(&self, row: usize) -> usize {
+        if self.separate {
+            row / (self.heads * self.steps) * self.steps + row % self.steps
+        } else {
+            row / self.heads
+        }
+    }
+
+    fn chunk_rows(&self) -> usize {
+        self.rows().div_ceil(CHUNKS)
+    }
+
+    /// Elements of scratch memory for a chunk: a row and its angles in f32.
+    fn slot(&self) -> usize {
+        match self.float {
+            FloatType::F32 => 0,
+            _ => self.width + 2 * self.pairs,
+        }
+    }
+
+    fn execute_as<T: FloatElement>(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let (inputs, mut outputs) = operands.split();
+        let from = if inputs.is_replaced(0) {
+            None
+        } else {
+            Some(inputs.slice::<T>(0)?)
+        };
+        let caches = [inputs.slice::<T>(1)?, inputs.slice::<T>(2)?];
+        let positions = match self.positions {
+            Some(count) => Some((inputs.slice::<i64>(3)?, count)),
+            None => None,
+        };
+        for &position in positions.map_or(&[][..], |(positions, _)| positions) {
+            self.position(position)?;
+        }
+        let to = outputs.slice::<T>(0)?;
+        let scratch = super::scratch(&mut outputs, self.slot() * CHUNKS)?;
+        let chunk = self.chunk_rows() * self.width;
+        let parallel = to.len() >= PARALLEL;
+        for_each_chunk2(
+            (to, chunk),
+            (scratch, self.slot()),
+            parallel,
+            |index, to, scratch| {
+                if let Some(from) = from {
+                    to.copy_from_slice(&from[index * chunk..][..to.len()]);
+                }
+                for (row, to) in to.chunks_exact_mut(self.width).enumerate() {
+                    let step = self.step_of(index * self.chunk_rows() + row);
+                    let angle = match positions {
+                        Some((positions, _)) => self.position(positions[step]).unwrap_or(0),
+                        None => step,
+                    };
+                    let own = angle * self.pairs..(angle + 1) * self.pairs;
+                    let (buffer, rest) = scratch.split_at_mut(scratch.len().min(self.width));
+                    let (cos, sin) = rest.split_at_mut(rest.len() / 2);
+                    let cos = T::floats(caches[0]).load(self.level, own.clone(), cos);
+                    let sin = T::floats(caches[1]).load(self.level, own, sin);
+                    let rotated = 0..2 * self.pairs;
+                    if !buffer.is_empty() {
+                        let row = &mut buffer[rotated.clone()];
+                        T::floats(to).copy(self.level, rotated.clone(), row);
+                    }
+                    T::floats_mut(to).store(self.level, rotated, buffer, |row| {
+                        self.level.run(Rotation {
+                            row,
+                            cos,
+                            sin,
+                            interleaved: self.interleaved,
+                        });
+                    });
+                }
+            },
+        );
+        Ok(())
+    }
+
+    /// A row of the caches; negative positions count from the end.
+    fn position(&self, given: i64) -> Result<usize> {
+        let count = self.positions.unwrap_or(0);
+        let position = if given < 0 {
+            given.saturating_add_unsigned(count as u64)
+        } else {
+            given
+        };
+        let position = usize::try_from(position).ok();
+        position.filter(|&at| at < count).ok_or_else(|| {
+            Error::new(
+                ErrorKind::OutOfBounds,
+                "an index is out of the bounds of its dimension",
+            )
+            .expected(format_args!("-{count} to {}", count as i64 - 1))
+            .found(given)
+        })
+    }
+}
+
+impl UnpreparedWorkload for Rotary {
+    fn workload_plan(&self) -> WorkloadPlan {
+        WorkloadPlan {
+            scratch_bytes: (self.slot() * CHUNKS).saturating_mul(size_of::<f32>()),
+            ..WorkloadPlan::in_place([0])
+        }
+    }
+}
+
+impl Workload for Rotary {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        match self.float {
+            FloatType::F32 => self.execute_as::<f32>(operands),
+            FloatType::F16 => self.execute_as::<half::f16>(operands),
+            FloatType::Bf16 => self.execute_as::<half::bf16>(operands),
+        }
+    }
+}
+
+/// Rotates the pairs of a row in place.
+struct Rotation<'a> {
+    row: &'a mut [f32],
+    cos: &'a [f32],
+    sin: &'a [f32],
+    interleaved: bool,
+}
+
+impl VectorOp for Rotation<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        let angles = self.cos.iter().zip(self.sin);
+        if self.interleaved {
+            for ([x, y], (cos, sin)) in self.row.as_chunks_mut::<2>().0.iter_mut().zip(angles) {
+                (*x, *y) = (cos * *x - sin * *y, sin * *x + cos * *y);
+            }
+            return;
+        }
+        let (first, second) = self.row.split_at_mut(self.cos.len());
+        let angles = self.cos.chunks(S::LANES).zip(self.sin.chunks(S::LANES));
+        let pairs = first.chunks_mut(S::LANES).zip(second.chunks_mut(S::LANES));
+        for ((first, second), (cos, sin)) in pairs.zip(angles) {
+            let (cos, sin) = (s.load_part(cos), s.load_part(sin));
+            let (x, y) = (s.load_part(first), s.load_part(second));
+            s.store_part(s.sub(s.mul(cos, x), s.mul(sin, y)), first);
+            s.store_part(s.fma(cos, y, s.mul(sin, x)), second);
+        }
+    }
+}
