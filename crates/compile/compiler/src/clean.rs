@@ -2,6 +2,7 @@
 //! subexpressions.
 
 mod common;
+mod einsum;
 mod scale;
 mod trivial;
 mod views;
@@ -17,6 +18,7 @@ pub(crate) const RULES: &[Rule] = &[
     trivial::simpler_operator,
     trivial::unused_outputs,
     trivial::explicit_fill,
+    einsum::einsum,
     views::as_reshape,
     views::chain,
     scale::normalization,
