@@ -3,7 +3,7 @@
 use crate::kernel::{BuildError, BuildKernel, Kernel, Node, floats, numeric, unsupported_value};
 use crate::loop_nest::Lanes;
 use crate::number::{Number, WidenedArithmetic};
-use crate::unary::{float, float_or_integer, map};
+use crate::unary::{float, float_or_integer, map, transform};
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 use tenon_base::Result;
 
@@ -26,7 +26,7 @@ pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Celu", |node| {
         let alpha = number(node, "alpha", 1.0)?;
         float(node, move |x| {
-            x.max(0.0) + (alpha * (x / alpha).exp_m1()).min(0.0)
+            x.nan_max(0.0) + (alpha * (x / alpha).exp_m1()).nan_min(0.0)
         })
     }),
     ("Selu", |node| {
@@ -182,11 +182,11 @@ fn clip(node: &Node<'_>) -> Result<Kernel, BuildError> {
         };
         let (min, max) = (bound(1, T::LOWEST)?, bound(2, T::HIGHEST)?);
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
-        for (to, &from) in to.iter_mut().zip(from) {
+        transform(from, to, |from| {
             // Where min is above max the result is max, as in NumPy; NaN stays NaN.
             let raised = if from < min { min } else { from };
-            *to = if raised > max { max } else { raised };
-        }
+            if raised > max { max } else { raised }
+        });
         Ok(())
     })))
 }

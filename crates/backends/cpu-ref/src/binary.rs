@@ -5,7 +5,7 @@ use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, integers, numeric, scratch, unsupported_type,
     unsupported_value,
 };
-use crate::loop_nest::{LoopNest, broadcast, strides};
+use crate::loop_nest::{LoopNest, broadcast, for_each_chunk};
 use crate::number::{Number, WidenedArithmetic};
 use tenon_base::Result;
 use tenon_tensor::{DataType, Element};
@@ -103,14 +103,14 @@ impl Comparison {
     }
 }
 
-/// Loops over output 0 and inputs 0 and 1.
-fn nest(node: &Node<'_>) -> Result<LoopNest<3>> {
+/// Loops over the output with each of `inputs`.
+fn nest<const N: usize>(node: &Node<'_>, inputs: [usize; N]) -> Result<LoopNest<N>> {
     let out = node.output(0)?.shape();
-    let (a, b) = (
-        broadcast(node.shape(0)?, out)?,
-        broadcast(node.shape(1)?, out)?,
-    );
-    Ok(LoopNest::new(out, [&strides(out), &a, &b]))
+    let mut all = Vec::with_capacity(N);
+    for index in inputs {
+        all.push(broadcast(node.shape(index)?, out)?);
+    }
+    Ok(LoopNest::new(out, std::array::from_fn(|n| &*all[n])))
 }
 
 /// A kernel that applies `apply` to each pair of elements.
@@ -118,12 +118,33 @@ fn zip<A: Element, B: Element, C: Element>(
     node: &Node<'_>,
     apply: impl Fn(A, B) -> C + Send + Sync + 'static,
 ) -> Result<Kernel, BuildError> {
-    let nest = nest(node)?;
+    let nest = nest(node, [0, 1])?;
     Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (a, b) = (inputs.slice::<A>(0)?, inputs.slice::<B>(1)?);
-        let to = outputs.slice::<C>(0)?;
-        nest.for_each(|[out, x, y]| to[out] = apply(a[x], b[y]));
+        for_each_chunk(outputs.slice::<C>(0)?, |first, mut to| {
+            nest.for_each_run(first, to.len(), |[x, y], strides, count| {
+                let (run, rest) = std::mem::take(&mut to).split_at_mut(count);
+                to = rest;
+                // The innermost strides are those of contiguous or of broadcast elements.
+                match strides {
+                    [0, 0] => run.fill(apply(a[x], b[y])),
+                    [0, _] => run
+                        .iter_mut()
+                        .zip(&b[y..])
+                        .for_each(|(to, &b)| *to = apply(a[x], b)),
+                    [_, 0] => run
+                        .iter_mut()
+                        .zip(&a[x..])
+                        .for_each(|(to, &a)| *to = apply(a, b[y])),
+                    _ => {
+                        for ((to, &a), &b) in run.iter_mut().zip(&a[x..]).zip(&b[y..]) {
+                            *to = apply(a, b);
+                        }
+                    }
+                }
+            });
+        });
         Ok(())
     }))
 }
@@ -199,18 +220,33 @@ fn shift(node: &Node<'_>) -> Result<Kernel, BuildError> {
     }))
 }
 
-/// Loops over output 0 and each input.
-fn nests(node: &Node<'_>) -> Result<Vec<LoopNest<2>>> {
-    let out = node.output(0)?.shape();
-    let own = strides(out);
+/// Loops over the output with each input.
+fn nests(node: &Node<'_>) -> Result<Vec<LoopNest<1>>> {
     (0..node.inputs.len())
-        .map(|index| {
-            Ok(LoopNest::new(
-                out,
-                [&own, &broadcast(node.shape(index)?, out)?],
-            ))
-        })
+        .map(|index| nest(node, [index]))
         .collect()
+}
+
+/// Calls `body` with each element of `to` and that of `from` which is broadcast to it.
+fn accumulate<A: Send, B: Element>(
+    nest: &LoopNest<1>,
+    to: &mut [A],
+    from: &[B],
+    body: impl Fn(&mut A, B) + Sync,
+) {
+    for_each_chunk(to, |first, mut to| {
+        nest.for_each_run(first, to.len(), |[x], [stride], count| {
+            let (run, rest) = std::mem::take(&mut to).split_at_mut(count);
+            to = rest;
+            if stride == 0 {
+                run.iter_mut().for_each(|to| body(to, from[x]));
+            } else {
+                run.iter_mut()
+                    .zip(&from[x..])
+                    .for_each(|(to, &from)| body(to, from));
+            }
+        });
+    });
 }
 
 /// The minimum or maximum of any number of inputs.
@@ -224,10 +260,10 @@ fn extreme(node: &Node<'_>, operation: Arithmetic) -> Result<Kernel, BuildError>
             for (index, nest) in nests.iter().enumerate() {
                 let from = inputs.slice::<T>(index)?;
                 if index == 0 {
-                    nest.copy(to, from);
+                    accumulate(nest, to, from, |to, from| *to = from);
                 } else {
-                    nest.for_each(|[out, x]| {
-                        to[out] = T::narrow(apply(to[out].widen(), from[x].widen()));
+                    accumulate(nest, to, from, |to, from| {
+                        *to = T::narrow(apply(to.widen(), from.widen()));
                     });
                 }
             }
@@ -246,7 +282,7 @@ fn total(node: &Node<'_>, factor: f64) -> Result<Kernel, BuildError> {
         sums.fill(0.0);
         for (index, nest) in nests.iter().enumerate() {
             let from = inputs.slice::<T>(index)?;
-            nest.for_each(|[out, x]| sums[out] += from[x].to_f64());
+            accumulate(nest, sums, from, |sum, from| *sum += from.to_f64());
         }
         to.iter_mut().zip(sums).for_each(|(to, sum)| *to = T::from_f64(*sum * factor));
         Ok(())

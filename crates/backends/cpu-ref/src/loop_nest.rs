@@ -1,7 +1,8 @@
 //! Nested loops over a shape with strided operands, in which all kernels access memory.
 
 use crate::kernel::invalid;
-use tenon_base::{Result, bounded, stop};
+use std::sync::{Mutex, PoisonError};
+use tenon_base::{Result, bounded, pool, stop};
 use tenon_tensor::Shape;
 
 /// Elements between two checkpoints for cancellation.
@@ -86,6 +87,30 @@ impl<const N: usize> LoopNest<N> {
         }
     }
 
+    /// Calls `body` with the operands' positions at the start of each run of uniform strides, these
+    /// strides, and the number of its elements, for `count` elements from element `first` on.
+    pub(crate) fn for_each_run(
+        &self,
+        first: usize,
+        mut count: usize,
+        mut body: impl FnMut([usize; N], [isize; N], usize),
+    ) {
+        let (extent, strides) = self.inner;
+        let mut element = first;
+        while count > 0 && extent > 0 {
+            stop::checkpoint();
+            let within = element % extent;
+            let now = (extent - within).min(count).min(CHECKPOINT_ELEMENTS);
+            let mut at = self.row(element / extent);
+            for n in 0..N {
+                at[n] += within as isize * strides[n];
+            }
+            body(at.map(|position| position as usize), strides, now);
+            element += now;
+            count -= now;
+        }
+    }
+
     /// [`Self::for_each`] until `body` fails.
     pub(crate) fn try_for_each(
         &self,
@@ -99,6 +124,31 @@ impl<const N: usize> LoopNest<N> {
         });
         result
     }
+}
+
+/// Most chunks of a parallel loop.
+const CHUNKS: usize = 64;
+
+/// Calls `body` with chunks of `elements` and the index of their first element, on all threads when
+/// they are many.
+pub(crate) fn for_each_chunk<T: Send>(elements: &mut [T], body: impl Fn(usize, &mut [T]) + Sync) {
+    if elements.len() < 2 * CHECKPOINT_ELEMENTS {
+        return body(0, elements);
+    }
+    let chunk = elements.len().div_ceil(CHUNKS).max(CHECKPOINT_ELEMENTS);
+    let count = elements.len().div_ceil(chunk);
+    let mut rest = elements.chunks_mut(chunk);
+    // An array, since executing allocates no memory.
+    let chunks: [_; CHUNKS] = std::array::from_fn(|_| Mutex::new(rest.next()));
+    pool::for_each(count, |index| {
+        let taken = chunks[index]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(elements) = taken {
+            body(index * chunk, elements);
+        }
+    });
 }
 
 impl LoopNest<2> {
@@ -259,6 +309,31 @@ mod tests {
         let mut calls = 0;
         LoopNest::new(&[], [&[]]).for_each(|_: [usize; 1]| calls += 1);
         assert_eq!(calls, 1);
+    }
+
+    #[test]
+    fn runs_start_anywhere() {
+        // Rows of 3 of a transposed matrix.
+        let nest = LoopNest::new(&[2, 3], [&[1, 2]]);
+        let from = [0, 1, 2, 3, 4, 5];
+        for first in 0..6 {
+            let mut found = Vec::new();
+            nest.for_each_run(first, 6 - first, |[at], [stride], count| {
+                found.extend((0..count).map(|i| from[at + i * stride as usize]));
+            });
+            assert_eq!(found, [0, 2, 4, 1, 3, 5][first..]);
+        }
+    }
+
+    #[test]
+    fn chunks_have_every_element() {
+        let mut elements = vec![0; 2 * CHECKPOINT_ELEMENTS + 7];
+        for_each_chunk(&mut elements, |first, chunk| {
+            for (index, element) in chunk.iter_mut().enumerate() {
+                *element += first + index;
+            }
+        });
+        assert!(elements.iter().enumerate().all(|(i, &n)| i == n));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, axis, floats, indices, integers, invalid, numeric,
     position, scratch, sized, unsupported_type,
 };
-use crate::loop_nest::{AxisExtents, Lanes, LoopNest, broadcast, strides};
+use crate::loop_nest::{AxisExtents, Lanes, LoopNest, broadcast, for_each_chunk};
 use crate::number::{Accumulator, Index, Number, WidenedArithmetic};
 use std::cmp::Ordering;
 use tenon_base::{Result, stop};
@@ -30,13 +30,22 @@ fn select(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let out = node.output(0)?.shape();
     let strides_of = |index| broadcast(node.shape(index)?, out);
     let (condition, x, y) = (strides_of(0)?, strides_of(1)?, strides_of(2)?);
-    let nest = LoopNest::new(out, [&strides(out), &condition, &x, &y]);
+    let nest = LoopNest::new(out, [&condition, &x, &y]);
     sized!(node.dtype(1)?, 1, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let condition = inputs.slice::<u8>(0)?;
         let (x, y) = (inputs.slice::<T>(1)?, inputs.slice::<T>(2)?);
-        let to = outputs.slice::<T>(0)?;
-        nest.for_each(|[out, c, a, b]| to[out] = if condition[c] != 0 { x[a] } else { y[b] });
+        for_each_chunk(outputs.slice::<T>(0)?, |first, mut to| {
+            nest.for_each_run(first, to.len(), |at, strides, count| {
+                let [c, a, b] = strides.map(|stride| stride as usize);
+                let (run, rest) = std::mem::take(&mut to).split_at_mut(count);
+                to = rest;
+                for (i, to) in run.iter_mut().enumerate() {
+                    let condition = condition[at[0] + i * c] != 0;
+                    *to = if condition { x[at[1] + i * a] } else { y[at[2] + i * b] };
+                }
+            });
+        });
         Ok(())
     })))
 }

@@ -3,7 +3,7 @@
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, integers, numeric, unsupported_type,
 };
-use crate::loop_nest::CHECKPOINT_ELEMENTS;
+use crate::loop_nest::{CHECKPOINT_ELEMENTS, for_each_chunk};
 use crate::number::{Number, WidenedArithmetic};
 use tenon_backend::OperandPair;
 use tenon_base::{Result, stop};
@@ -50,26 +50,34 @@ pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
 pub(crate) fn map<T: Element>(apply: impl Fn(T) -> T + Send + Sync + 'static) -> Kernel {
     Kernel::new(move |operands| {
         match operands.pair::<T>(0, 0)? {
-            OperandPair::InPlace(values) => {
+            OperandPair::InPlace(values) => for_each_chunk(values, |_, values| {
                 for values in values.chunks_mut(CHECKPOINT_ELEMENTS) {
                     stop::checkpoint();
                     values.iter_mut().for_each(|value| *value = apply(*value));
                 }
-            }
-            OperandPair::Apart(from, to) => {
-                for (to, from) in to
-                    .chunks_mut(CHECKPOINT_ELEMENTS)
-                    .zip(from.chunks(CHECKPOINT_ELEMENTS))
-                {
-                    stop::checkpoint();
-                    let pairs = to.iter_mut().zip(from);
-                    pairs.for_each(|(to, &from)| *to = apply(from));
-                }
-            }
+            }),
+            OperandPair::Apart(from, to) => transform(from, to, &apply),
         }
         Ok(())
     })
     .in_place()
+}
+
+/// Applies `apply` to each element of `from`.
+pub(crate) fn transform<A: Element, B: Element>(
+    from: &[A],
+    to: &mut [B],
+    apply: impl Fn(A) -> B + Sync,
+) {
+    for_each_chunk(to, |first, to| {
+        for (index, to) in to.chunks_mut(CHECKPOINT_ELEMENTS).enumerate() {
+            stop::checkpoint();
+            let from = &from[first + index * CHECKPOINT_ELEMENTS..];
+            to.iter_mut()
+                .zip(from)
+                .for_each(|(to, &from)| *to = apply(from));
+        }
+    });
 }
 
 /// A kernel that computes a floating-point function in f64.
@@ -113,7 +121,7 @@ fn test(
     numeric!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<u8>(0)?);
-        to.iter_mut().zip(from).for_each(|(to, &from)| *to = predicate(from.to_f64()).into());
+        transform(from, to, |x| u8::from(predicate(x.to_f64())));
         Ok(())
     })))
 }
