@@ -45,6 +45,32 @@ impl FloatType {
     }
 }
 
+/// A type of two bytes that kernels compute with in f32.
+pub(crate) trait Half: Element + Default {
+    fn view(elements: &[Self]) -> Floats<'_>;
+    fn view_mut(elements: &mut [Self]) -> FloatsMut<'_>;
+}
+
+impl Half for f16 {
+    fn view(elements: &[Self]) -> Floats<'_> {
+        Floats::F16(elements)
+    }
+
+    fn view_mut(elements: &mut [Self]) -> FloatsMut<'_> {
+        FloatsMut::F16(elements)
+    }
+}
+
+impl Half for bf16 {
+    fn view(elements: &[Self]) -> Floats<'_> {
+        Floats::Bf16(elements)
+    }
+
+    fn view_mut(elements: &mut [Self]) -> FloatsMut<'_> {
+        FloatsMut::Bf16(elements)
+    }
+}
+
 /// The elements of an input.
 #[derive(Clone, Copy)]
 pub(crate) enum Floats<'a> {

@@ -1,4 +1,4 @@
-//! The backend `CpuAcc`: fast kernels for the expensive operators on f32, with the vector instructions
+//! The backend `CpuAcc`: fast kernels, with the vector instructions
 //! that are detected at run time (AVX-512, AVX2, NEON or the target's baseline).
 //!
 //! Every matrix product is a blocked GEMM with one family of micro-kernels (`simd::gemm`,
@@ -11,6 +11,7 @@
 mod activation;
 mod backend;
 mod ceiling;
+mod elementary;
 #[allow(
     dead_code,
     reason = "the kernels that use it arrive one family at a time"

@@ -115,6 +115,11 @@ impl<'a> Signature<'a> {
         Ok(())
     }
 
+    /// The number of inputs; omitted ones before the last count.
+    pub(crate) fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
     /// The type of a required input.
     pub(crate) fn input(&self, index: usize) -> Result<&'a TensorType, Refusal> {
         self.optional(index)
@@ -244,6 +249,21 @@ impl<'a> Signature<'a> {
         })
     }
 
+    /// The shape of the only output, which has type `dtype`.
+    pub(crate) fn typed_output(&self, dtype: DataType) -> Result<&'a Shape, Refusal> {
+        if self.outputs.iter().skip(1).any(Option::is_some) {
+            return Err(refuse("no kernel for outputs after the first"));
+        }
+        let ty = self.output(0)?;
+        if ty.dtype() != dtype {
+            return Err(refuse(format!(
+                "no kernel for an output of type {}",
+                ty.dtype()
+            )));
+        }
+        Ok(ty.shape())
+    }
+
     /// The shape of input 0 and of the only output, both f32.
     pub(crate) fn same_shape(&self) -> Result<&'a Shape, Refusal> {
         let shape = self.f32_shape(0)?;
@@ -257,17 +277,7 @@ impl<'a> Signature<'a> {
 
     /// The shape of the only output, of f32.
     pub(crate) fn only_output(&self) -> Result<&'a Shape, Refusal> {
-        if self.outputs.iter().skip(1).any(Option::is_some) {
-            return Err(refuse("no kernel for outputs after the first"));
-        }
-        let ty = self.output(0)?;
-        if ty.dtype() != DataType::F32 {
-            return Err(refuse(format!(
-                "no kernel for an output of type {}",
-                ty.dtype()
-            )));
-        }
-        Ok(ty.shape())
+        self.typed_output(DataType::F32)
     }
 
     pub(crate) fn int(&self, name: &'static str, default: i64) -> Result<i64, Refusal> {

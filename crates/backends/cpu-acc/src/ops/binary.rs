@@ -1,171 +1,369 @@
-//! Elementwise (binary) operators with broadcasting. Adjacent dimensions are coalesced where both inputs
-//! have a uniform stride over them, so that the innermost loop is long.
+//! Elementwise operators of two or more inputs: arithmetic, comparison, logic and bits.
 
+use super::arithmetic::{
+    BinaryFunction, Comparison, Number, arithmetic, comparison, f32_comparison, integer, logic,
+    truth, with_integer,
+};
+use super::broadcast::{Broadcast, Operand, PART, PartBuffer, for_each_chunk};
 use super::{Kernel, UnpreparedWorkload};
-use crate::signature::{Signature, refuse};
-use crate::simd::disjoint::for_each_chunk;
+use crate::elementary;
+use crate::floats::Half;
+use crate::signature::{Signature, refuse, refuse_attribute};
+use crate::simd::math::{UnaryFunction, map_in_place};
 use crate::simd::{Level, Simd, VectorOp};
-use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
-use tenon_base::{Result, pool};
-use tenon_tensor::Shape;
+use half::{bf16, f16};
+use tenon_backend::{Operands, Reason, Refusal, Workload, WorkloadPlan};
+use tenon_base::Result;
+use tenon_tensor::{DataType, Element};
 
-/// Elements below which one thread is used.
-const PARALLEL: usize = 1 << 15;
-
-/// An elementwise function of two operands.
-#[derive(Debug, Clone, Copy)]
-enum BinaryFunction {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Min,
-    Max,
-    /// `a` where it is not negative, else `a * b`.
-    PRelu,
-}
-
-/// A coalesced dimension: its extent, and the stride of each input, 0 where it is broadcast.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct LoopDim {
-    extent: usize,
-    strides: [usize; 2],
-}
-
-/// A binary operator.
-struct Binary {
-    level: Level,
-    function: BinaryFunction,
-    /// All dimensions but the innermost, outermost first.
-    outer: Vec<LoopDim>,
-    inner: LoopDim,
-    /// Whether each input has the output's shape.
-    has_output_shape: [bool; 2],
-}
-
-/// The kernel of a binary operator; `None` for any other operator.
+/// The kernel of an elementwise operator of several inputs; `None` for any other operator.
 pub(super) fn kernel(signature: &Signature<'_>) -> Option<Result<Box<dyn Kernel>, Refusal>> {
     let function = match signature.op.name {
-        "Add" => BinaryFunction::Add,
+        "Add" | "Sum" => BinaryFunction::Add,
+        "Mean" => return Some(mean(signature)),
         "Sub" => BinaryFunction::Sub,
         "Mul" => BinaryFunction::Mul,
         "Div" => BinaryFunction::Div,
         "Min" => BinaryFunction::Min,
         "Max" => BinaryFunction::Max,
         "PRelu" => BinaryFunction::PRelu,
+        "And" | "BitwiseAnd" => BinaryFunction::And,
+        "Or" | "BitwiseOr" => BinaryFunction::Or,
+        "Xor" | "BitwiseXor" => BinaryFunction::Xor,
+        "Mod" => match signature.flag("fmod", false) {
+            Ok(true) => BinaryFunction::Remainder,
+            Ok(false) => BinaryFunction::Mod,
+            Err(refusal) => return Some(Err(refusal)),
+        },
+        "SwiGLU" => match signature.float("alpha", 1.0) {
+            Ok(alpha) => BinaryFunction::SwiGlu { alpha },
+            Err(refusal) => return Some(Err(refusal)),
+        },
+        "BitShift" => match signature.string("direction", "") {
+            Ok("LEFT") => BinaryFunction::ShiftLeft,
+            Ok("RIGHT") => BinaryFunction::ShiftRight,
+            Ok(other) => return Some(Err(refuse_attribute("direction", other))),
+            Err(refusal) => return Some(Err(refusal)),
+        },
+        "Pow" => return Some(super::power::kernel(signature)),
+        "Equal" => return Some(compare(signature, Comparison::Equal, [0, 1])),
+        "Greater" => return Some(compare(signature, Comparison::Greater, [0, 1])),
+        "GreaterOrEqual" => return Some(compare(signature, Comparison::GreaterOrEqual, [0, 1])),
+        "Less" => return Some(compare(signature, Comparison::Greater, [1, 0])),
+        "LessOrEqual" => return Some(compare(signature, Comparison::GreaterOrEqual, [1, 0])),
         _ => return None,
     };
-    Some(Binary::of(signature, function).map(|binary| Box::new(binary) as Box<dyn Kernel>))
+    Some(of_type(signature, function, None))
+}
+
+/// The type of the inputs, which must be equal. `output` is the output's, the inputs' when `None`.
+fn common_type(signature: &Signature<'_>, output: Option<DataType>) -> Result<DataType, Refusal> {
+    let dtype = signature.input(0)?.dtype();
+    for index in 1..signature.input_count() {
+        if signature.input(index)?.dtype() != dtype {
+            return Err(refuse("no kernel for inputs of different types"));
+        }
+    }
+    signature.typed_output(output.unwrap_or(dtype))?;
+    Ok(dtype)
+}
+
+/// The kernel of a function of numeric elements, of their bits, or of truth values.
+fn of_type(
+    signature: &Signature<'_>,
+    function: BinaryFunction,
+    factor: Option<f64>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    let dtype = common_type(signature, None)?;
+    let unsupported = || -> Refusal {
+        let (input, found) = (0, dtype);
+        Reason::InputType { input, found }.into()
+    };
+    // The sum and the mean of one input are its elements, and so is the minimum with itself.
+    let function = if signature.input_count() == 1 {
+        BinaryFunction::Min
+    } else {
+        function
+    };
+    match dtype {
+        DataType::F32 => Ok(Box::new(Binary::of(signature, function, factor)?)),
+        DataType::F64 => {
+            let apply = arithmetic::<f64>(function).ok_or_else(unsupported)?;
+            let scale: ScaleFn<u64> = Box::new(|elements, factor| {
+                let scaled = |word: u64| (f64::of(word) * factor).word();
+                elements.iter_mut().for_each(|word| *word = scaled(*word));
+            });
+            words(signature, apply, factor.map(|factor| (scale, factor)))
+        }
+        DataType::F16 => halves::<f16>(signature, function, factor),
+        DataType::BF16 => halves::<bf16>(signature, function, factor),
+        DataType::Bool => words(signature, logic(function).ok_or_else(unsupported)?, None),
+        dtype => with_integer!(dtype, T => {
+            words(signature, integer::<T>(function).ok_or_else(unsupported)?, None)
+        }, Err(unsupported())),
+    }
+}
+
+/// The kernel of a function of two operands of one floating-point type other than f64.
+pub(super) fn of_floats(
+    signature: &Signature<'_>,
+    function: BinaryFunction,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    of_type(signature, function, None)
+}
+
+/// Refuses functions of bits, which floats do not have.
+fn refuse_bits(function: BinaryFunction, found: DataType) -> Result<(), Refusal> {
+    match function {
+        BinaryFunction::And
+        | BinaryFunction::Or
+        | BinaryFunction::Xor
+        | BinaryFunction::ShiftLeft
+        | BinaryFunction::ShiftRight => Err(Reason::InputType { input: 0, found }.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Elements of half precision that are converted at once.
+const BLOCK: usize = 512;
+
+/// A function of f16 or bf16, computed in f32.
+fn halves<H: Half>(
+    signature: &Signature<'_>,
+    function: BinaryFunction,
+    factor: Option<f64>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    refuse_bits(function, H::DATA_TYPE)?;
+    let apply = move |level: Level, a: &[H], b: &[H], to: &mut [H]| {
+        let (mut x, mut y) = ([0.0; BLOCK], [0.0; BLOCK]);
+        let operands = a.chunks(BLOCK).zip(b.chunks(BLOCK));
+        for ((a, b), to) in operands.zip(to.chunks_mut(BLOCK)) {
+            let len = to.len();
+            let (x, y) = (&mut x[..len], &mut y[..len]);
+            H::view(a).copy(level, 0..len, x);
+            H::view(b).copy(level, 0..len, y);
+            level.run(Zip { function, x, y });
+            H::view_mut(to).write(level, 0..len, x);
+        }
+    };
+    let level = signature.level;
+    let scale: ScaleFn<H> = Box::new(move |elements, factor| {
+        let mut x = [0.0; BLOCK];
+        for elements in elements.chunks_mut(BLOCK) {
+            let len = elements.len();
+            let x = &mut x[..len];
+            H::view(elements).copy(level, 0..len, x);
+            x.iter_mut().for_each(|x| *x *= factor as f32);
+            H::view_mut(elements).write(level, 0..len, x);
+        }
+    });
+    words(signature, apply, factor.map(|factor| (scale, factor)))
+}
+
+/// A comparison of f16 or bf16.
+fn half_tests<H: Half>(
+    signature: &Signature<'_>,
+    function: Comparison,
+    order: [usize; 2],
+) -> Result<Box<dyn Kernel>, Refusal> {
+    let test = f32_comparison(function);
+    let test = move |level: Level, a: &[H], b: &[H], to: &mut [u8]| {
+        let (mut x, mut y) = ([0.0; BLOCK], [0.0; BLOCK]);
+        let operands = a.chunks(BLOCK).zip(b.chunks(BLOCK));
+        for ((a, b), to) in operands.zip(to.chunks_mut(BLOCK)) {
+            let (x, y) = (&mut x[..to.len()], &mut y[..to.len()]);
+            H::view(a).copy(level, 0..to.len(), x);
+            H::view(b).copy(level, 0..to.len(), y);
+            test(level, x, y, to);
+        }
+    };
+    tests(signature, test, order)
+}
+
+/// The function of `x` and `y`, in the place of `x`.
+struct Zip<'a> {
+    function: BinaryFunction,
+    x: &'a mut [f32],
+    y: &'a [f32],
+}
+
+impl VectorOp for Zip<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let Self { function, x, y } = self;
+        apply(simd, function, Operand::InPlace, Operand::Elements(y), x);
+    }
+}
+
+fn words<W: Element + Default>(
+    signature: &Signature<'_>,
+    apply: impl Fn(Level, &[W], &[W], &mut [W]) + Send + Sync + 'static,
+    scale: Option<(ScaleFn<W>, f64)>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    Ok(Box::new(Words {
+        level: signature.level,
+        apply: Box::new(apply),
+        scale,
+        loops: OperandLoops::of(signature, [0, 1])?,
+    }))
+}
+
+fn mean(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let factor = 1.0 / signature.input_count().max(1) as f64;
+    of_type(signature, BinaryFunction::Add, Some(factor))
+}
+
+fn compare(
+    signature: &Signature<'_>,
+    function: Comparison,
+    order: [usize; 2],
+) -> Result<Box<dyn Kernel>, Refusal> {
+    let dtype = common_type(signature, Some(DataType::Bool))?;
+    match dtype {
+        DataType::F32 => tests(signature, f32_comparison(function), order),
+        DataType::F64 => tests(signature, comparison::<f64>(function), order),
+        DataType::F16 => half_tests::<f16>(signature, function, order),
+        DataType::BF16 => half_tests::<bf16>(signature, function, order),
+        DataType::Bool => tests(signature, truth(function), order),
+        found => with_integer!(
+            found,
+            T => tests(signature, comparison::<T>(function), order),
+            Err(Reason::InputType { input: 0, found }.into())
+        ),
+    }
+}
+
+fn tests<W: Element + Default>(
+    signature: &Signature<'_>,
+    test: impl Fn(Level, &[W], &[W], &mut [u8]) + Send + Sync + 'static,
+    order: [usize; 2],
+) -> Result<Box<dyn Kernel>, Refusal> {
+    Ok(Box::new(Tests {
+        level: signature.level,
+        test: Box::new(test),
+        loops: OperandLoops::of(signature, order)?,
+    }))
+}
+
+/// The broadcast of the first two inputs, in the order `order`, and of each further one. A single input
+/// is both.
+struct OperandLoops {
+    order: [usize; 2],
+    pair: Broadcast<2>,
+    further: Vec<Broadcast<1>>,
+}
+
+impl OperandLoops {
+    fn of(signature: &Signature<'_>, mut order: [usize; 2]) -> Result<Self, Refusal> {
+        let output = signature.output(0)?.shape();
+        let count = signature.input_count();
+        if count == 1 {
+            order = [0, 0];
+        }
+        let [a, b] = order;
+        let shape = |index| signature.input(index).map(tenon_tensor::TensorType::shape);
+        let further = (2..count).map(|index| Broadcast::new(output, [shape(index)?]));
+        Ok(Self {
+            order,
+            pair: Broadcast::new(output, [shape(a)?, shape(b)?])?,
+            further: further.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The inputs that the output may replace: those that are read before it is written.
+    fn in_place(&self) -> WorkloadPlan {
+        let [a, b] = self.order;
+        let mut inputs: Vec<usize> = self.pair.dense().map(|n| self.order[n]).collect();
+        if a == b {
+            inputs.truncate(1);
+        }
+        WorkloadPlan::in_place(inputs)
+    }
+}
+
+/// The elements of each input; `None` for the one that the output replaces.
+fn sides<'a, T: Element>(
+    inputs: &tenon_backend::Inputs<'a>,
+    order: [usize; 2],
+) -> Result<[Option<&'a [T]>; 2]> {
+    let side = |index: usize| -> Result<Option<&'a [T]>> {
+        if inputs.is_replaced(index) {
+            Ok(None)
+        } else {
+            inputs.slice(index).map(Some)
+        }
+    };
+    Ok([side(order[0])?, side(order[1])?])
+}
+
+/// An operator on f32, with vector instructions.
+struct Binary {
+    level: Level,
+    function: BinaryFunction,
+    /// The factor of the result of `Mean`.
+    factor: Option<f64>,
+    loops: OperandLoops,
 }
 
 impl Binary {
-    fn of(signature: &Signature<'_>, function: BinaryFunction) -> Result<Self, Refusal> {
-        let (a, b) = (signature.f32_shape(0)?, signature.f32_shape(1)?);
-        if signature.optional(2).is_some() {
-            return Err(refuse("no kernel for more than two inputs"));
-        }
-        let output = signature.only_output()?;
-        if a.broadcast(b).as_ref() != Some(output) {
-            return Err(refuse("the shapes do not fit"));
-        }
-        let mut outer = merge(output, a, b);
-        let inner = outer.pop().unwrap_or(LoopDim {
-            extent: 1,
-            strides: [0, 0],
-        });
-        let has_output_shape = [
-            a.elements() == output.elements(),
-            b.elements() == output.elements(),
-        ];
+    fn of(
+        signature: &Signature<'_>,
+        function: BinaryFunction,
+        factor: Option<f64>,
+    ) -> Result<Self, Refusal> {
+        refuse_bits(function, DataType::F32)?;
         Ok(Self {
             level: signature.level,
             function,
-            outer,
-            inner,
-            has_output_shape,
+            factor,
+            loops: OperandLoops::of(signature, [0, 1])?,
         })
     }
 }
 
-/// The dimensions of `output`, coalesced where both inputs have a uniform stride.
-fn merge(output: &Shape, a: &Shape, b: &Shape) -> Vec<LoopDim> {
-    let stride = |shape: &Shape, axis: usize| {
-        let own = (axis + shape.len()).checked_sub(output.len());
-        own.filter(|&own| shape[own] > 1)
-            .map_or(0, |own| shape.strides()[own])
-    };
-    let mut merged: Vec<LoopDim> = Vec::new();
-    for (axis, &extent) in output
-        .iter()
-        .enumerate()
-        .filter(|(_, extent)| **extent != 1)
-    {
-        let strides = [stride(a, axis), stride(b, axis)];
-        match merged.last_mut() {
-            Some(last) if (0..2).all(|i| last.strides[i] == strides[i] * extent) => {
-                *last = LoopDim {
-                    extent: last.extent * extent,
-                    strides,
-                };
-            }
-            _ => merged.push(LoopDim { extent, strides }),
-        }
-    }
-    merged
-}
-
 impl UnpreparedWorkload for Binary {
     fn workload_plan(&self) -> WorkloadPlan {
-        WorkloadPlan::in_place((0..2).filter(|&input| self.has_output_shape[input]))
+        self.loops.in_place()
     }
 }
 
 impl Workload for Binary {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, mut outputs) = operands.split();
-        // An input that the output replaces is read from the output's memory.
-        let side = |index: usize| -> Result<Option<&[f32]>> {
-            if inputs.is_replaced(index) {
-                Ok(None)
-            } else {
-                inputs.slice(index).map(Some)
-            }
-        };
-        let sides = [side(0)?, side(1)?];
+        let sides = sides(&inputs, self.loops.order)?;
         let output = outputs.slice::<f32>(0)?;
-        let extent = self.inner.extent;
-        if output.is_empty() {
-            return Ok(());
-        }
-        let parallel = output.len() >= PARALLEL;
-        let chunks = if parallel { 2 * pool::threads() } else { 1 };
-        // Chunks are whole inner loops, or equal parts of one where there are few.
-        let lines = output.len() / extent;
-        let chunk = if lines >= chunks {
-            lines.div_ceil(chunks) * extent
-        } else {
-            let parts = chunks.div_ceil(lines);
-            equal_part(extent, parts)
-        };
-        for_each_chunk(output, chunk, parallel, |index, output| {
+        for_each_chunk(output, |start, output| {
             self.level.run(BinaryChunk {
                 binary: self,
                 sides,
-                start: index * chunk,
+                start,
                 output,
             });
         });
+        for (index, further) in self.loops.further.iter().enumerate() {
+            let elements = inputs.slice(index + 2)?;
+            for_each_chunk(output, |start, output| {
+                self.level.run(FurtherChunk {
+                    function: self.function,
+                    further,
+                    elements,
+                    start,
+                    output,
+                });
+            });
+        }
+        if let Some(factor) = self.factor {
+            for_each_chunk(output, |_, output| {
+                output.iter_mut().for_each(|x| *x *= factor as f32);
+            });
+        }
         Ok(())
     }
 }
 
-/// The length of `parts` to `4 * parts` equal parts of `extent`; `extent` when it is not divisible.
-fn equal_part(extent: usize, parts: usize) -> usize {
-    let found = (parts..parts * 4).find(|&parts| extent.is_multiple_of(parts));
-    found.map_or(extent, |parts| extent / parts)
-}
-
-/// A chunk of the output: whole inner loops, or a part of one.
+/// A chunk of the output and the first two inputs.
 struct BinaryChunk<'a> {
     binary: &'a Binary,
     sides: [Option<&'a [f32]>; 2],
@@ -177,78 +375,119 @@ impl VectorOp for BinaryChunk<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn eval<S: Simd>(self, _simd: S) {
-        let Self {
-            binary,
-            sides,
-            start,
-            output,
-        } = self;
-        let inner = binary.inner;
-        let mut at = start;
-        for run in output.chunks_mut(inner.extent) {
-            let (line, within) = (at / inner.extent, at % inner.extent);
-            let offsets = binary.offsets(line, within);
-            let operand = |i: usize| match (sides[i], inner.strides[i]) {
-                (None, _) => Operand::InPlace,
-                (Some(elements), 0) => Operand::Scalar(elements[offsets[i]]),
-                (Some(elements), _) => Operand::Elements(&elements[offsets[i]..][..run.len()]),
-            };
-            let (a, b) = (operand(0), operand(1));
-            at += run.len();
-            binary.function.apply(a, b, run);
-        }
+    fn eval<S: Simd>(self, simd: S) {
+        let Binary {
+            function, loops, ..
+        } = self.binary;
+        let mut buffers = [PartBuffer::new(), PartBuffer::new()];
+        loops
+            .pair
+            .for_each_part(self.start, self.output, |part, to| {
+                let [first, second] = &mut buffers;
+                let a = loops.pair.operand(0, self.sides[0], part, first);
+                let b = loops.pair.operand(1, self.sides[1], part, second);
+                apply(simd, *function, a, b, to);
+            });
     }
 }
 
-impl Binary {
-    /// The offsets of the inputs at an element of an inner loop. The innermost stride is 0 or 1.
+/// A chunk of the output, to which a further input is added.
+struct FurtherChunk<'a> {
+    function: BinaryFunction,
+    further: &'a Broadcast<1>,
+    elements: &'a [f32],
+    start: usize,
+    output: &'a mut [f32],
+}
+
+impl VectorOp for FurtherChunk<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn offsets(&self, line: usize, within: usize) -> [usize; 2] {
-        let (mut rest, mut offsets) = (line, self.inner.strides.map(|stride| stride * within));
-        for dim in self.outer.iter().rev() {
-            let index = rest % dim.extent;
-            rest /= dim.extent;
-            offsets[0] += index * dim.strides[0];
-            offsets[1] += index * dim.strides[1];
-        }
-        offsets
+    fn eval<S: Simd>(self, simd: S) {
+        let mut buffer = PartBuffer::new();
+        self.further
+            .for_each_part(self.start, self.output, |part, to| {
+                let further = (self.further).operand(0, Some(self.elements), part, &mut buffer);
+                apply(simd, self.function, Operand::InPlace, further, to);
+            });
     }
 }
 
-/// An operand of an inner loop.
-#[derive(Clone, Copy)]
-enum Operand<'a> {
-    Elements(&'a [f32]),
-    /// One element, broadcast.
-    Scalar(f32),
-    /// The output's memory.
-    InPlace,
+/// Computes a part of f32.
+#[inline(always)]
+fn apply<S: Simd>(
+    simd: S,
+    function: BinaryFunction,
+    a: Operand<'_, f32>,
+    b: Operand<'_, f32>,
+    to: &mut [f32],
+) {
+    match function {
+        BinaryFunction::Add => zip(a, b, to, |a, b| a + b),
+        BinaryFunction::Sub => zip(a, b, to, |a, b| a - b),
+        BinaryFunction::Mul => zip(a, b, to, |a, b| a * b),
+        BinaryFunction::Div => zip(a, b, to, |a, b| a / b),
+        BinaryFunction::Min => zip(a, b, to, f32::least),
+        BinaryFunction::Max => zip(a, b, to, f32::greatest),
+        BinaryFunction::PRelu => zip(a, b, to, |a, b| if a < 0.0 { a * b } else { a }),
+        BinaryFunction::SwiGlu { alpha } => {
+            let mut gate = [0.0; PART];
+            let gate = &mut gate[..to.len()];
+            copy(a, to, gate);
+            map_in_place(simd, UnaryFunction::Swish { alpha }, gate);
+            zip(Operand::Elements(gate), b, to, |a, b| a * b);
+        }
+        BinaryFunction::Pow => match b {
+            Operand::Scalar(exponent) => {
+                if !matches!(a, Operand::InPlace) {
+                    zip(a, Operand::Scalar(0.0), to, |a, _| a);
+                }
+                elementary::power_of(simd, to, exponent);
+            }
+            _ => {
+                let mut exponents = [0.0; PART];
+                let exponents = &mut exponents[..to.len()];
+                copy(b, to, exponents);
+                if !matches!(a, Operand::InPlace) {
+                    zip(a, Operand::Scalar(0.0), to, |a, _| a);
+                }
+                elementary::power(simd, to, exponents);
+            }
+        },
+        // Library calls, which have no vector form.
+        BinaryFunction::Mod | BinaryFunction::Remainder => {
+            let (mut x, mut y) = ([0.0; PART], [0.0; PART]);
+            let (x, y) = (&mut x[..to.len()], &mut y[..to.len()]);
+            copy(a, to, x);
+            copy(b, to, y);
+            let pairs = to.iter_mut().zip(x).zip(y);
+            if function == BinaryFunction::Mod {
+                pairs.for_each(|((to, x), y)| *to = x.modulo(*y));
+            } else {
+                pairs.for_each(|((to, x), y)| *to = x.remainder(*y));
+            }
+        }
+        BinaryFunction::And
+        | BinaryFunction::Or
+        | BinaryFunction::Xor
+        | BinaryFunction::ShiftLeft
+        | BinaryFunction::ShiftRight => {}
+    }
 }
 
-impl BinaryFunction {
-    #[inline(always)]
-    fn apply(self, a: Operand<'_>, b: Operand<'_>, output: &mut [f32]) {
-        match self {
-            BinaryFunction::Add => zip(a, b, output, |a, b| a + b),
-            BinaryFunction::Sub => zip(a, b, output, |a, b| a - b),
-            BinaryFunction::Mul => zip(a, b, output, |a, b| a * b),
-            BinaryFunction::Div => zip(a, b, output, |a, b| a / b),
-            // NaN in either operand gives NaN, as in ONNX.
-            BinaryFunction::Min => {
-                zip(a, b, output, |a, b| if a < b || a.is_nan() { a } else { b })
-            }
-            BinaryFunction::Max => {
-                zip(a, b, output, |a, b| if a > b || a.is_nan() { a } else { b })
-            }
-            BinaryFunction::PRelu => zip(a, b, output, |a, b| if a < 0.0 { a * b } else { a }),
-        }
+/// The elements of an operand; `output` are those of the part.
+fn copy(operand: Operand<'_, f32>, output: &[f32], to: &mut [f32]) {
+    match operand {
+        Operand::Elements(elements) => to.copy_from_slice(elements),
+        Operand::Scalar(element) => to.fill(element),
+        Operand::InPlace => to.copy_from_slice(output),
     }
 }
 
 /// The inner loops, which the compiler vectorises.
 #[inline(always)]
-fn zip(a: Operand<'_>, b: Operand<'_>, output: &mut [f32], f: impl Fn(f32, f32) -> f32) {
+fn zip(a: Operand<'_, f32>, b: Operand<'_, f32>, output: &mut [f32], f: impl Fn(f32, f32) -> f32) {
     use Operand::*;
     match (a, b) {
         (Elements(a), Elements(b)) => {
@@ -267,33 +506,107 @@ fn zip(a: Operand<'_>, b: Operand<'_>, output: &mut [f32], f: impl Fn(f32, f32) 
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A function of the elements of two operands, whose results are written to the third slice.
+type ApplyFn<W, C> = Box<dyn Fn(Level, &[W], &[W], &mut [C]) + Send + Sync>;
 
-    fn dims(a: &[usize], b: &[usize]) -> Vec<(usize, [usize; 2])> {
-        let (a, b) = (Shape::new(a), Shape::new(b));
-        let output = a.broadcast(&b).unwrap();
-        merge(&output, &a, &b)
-            .iter()
-            .map(|dim| (dim.extent, dim.strides))
-            .collect()
-    }
+/// Multiplies the elements of a part by a factor.
+type ScaleFn<W> = Box<dyn Fn(&mut [W], f64) + Send + Sync>;
 
-    #[test]
-    fn dimensions_coalesce_where_both_strides_are_uniform() {
-        assert_eq!(dims(&[2, 3, 4], &[2, 3, 4]), [(24, [1, 1])]);
-        assert_eq!(dims(&[2, 3, 4], &[]), [(24, [1, 0])]);
-        assert_eq!(dims(&[2, 3, 4], &[4]), [(6, [4, 0]), (4, [1, 1])]);
-        assert_eq!(
-            dims(&[2, 3, 4], &[2, 1, 4]),
-            [(2, [12, 4]), (3, [4, 0]), (4, [1, 1])]
-        );
-        assert_eq!(
-            dims(&[1, 8, 5, 5], &[8, 1, 1]),
-            [(8, [25, 1]), (25, [1, 0])]
-        );
-        assert_eq!(dims(&[2, 1], &[1, 3]), [(2, [1, 0]), (3, [0, 1])]);
-        assert_eq!(dims(&[], &[1, 1]), []);
+/// An operator on words whose output has the inputs' type.
+struct Words<W> {
+    level: Level,
+    apply: ApplyFn<W, W>,
+    /// The factor of the result of `Mean`.
+    scale: Option<(ScaleFn<W>, f64)>,
+    loops: OperandLoops,
+}
+
+impl<W: Element + Default> UnpreparedWorkload for Words<W> {
+    fn workload_plan(&self) -> WorkloadPlan {
+        self.loops.in_place()
     }
+}
+
+impl<W: Element + Default> Workload for Words<W> {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let Self {
+            level,
+            apply,
+            loops,
+            ..
+        } = self;
+        let level = *level;
+        let (inputs, mut outputs) = operands.split();
+        let sides = sides(&inputs, loops.order)?;
+        let output = outputs.slice::<W>(0)?;
+        run_pair(
+            loops,
+            sides,
+            output,
+            |output| output,
+            |a, b, to| apply(level, a, b, to),
+        );
+        for (index, further) in loops.further.iter().enumerate() {
+            let elements = inputs.slice::<W>(index + 2)?;
+            for_each_chunk(output, |start, output| {
+                let (mut buffer, mut sums) = (PartBuffer::new(), PartBuffer::new());
+                further.for_each_part(start, output, |part, to| {
+                    let b = further.elements(0, Some(elements), part, &[], &mut buffer);
+                    let a = sums.elements_mut(to.len());
+                    a.copy_from_slice(to);
+                    apply(level, a, b, to);
+                });
+            });
+        }
+        if let Some((scale, factor)) = &self.scale {
+            for_each_chunk(output, |_, output| scale(output, *factor));
+        }
+        Ok(())
+    }
+}
+
+/// A test of words, whose output is bool.
+struct Tests<W> {
+    level: Level,
+    test: ApplyFn<W, u8>,
+    loops: OperandLoops,
+}
+
+impl<W: Element + Default> UnpreparedWorkload for Tests<W> {}
+
+impl<W: Element + Default> Workload for Tests<W> {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let (inputs, mut outputs) = operands.split();
+        let [a, b] = self.loops.order;
+        let sides = [Some(inputs.slice(a)?), Some(inputs.slice(b)?)];
+        let output = outputs.slice::<u8>(0)?;
+        let (level, test) = (self.level, &self.test);
+        run_pair(
+            &self.loops,
+            sides,
+            output,
+            |_| &[],
+            |a, b, to| test(level, a, b, to),
+        );
+        Ok(())
+    }
+}
+
+/// Calls `apply` with the first two operands and the output of each part. `replaced` returns the
+/// elements of a part of the output that is computed in place of an operand.
+fn run_pair<W: Element + Default, C: Element>(
+    loops: &OperandLoops,
+    sides: [Option<&[W]>; 2],
+    output: &mut [C],
+    replaced: fn(&[C]) -> &[W],
+    apply: impl Fn(&[W], &[W], &mut [C]) + Sync,
+) {
+    for_each_chunk(output, |start, output| {
+        let (mut first, mut second) = (PartBuffer::new(), PartBuffer::new());
+        loops.pair.for_each_part(start, output, |part, to| {
+            let a = (loops.pair).elements(0, sides[0], part, replaced(to), &mut first);
+            let b = (loops.pair).elements(1, sides[1], part, replaced(to), &mut second);
+            apply(a, b, to);
+        });
+    });
 }

@@ -1,7 +1,9 @@
 //! The kernels, one file for each family of operators.
 
+mod arithmetic;
 mod attention;
 mod binary;
+mod broadcast;
 mod conv;
 mod depthwise;
 mod element_types;
@@ -10,6 +12,7 @@ mod indices;
 mod matmul;
 mod normalization;
 mod pool;
+mod power;
 mod prepared;
 mod quantize;
 mod recurrent;
@@ -17,6 +20,7 @@ mod reduction;
 mod resize;
 mod rotary;
 mod scatter;
+mod select;
 mod selection;
 mod softmax;
 mod stateful;
@@ -102,6 +106,7 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         "CausalConvWithState" => stateful::causal_convolution(signature),
         "LinearAttention" => stateful::linear_attention(signature),
         "LSTM" | "GRU" | "RNN" => recurrent::kernel(signature),
+        "Where" => select::kernel(signature),
         _ => unary::kernel(signature)
             .or_else(|| binary::kernel(signature))
             .or_else(|| reduction::kernel(signature))

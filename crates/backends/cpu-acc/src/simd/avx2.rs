@@ -61,6 +61,7 @@ impl Simd for Avx2 {
     type V = __m256;
     type Mask = __m256;
     const LANES: usize = 8;
+    const FUSED: bool = true;
     const TILE_ROWS: usize = 6;
     const TILE_PANELS: usize = 1;
 

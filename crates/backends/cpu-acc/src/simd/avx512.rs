@@ -59,6 +59,7 @@ impl Simd for Avx512 {
     type V = __m512;
     type Mask = __mmask16;
     const LANES: usize = 16;
+    const FUSED: bool = true;
     const TILE_ROWS: usize = 14;
     const TILE_PANELS: usize = 2;
 

@@ -14,7 +14,6 @@ use super::Simd;
 pub(crate) enum UnaryFunction {
     Abs,
     Neg,
-    Square,
     Sqrt,
     Reciprocal,
     Round,
@@ -215,7 +214,6 @@ pub(super) unsafe fn map_unary<S: Simd>(
     match function {
         UnaryFunction::Abs => each!(|x| s.abs(x)),
         UnaryFunction::Neg => each!(|x| s.sub(s.splat(-0.0), x)),
-        UnaryFunction::Square => each!(|x| s.mul(x, x)),
         UnaryFunction::Sqrt => each!(|x| s.sqrt(x)),
         UnaryFunction::Reciprocal => each!(|x| s.div(one, x)),
         UnaryFunction::Round => each!(|x| to_integer(s, x, s.round(x))),

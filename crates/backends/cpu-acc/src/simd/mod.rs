@@ -39,6 +39,8 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     type Mask: Copy;
     /// Elements of a vector: a divisor of [`crate::panels::WIDTH`].
     const LANES: usize;
+    /// Whether [`Simd::fma`] rounds once.
+    const FUSED: bool;
     /// Most rows of a micro-kernel's tile (MR of BLIS).
     const TILE_ROWS: usize;
     /// Most panels of B of a micro-kernel's tile (NR of BLIS, in panels).

@@ -49,6 +49,7 @@ impl Simd for Neon {
     type V = float32x4_t;
     type Mask = uint32x4_t;
     const LANES: usize = 4;
+    const FUSED: bool = true;
     const TILE_ROWS: usize = 6;
     const TILE_PANELS: usize = 1;
 

@@ -49,6 +49,7 @@ impl Simd for Portable {
     type V = [f32; LANES];
     type Mask = [bool; LANES];
     const LANES: usize = LANES;
+    const FUSED: bool = false;
     const TILE_ROWS: usize = 3;
     const TILE_PANELS: usize = 1;
 
