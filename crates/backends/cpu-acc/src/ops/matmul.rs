@@ -12,7 +12,7 @@ use crate::simd::gemm::{Gemm, multiply};
 use crate::simd::rows::Matrix;
 use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Result, bounded, pool};
-use tenon_tensor::{Shape, Tensor};
+use tenon_tensor::{DataType, Shape, Tensor};
 
 /// Most packed matrices of B in scratch memory; more threads than that do not help.
 const SLOTS: usize = 16;
@@ -79,6 +79,9 @@ pub(super) fn fused(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusa
 
 /// ONNX `MatMul`.
 pub(super) fn plain(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    if signature.input(0)?.dtype() != DataType::F32 {
+        return super::plain_matmul::kernel(signature);
+    }
     Ok(Box::new(MatMul::of(signature, false)?))
 }
 
@@ -107,10 +110,14 @@ pub(super) fn gemm(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal
 impl MatMul {
     /// The product of inputs 0 and 1.
     fn of(signature: &Signature<'_>, transposed: bool) -> Result<Self, Refusal> {
-        let (a, b) = (signature.f32_shape(0)?, signature.f32_shape(1)?);
+        let (mut a, mut b) = (
+            signature.f32_shape(0)?.to_vec(),
+            signature.f32_shape(1)?.to_vec(),
+        );
         let output = signature.only_output()?;
+        let vectors = extend_vectors(&mut a, &mut b);
         let ([a_batch @ .., rows, depth], [b_batch @ .., first, second]) = (&a[..], &b[..]) else {
-            return Err(refuse("no kernel for vectors as operands"));
+            return Err(refuse("no kernel for scalars as operands"));
         };
         let (b_depth, columns) = if transposed {
             (*second, *first)
@@ -121,7 +128,7 @@ impl MatMul {
         let batch = a_batch
             .broadcast(&b_batch)
             .ok_or_else(|| refuse("the shapes do not fit"))?;
-        let expected: Vec<usize> = batch.iter().copied().chain([*rows, columns]).collect();
+        let expected = product_shape(&batch, *rows, columns, vectors);
         if b_depth != *depth || output[..] != expected[..] {
             return Err(refuse("the shapes do not fit"));
         }
@@ -210,8 +217,32 @@ impl MatMul {
     }
 }
 
+/// A vector on the left is a row, one on the right a column. Returns which of them were vectors.
+pub(super) fn extend_vectors(a: &mut Vec<usize>, b: &mut Vec<usize>) -> [bool; 2] {
+    let vectors = [a.len() == 1, b.len() == 1];
+    if vectors[0] {
+        a.insert(0, 1);
+    }
+    if vectors[1] {
+        b.push(1);
+    }
+    vectors
+}
+
+/// The shape of a product, without the dimensions of operands that are vectors.
+pub(super) fn product_shape(
+    batch: &Shape,
+    rows: usize,
+    columns: usize,
+    [a_is_vector, b_is_vector]: [bool; 2],
+) -> Vec<usize> {
+    let rows = (!a_is_vector).then_some(rows);
+    let columns = (!b_is_vector).then_some(columns);
+    batch.iter().copied().chain(rows).chain(columns).collect()
+}
+
 /// For each matrix of the broadcast batch, the indices of its matrices of A and B.
-fn pair_batches([batch, a, b]: &[Shape; 3]) -> Result<Vec<(usize, usize)>> {
+pub(super) fn pair_batches([batch, a, b]: &[Shape; 3]) -> Result<Vec<(usize, usize)>> {
     let index = |shape: &Shape, flat: usize| {
         let (mut rest, mut stride, mut index) = (flat, 1, 0);
         for (axis, &extent) in batch.iter().enumerate().rev() {

@@ -11,6 +11,7 @@ mod gather;
 mod indices;
 mod matmul;
 mod normalization;
+mod plain_matmul;
 mod pool;
 mod power;
 mod prepared;

@@ -4,16 +4,17 @@ use super::convolution::add_bias;
 use crate::clean::perm_of;
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
-use tenon_graph::{Attribute, Attributes, Node, Tensor};
+use tenon_graph::{Attribute, Attributes, Node, Tensor, ValueId};
+use tenon_tensor::convert;
 
 const MATMUL: &str = "tenon.MatMul";
 
-/// MatMul of matrices, and Gemm whose C is a bias, a residual or absent.
+/// MatMul of matrices, and Gemm: its C becomes a bias or a residual, else an addition.
 pub(crate) fn from_plain(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let (Some(a), Some(b)) = (rewriter.input(node, 0), rewriter.input(node, 1)) else {
         return Ok(Outcome::Keep);
     };
-    if !rewriter.is_f32(a) || rewriter.shape(a)?.len() < 2 || rewriter.shape(b)?.len() < 2 {
+    if !rewriter.is_float(a) || rewriter.shape(a)?.len() < 2 || rewriter.shape(b)?.len() < 2 {
         return Ok(Outcome::Keep);
     }
     match node.op.name {
@@ -40,29 +41,33 @@ fn from_gemm(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let mut inputs = vec![rewriter.input(node, 0), rewriter.input(node, 1)];
     let beta = node.attributes.float("beta", 1.0)?;
     let output = node.outputs.first().copied().flatten();
+    let mut summand = None;
     if let (Some(c), Some(output)) = (rewriter.input(node, 2), output)
         && beta != 0.0
     {
         let columns = rewriter.shape(output)?.last().copied().unwrap_or(0);
+        let shape = rewriter.shape(c)?.to_vec();
+        let is_row = shape.iter().rev().skip(1).all(|&extent| extent == 1);
         let elements = rewriter
             .constant(Some(c))
             .and_then(|tensor| tensor.as_slice::<f32>());
         if let Some(bias) = elements.and_then(|elements| broadcast_bias(elements, beta, columns))
-            && rewriter
-                .shape(c)?
-                .iter()
-                .rev()
-                .skip(1)
-                .all(|&extent| extent == 1)
+            && is_row
         {
             let tensor = Tensor::from_slice([columns], &bias)?;
             inputs.push(Some(
                 rewriter.add_constant(&format!("{}.bias", node.name), tensor),
             ));
-        } else if beta == 1.0 && rewriter.ty(c)? == rewriter.ty(output)? {
-            inputs.extend([None, Some(c)]);
         } else {
-            return Ok(Outcome::Keep);
+            let scaled = scaled(rewriter, node, c, beta)?;
+            if is_row && shape.last() == Some(&columns) {
+                let bias = rewriter.reshape(&format!("{}.bias", node.name), scaled, &[columns])?;
+                inputs.push(Some(bias));
+            } else if rewriter.ty(c)? == rewriter.ty(output)? {
+                inputs.extend([None, Some(scaled)]);
+            } else {
+                summand = Some(scaled);
+            }
         }
     }
     if node.attributes.flag("transA", false)?
@@ -70,9 +75,43 @@ fn from_gemm(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     {
         inputs[0] = Some(rewriter.transpose(&format!("{}.a", node.name), a, &[1, 0])?);
     }
+    let Some(summand) = summand else {
+        return rewriter
+            .node_like(node, MATMUL, attributes, inputs)
+            .map(Outcome::Replace);
+    };
+    let product = rewriter.emit(
+        &format!("{}.product", node.name),
+        MATMUL,
+        attributes,
+        &inputs,
+    )?;
+    let inputs = vec![Some(product), Some(summand)];
     rewriter
-        .node_like(node, MATMUL, attributes, inputs)
+        .node_like(node, "Add", Attributes::new(), inputs)
         .map(Outcome::Replace)
+}
+
+/// `value` times `factor`.
+fn scaled(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+    value: ValueId,
+    factor: f32,
+) -> Result<ValueId> {
+    if factor == 1.0 {
+        return Ok(value);
+    }
+    let factor = Tensor::from_slice([0usize; 0], &[factor])?;
+    let factor = convert(&factor, rewriter.ty(value)?.dtype())?;
+    let factor = rewriter.add_constant(&format!("{}.beta", node.name), factor);
+    let inputs = [Some(value), Some(factor)];
+    rewriter.emit(
+        &format!("{}.scaled", node.name),
+        "Mul",
+        Attributes::new(),
+        &inputs,
+    )
 }
 
 /// `elements` times `beta`, broadcast to `columns`.
@@ -140,10 +179,7 @@ pub(crate) fn scaled_input(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<O
 }
 
 /// The value that a Mul or Div scales, and the factor.
-pub(crate) fn factor_of(
-    rewriter: &Rewriter<'_>,
-    node: &Node,
-) -> Option<(tenon_graph::ValueId, f32)> {
+pub(crate) fn factor_of(rewriter: &Rewriter<'_>, node: &Node) -> Option<(ValueId, f32)> {
     match node.op.name {
         "Mul" => rewriter.scalar_operand(node),
         "Div" => {
