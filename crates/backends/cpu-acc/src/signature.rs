@@ -316,31 +316,43 @@ impl<'a> Signature<'a> {
         self.attributes.value(name).is_some()
     }
 
-    /// The geometry of a window of `kernel` over images of batch, height, width, channels (NHWC).
+    /// The geometry of a window of `kernel` over images of batch, one to three spatial extents,
+    /// channels; where `transposed`, of a transposed convolution.
     pub(crate) fn geometry(
         &self,
-        [images, height, width, channels]: [usize; 4],
-        kernel: [usize; 2],
+        image: &[usize],
+        kernel: &[usize],
+        transposed: bool,
     ) -> Result<Geometry, Refusal> {
-        let window = Window::sliding(self.attributes, &[height, width], &kernel)
-            .map_err(|error| refuse(error.to_string()))?;
-        let two = |list: &[usize]| match *list {
-            [a, b] => Ok([a, b]),
-            _ => Err(refuse("no kernel for windows of other than two dimensions")),
+        let &[images, ref size @ .., channels] = image else {
+            return Err(refuse("no kernel for images without channels"));
         };
-        let [out_height, out_width] = two(&window.output)?;
+        let window = if transposed {
+            Window::transposed(self.attributes, size, kernel)
+        } else {
+            Window::sliding(self.attributes, size, kernel)
+        };
+        let window = window.map_err(|error| refuse(error.to_string()))?;
+        if size.len() > 3 {
+            return Err(refuse(
+                "no kernel for windows of more than three dimensions",
+            ));
+        }
+        let three = |list: &[usize], leading: usize| {
+            let mut axes = [leading; 3];
+            axes[3 - list.len()..].copy_from_slice(list);
+            axes
+        };
         let shape = Geometry {
             images,
-            height,
-            width,
+            size: three(size, 1),
             channels,
-            kernel,
-            strides: two(&window.strides)?,
-            dilations: two(&window.dilations)?,
-            before: two(&window.pads_begin)?,
-            after: two(&window.pads_end)?,
-            out_height,
-            out_width,
+            kernel: three(kernel, 1),
+            strides: three(&window.strides, 1),
+            dilations: three(&window.dilations, 1),
+            before: three(&window.pads_begin, 0),
+            after: three(&window.pads_end, 0),
+            output: three(&window.output, 1),
         };
         if fits_i32(&shape) {
             Ok(shape)

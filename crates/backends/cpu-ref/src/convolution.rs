@@ -17,6 +17,7 @@ pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("ConvInteger", conv_integer),
     ("QLinearConv", qlinear_conv),
     ("ConvTranspose", conv_transpose),
+    ("tenon.ConvTranspose", fused_transpose),
     ("DeformConv", deform_conv),
 ];
 
@@ -373,18 +374,33 @@ fn qlinear_conv(node: &Node<'_>) -> Result<Kernel, BuildError> {
     .with_scratch(width)))
 }
 
+fn conv_transpose(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    transposed(node, Activation::None, false)
+}
+
+/// activation(conv_transpose(X, W) + B + Z), channels last.
+fn fused_transpose(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    transposed(node, Activation::of(node)?, true)
+}
+
 /// Computes each output from the inputs that contribute to it. Weights are [channels, filters / groups,
 /// kernel...].
-fn conv_transpose(node: &Node<'_>) -> Result<Kernel, BuildError> {
+fn transposed(
+    node: &Node<'_>,
+    activation: Activation,
+    channels_last: bool,
+) -> Result<Kernel, BuildError> {
     let (x, w) = (node.shape(0)?, node.shape(1)?);
-    let window = Window::transposed(node.attributes, &x[2..], &w[2..])?;
-    let images = SlidingWindow::new(node, &window, false)?;
+    let first = if channels_last { 1 } else { 2 };
+    let spatial = &x[first..first + w.len() - 2];
+    let window = Window::transposed(node.attributes, spatial, &w[2..])?;
+    let images = SlidingWindow::new(node, &window, channels_last)?;
     let groups = node.attributes.int("group", 1)?.max(1) as usize;
     let (filters, depth) = (w[1], images.channels / groups);
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (x, w) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
-        let bias = inputs.optional::<T>(2)?;
+        let (bias, z) = (inputs.optional::<T>(2)?, inputs.optional::<T>(3)?);
         let to = outputs.slice::<T>(0)?;
         let [depths, heights, widths] = images.axes;
         let kernel_positions = images.positions();
@@ -409,7 +425,9 @@ fn conv_transpose(node: &Node<'_>) -> Result<Kernel, BuildError> {
                     }
                 }
                 let at = batch * images.y.batch + filter * images.y.channel;
-                to[at + images.y.at([d, h, col])] = T::from_f64(sum);
+                let at = at + images.y.at([d, h, col]);
+                sum += z.map_or(0.0, |z| z[at].to_f64());
+                to[at] = T::from_f64(activation.apply(sum));
             }
         }
         Ok(())

@@ -59,6 +59,64 @@ fn a_preferred_backend_for_one_operator_leaves_the_layout_to_the_others() {
     assert_eq!(compiled.placement.count(&Target::Dma), 2);
 }
 
+/// Convolutions of one dimension with typical operators between them.
+const SIGNALS: &str = "graph \"g\" (%x: f32[1, 3, 20]) -> (%y: f32[1, 6, 9]) {
+    const %w: f32[4, 3, 3] = fill 0.1
+    const %v: f32[4, 4, 3] = fill 0.05
+    const %u: f32[6, 4, 2] = fill 0.2
+    const %s: f32[4, 1] = fill 0.5
+    %a: f32[1, 4, 20] = Conv(%x, %w) {pads = [1, 1]} @first
+    %b: f32[1, 4, 20] = Erf(%a) @erf
+    %c: f32[1, 4, 20] = Mul(%b, %s) @scale
+    %d: f32[1, 4, 20] = Conv(%c, %v) {dilations = [2], pads = [2, 2]} @second
+    %e: f32[1, 4, 20] = Add(%d, %c) @residual
+    %y: f32[1, 6, 9] = Conv(%e, %u) {strides = [2], dilations = [3]} @third
+}";
+
+/// The same in three dimensions.
+const VOLUMES: &str = "graph \"g\" (%x: f32[1, 3, 4, 5, 6]) -> (%e: f32[1, 6, 2, 3, 4]) {
+    const %w: f32[4, 3, 3, 3, 3] = fill 0.1
+    const %v: f32[6, 4, 3, 3, 3] = fill 0.05
+    %a: f32[1, 4, 4, 5, 6] = Conv(%x, %w) {pads = [1, 1, 1, 1, 1, 1]} @first
+    %b: f32[1, 4, 4, 5, 6] = Erf(%a) @erf
+    %e: f32[1, 6, 2, 3, 4] = Conv(%b, %v) @second
+}";
+
+/// A decoder's transposed convolutions, with SAME padding, output padding and a declared output.
+const DECODER: &str = "graph \"g\" (%x: f32[1, 3, 5, 6]) -> (%e: f32[1, 2, 21, 30]) {
+    const %w: f32[3, 4, 3, 3] = fill 0.1
+    const %b: f32[4] = fill 0.5
+    const %v: f32[4, 1, 4, 3] = fill 0.05
+    %a: f32[1, 4, 10, 12] = ConvTranspose(%x, %w, %b) {auto_pad = \"SAME_UPPER\", strides = [2, 2]} @first
+    %c: f32[1, 4, 10, 12] = Relu(%a) @relu
+    %d: f32[1, 2, 21, 30] = ConvTranspose(%c, %v) {group = 2, output_shape = [21, 30], strides = [2, 3]} @second
+    %e: f32[1, 2, 21, 30] = Sigmoid(%d) @sigmoid
+}";
+
+#[test]
+fn convolutions_of_every_kind_have_no_transposes_between_them() {
+    for text in [SIGNALS, VOLUMES, DECODER] {
+        let graph = text.parse().unwrap();
+        let none = TestBackend {
+            refuses: |_| Some(Reason::UnknownOperator),
+            ..TEST_BACKEND
+        };
+        let compiled = compiled(&graph, none, &["CpuAcc", "CpuRef"]);
+        let op = match text {
+            DECODER => "tenon.ConvTranspose",
+            _ => "tenon.Conv",
+        };
+        assert_eq!(target(&compiled, "first"), (op, &on("CpuAcc")));
+        assert_eq!(target(&compiled, "second"), (op, &on("CpuAcc")));
+        assert_eq!(
+            compiled.placement.count(&Target::Dma),
+            2,
+            "{}",
+            compiled.graph
+        );
+    }
+}
+
 #[test]
 fn a_backend_keeps_its_convolutions_in_the_layout_that_it_supports() {
     let graph = IMAGES.parse().unwrap();
@@ -99,6 +157,16 @@ const OPERATORS: &[&str] = &[
     "(%x: f32[4, 8], %s: f32[8]) -> (%y: f32[4, 8]) { %y: f32[4, 8] = LayerNormalization(%x, %s) }",
     "(%x: f32[4, 8], %w: f32[8, 3]) -> (%y: f32[4, 3]) { %y: f32[4, 3] = MatMul(%x, %w) }",
     "(%x: f32[4, 8], %w: f32[8, 3], %b: f32[3]) -> (%y: f32[4, 3]) { %y: f32[4, 3] = Gemm(%x, %w, %b) }",
+    "(%x: f32[8, 4], %w: f32[3, 8], %c: f32[4, 1]) -> (%y: f32[4, 3]) {
+        %y: f32[4, 3] = Gemm(%x, %w, %c) {alpha = 0.5, beta = 2.0, transA = 1, transB = 1} }",
+    "(%x: f32[4, 8], %w: f32[8, 3], %c: f32[4, 3]) -> (%y: f32[4, 3]) {
+        %y: f32[4, 3] = Gemm(%x, %w, %c) {beta = 0.5} }",
+    "(%x: f32[4, 8], %w: f32[8, 3], %c: f32[1, 3]) -> (%y: f32[4, 3]) {
+        %y: f32[4, 3] = Gemm(%x, %w, %c) {beta = 0.5} }",
+    "(%x: f32[8], %w: f32[8, 3]) -> (%y: f32[3]) { %y: f32[3] = MatMul(%x, %w) }",
+    "(%x: f32[1, 4, 6], %w: f32[5, 4, 3]) -> (%y: f32[1, 5, 4]) { %y: f32[1, 5, 4] = Conv(%x, %w) }",
+    "(%x: f32[1, 4, 6], %w: f32[4, 2, 3]) -> (%y: f32[1, 4, 13]) {
+        %y: f32[1, 4, 13] = ConvTranspose(%x, %w) {group = 2, strides = [2]} }",
     "(%x: f32[4, 8], %w: f32[4, 8]) -> (%y: f32[4, 8]) { %y: f32[4, 8] = Sub(%x, %w) }",
     "(%x: f32[4, 8]) -> (%y: f32[4, 1]) { const %a: i64[1] = [1]\n %y: f32[4, 1] = ReduceMean(%x, %a) }",
     "(%x: u8[8], %s: f32[]) -> (%y: f32[8]) { %y: f32[8] = DequantizeLinear(%x, %s) }",

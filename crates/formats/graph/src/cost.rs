@@ -112,7 +112,7 @@ impl Operands<'_> {
             "tenon.MatMul" => matmul(flag("trans_a")),
             "Conv" | "tenon.Conv" | "ConvInteger" | "DeformConv" => filters(1),
             "QLinearConv" => filters(3),
-            "ConvTranspose" => {
+            "ConvTranspose" | "tenon.ConvTranspose" => {
                 let filter = self.shape(1).get(1..).unwrap_or(&[]);
                 multiply_adds(elements(self.shape(0)), elements(filter))
             }

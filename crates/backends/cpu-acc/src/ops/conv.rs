@@ -1,8 +1,13 @@
-//! `tenon.Conv`: convolution of images with the channels last (NHWC), as implicit GEMM over im2col
-//! rows (Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning", 2014).
+//! `tenon.Conv` and `tenon.ConvTranspose`: convolution of images of one to three dimensions with the
+//! channels last, as implicit GEMM over im2col rows (Chetlur et al., "cuDNN: Efficient Primitives for
+//! Deep Learning", 2014).
+//!
+//! A transposed convolution is decomposed by the phase of its output pixels (`conv_parts`). Weights are
+//! packed when compiling if they are constant, else into scratch memory.
 
 use super::Kernel;
-use super::depthwise::DepthwiseConv;
+use super::conv_parts::Part;
+use super::depthwise;
 use super::prepared::{Preparation, Weights};
 use crate::activation::Activation;
 use crate::panels::{LAYOUT, Panels, WIDTH, packed_len};
@@ -11,123 +16,179 @@ use crate::simd::Level;
 use crate::simd::disjoint::{MatrixMut, for_each_chunk};
 use crate::simd::gemm::{Gemm, multiply};
 use crate::simd::rows::{Geometry, Im2col, Matrix, PaddedIm2col};
-use tenon_backend::{Operands, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
+use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::Result;
 use tenon_tensor::Tensor;
 
 /// Images of fewer channels are copied with their padding, so that whole kernel rows are contiguous.
 const FEW_CHANNELS: usize = 12;
 
+/// Elements of weights from which on several threads pack them.
+const PARALLEL_PACKING: usize = 1 << 16;
+
 /// A dense or grouped convolution.
 #[derive(Debug, Clone)]
 pub(super) struct Conv {
     pub(super) level: Level,
     pub(super) shape: Geometry,
+    /// Whether the shape is of a transposed convolution.
+    pub(super) transposed: bool,
     pub(super) groups: usize,
     /// Output channels of all groups.
     pub(super) filters: usize,
     pub(super) activation: Activation,
+    /// Whether the weights are known when compiling.
+    pub(super) constant: bool,
     pub(super) bias: bool,
     pub(super) addend: bool,
 }
 
 /// The kernel for a convolution.
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    let conv = Conv::of(signature)?;
-    if conv.groups > 1 && conv.groups == conv.shape.channels && conv.groups == conv.filters {
-        return Ok(Box::new(DepthwiseConv(conv)));
-    }
-    Ok(Box::new(conv))
+    Ok(Box::new(Conv::of(signature)?))
 }
 
 impl Conv {
     fn of(signature: &Signature<'_>) -> Result<Self, Refusal> {
-        let image = signature.ranked::<4>(0)?;
-        let [filters, group_channels, kernel_height, kernel_width] = signature.ranked::<4>(1)?;
-        if !signature.is_constant(1) {
-            return Err(Reason::NotConstant { input: 1 }.into());
-        }
-        let output = signature.ranked_output::<4>()?;
-        let shape = signature.geometry(image, [kernel_height, kernel_width])?;
-        let groups = usize::try_from(signature.int("group", 1)?).unwrap_or(0);
-        let expected = [image[0], shape.out_height, shape.out_width, filters];
-        let consistent = groups > 0
-            && Some(image[3]) == group_channels.checked_mul(groups)
-            && filters.is_multiple_of(groups)
-            && output == expected;
-        if !consistent {
+        let transposed = signature.op.name == "tenon.ConvTranspose";
+        let (image, weights) = (signature.f32_shape(0)?, signature.f32_shape(1)?);
+        let &[first, second, ref kernel @ ..] = &weights[..] else {
             return Err(refuse("the shapes do not fit"));
+        };
+        let output = signature.only_output()?;
+        let shape = signature.geometry(image, kernel, transposed)?;
+        let groups = usize::try_from(signature.int("group", 1)?).unwrap_or(0);
+        let unfit = || refuse("the shapes do not fit");
+        let (channels, filters) = if transposed {
+            (first, second.checked_mul(groups).ok_or_else(unfit)?)
+        } else {
+            (second.checked_mul(groups).ok_or_else(unfit)?, first)
+        };
+        let extents = &shape.output[3 - kernel.len()..];
+        let expected = [&[shape.images], extents, &[filters]].concat();
+        let consistent = groups > 0
+            && shape.channels == channels
+            && channels.is_multiple_of(groups)
+            && filters.is_multiple_of(groups)
+            && output[..] == expected[..];
+        if !consistent {
+            return Err(unfit());
         }
         let bias = signature.optional_f32_shape(2)?;
         if bias.is_some_and(|bias| bias[..] != [filters]) {
             return Err(refuse("the bias requires one element per filter"));
         }
         let addend = signature.optional_f32_shape(3)?;
-        if addend.is_some_and(|addend| addend[..] != output) {
+        if addend.is_some_and(|addend| addend != output) {
             return Err(refuse(
                 "no kernel for an addend whose shape differs from the output's",
             ));
         }
-        Ok(Self {
+        let conv = Self {
             level: signature.level,
             shape,
+            transposed,
             groups,
             filters,
             activation: Activation::of(signature)?,
+            constant: signature.is_constant(1),
             bias: bias.is_some(),
             addend: addend.is_some(),
-        })
+        };
+        if Part::cover_kernel(&conv) {
+            Ok(conv)
+        } else {
+            Err(refuse("no kernel for an output smaller than the stride"))
+        }
     }
 
     /// Input channels of a group.
-    fn depth(&self) -> usize {
+    pub(super) fn depth(&self) -> usize {
         self.shape.channels / self.groups
     }
 
     pub(super) fn positions(&self) -> usize {
-        self.shape.kernel[0] * self.shape.kernel[1]
+        self.shape.positions()
     }
 
     /// Output channels of a group.
-    fn group_filters(&self) -> usize {
+    pub(super) fn group_filters(&self) -> usize {
         self.filters / self.groups
     }
 
-    /// Elements of the packed weights of one group.
-    fn packed(&self) -> usize {
-        packed_len(self.positions() * self.depth(), self.group_filters())
+    /// Elements of the packed weights of one group, for some kernel positions.
+    fn packed_group(&self, positions: usize) -> usize {
+        packed_len(positions.saturating_mul(self.depth()), self.group_filters())
     }
 
-    /// Writes the panels of all groups from weights `[filter][channel][position]`.
+    /// Elements of the packed weights of all groups, for some kernel positions.
+    fn packed(&self, positions: usize) -> usize {
+        let each = if self.is_direct() {
+            positions.saturating_mul(self.depth() * self.group_filters())
+        } else {
+            self.packed_group(positions)
+        };
+        each.saturating_mul(self.groups)
+    }
+
+    /// Packs the weights of all parts, for each part those of all groups.
     fn fill(&self, from: &[f32], to: &mut [f32]) {
-        let (positions, depth, filters) = (self.positions(), self.depth(), self.group_filters());
-        let size = filters * depth * positions;
-        if size == 0 {
-            return;
-        }
-        let groups = from
-            .chunks_exact(size)
-            .zip(to.chunks_exact_mut(self.packed()));
-        for (from, to) in groups {
-            for (panel, to) in to.chunks_exact_mut(positions * depth * WIDTH).enumerate() {
-                let first = panel * WIDTH;
-                for column in 0..(filters - first).min(WIDTH) {
-                    let filter = &from[(first + column) * depth * positions..][..depth * positions];
-                    for (channel, weights) in filter.chunks_exact(positions).enumerate() {
-                        for (position, &weight) in weights.iter().enumerate() {
-                            to[(position * depth + channel) * WIDTH + column] = weight;
-                        }
-                    }
-                }
+        let mut rest = to;
+        for part in Part::all(self) {
+            let to = rest.split_off_mut(..self.packed(part.positions()));
+            let to = to.unwrap_or_default();
+            if self.is_direct() {
+                self.fill_direct(&part, from, to);
+            } else {
+                self.fill_part(&part, from, to);
             }
         }
+    }
+
+    /// Packs the weights of one part, one panel in each iteration.
+    fn fill_part(&self, part: &Part, from: &[f32], to: &mut [f32]) {
+        let (all, depth, filters) = (self.positions(), self.depth(), self.group_filters());
+        let panels = filters.div_ceil(WIDTH);
+        // Elements from a filter to the next, and from a channel to the next.
+        let (filter_stride, channel_stride) = if self.transposed {
+            (all, filters * all)
+        } else {
+            (depth * all, all)
+        };
+        let parallel = to.len() >= PARALLEL_PACKING;
+        for_each_chunk(
+            to,
+            part.positions() * depth * WIDTH,
+            parallel,
+            |index, to| {
+                let (group, first) = (index / panels, index % panels * WIDTH);
+                let from = &from[group * filters * depth * all + first * filter_stride..];
+                let count = (filters - first).min(WIDTH);
+                let to = to.as_chunks_mut::<WIDTH>().0;
+                for channel in 0..depth {
+                    for (position, source) in part.sources().enumerate() {
+                        let to = &mut to[position * depth + channel];
+                        let from = from[channel * channel_stride + source..].iter();
+                        let from = from.step_by(filter_stride);
+                        for (to, &from) in to[..count].iter_mut().zip(from) {
+                            *to = from;
+                        }
+                        to[count..].fill(0.0);
+                    }
+                }
+            },
+        );
     }
 
     fn preparation<'a>(&self, fill: &'a dyn Fn(&[f32], &mut [f32])) -> Preparation<'a> {
         Preparation {
             input: 1,
-            layout: LAYOUT,
-            len: self.groups.saturating_mul(self.packed()),
+            layout: if self.is_direct() {
+                depthwise::LAYOUT
+            } else {
+                LAYOUT
+            },
+            len: self.packed(self.positions()),
             fill,
         }
     }
@@ -136,35 +197,50 @@ impl Conv {
     fn padded(&self) -> Option<Geometry> {
         let shape = &self.shape;
         let whole_rows = self.groups == 1
+            && !self.transposed
             && shape.channels < FEW_CHANNELS
-            && shape.kernel[1] > 1
-            && shape.dilations[1] == 1
+            && shape.kernel[2] > 1
+            && shape.dilations[2] == 1
             && shape.pixels() > 0;
-        let reach = |axis: usize, size: usize, out: usize| {
-            let last =
-                (out - 1) * shape.strides[axis] + (shape.kernel[axis] - 1) * shape.dilations[axis];
-            (last + 1).max(shape.before[axis] + size)
+        let reach = |axis: usize| {
+            let last = (shape.output[axis] - 1) * shape.strides[axis]
+                + (shape.kernel[axis] - 1) * shape.dilations[axis];
+            (last + 1).max(shape.before[axis] + shape.size[axis])
         };
         whole_rows.then(|| Geometry {
-            height: reach(0, shape.height, shape.out_height),
-            width: reach(1, shape.width, shape.out_width),
-            before: [0, 0],
+            size: std::array::from_fn(reach),
+            before: [0; 3],
             ..*shape
         })
+    }
+
+    /// Elements of scratch memory for the padded image, then for the packed weights.
+    fn scratch(&self) -> [usize; 2] {
+        let padded = self.padded().map_or(0, |padded| padded.input_len());
+        [
+            padded,
+            if self.constant {
+                0
+            } else {
+                self.packed(self.positions())
+            },
+        ]
     }
 }
 
 impl Kernel for Conv {
     fn plan(&self, spec: &WorkloadSpec) -> Result<WorkloadPlan> {
-        let scratch = self.padded().map_or(0, |padded| padded.input_len());
-        Ok(WorkloadPlan {
+        let [padded, packed] = self.scratch();
+        let scratch = padded.saturating_add(packed);
+        let mut plan = WorkloadPlan {
             scratch_bytes: scratch.saturating_mul(size_of::<f32>()),
-            in_place: Vec::new(),
-            prepared: vec![
-                self.preparation(&|from, to| self.fill(from, to))
-                    .prepare(spec)?,
-            ],
-        })
+            ..WorkloadPlan::default()
+        };
+        if self.constant {
+            let fill = |from: &[f32], to: &mut [f32]| self.fill(from, to);
+            plan.prepared = vec![self.preparation(&fill).prepare(spec)?];
+        }
+        Ok(plan)
     }
 
     fn plain(&self, spec: &WorkloadSpec, input: usize) -> Result<Option<Tensor>> {
@@ -177,9 +253,12 @@ impl Kernel for Conv {
     }
 
     fn bind(self: Box<Self>, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
-        let weights = self
-            .preparation(&|from, to| self.fill(from, to))
-            .find(spec)?;
+        let weights = if self.constant {
+            let fill = |from: &[f32], to: &mut [f32]| self.fill(from, to);
+            Some(self.preparation(&fill).find(spec)?)
+        } else {
+            None
+        };
         Ok(Box::new(BoundConv {
             padded: self.padded(),
             conv: *self,
@@ -192,96 +271,142 @@ impl Kernel for Conv {
 struct BoundConv {
     conv: Conv,
     padded: Option<Geometry>,
-    weights: Weights,
+    /// `None` where they are not constant.
+    weights: Option<Weights>,
 }
 
 impl Workload for BoundConv {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
-        let Conv {
-            level,
-            shape,
-            groups,
-            filters,
-            activation,
-            ..
-        } = self.conv;
+        let conv = &self.conv;
         let (inputs, mut outputs) = operands.split();
         let input = inputs.slice::<f32>(0)?;
-        let bias = if self.conv.bias {
-            Some(inputs.slice::<f32>(2)?)
-        } else {
-            None
-        };
-        let addend = if self.conv.addend {
-            Some(inputs.slice::<f32>(3)?)
-        } else {
-            None
-        };
+        let optional =
+            |is_used: bool, index: usize| is_used.then(|| inputs.slice::<f32>(index)).transpose();
+        let (bias, addend) = (optional(conv.bias, 2)?, optional(conv.addend, 3)?);
         let output = outputs.slice::<f32>(0)?;
         if output.is_empty() {
             return Ok(());
         }
-        let (positions, depth) = (self.conv.positions(), self.conv.depth());
-        let (group_filters, packed) = (self.conv.group_filters(), self.conv.packed());
-        let pixels = shape.pixels();
-        let gemm = |group: usize| {
-            let first = group * group_filters;
-            let weights = &self.weights.elements()[group * packed..][..packed];
-            Gemm {
-                panels: Panels::new(weights, positions * depth, group_filters),
-                bias: bias.map(|bias| &bias[first..]),
-                addend: addend.map(|addend| &addend[first..]),
-                scale: 1.0,
-                limits: activation.limits,
-                function: activation.function,
+        let [padded_len, packed_len] = conv.scratch();
+        let scratch = super::scratch(&mut outputs, padded_len + packed_len)?;
+        let (copy, packed) = scratch.split_at_mut(padded_len);
+        let weights = match &self.weights {
+            Some(weights) => weights.elements(),
+            None => {
+                conv.fill(inputs.slice(1)?, packed);
+                packed
             }
         };
-        // A padded copy is only made for one group.
+        let operands = ConvOperands {
+            input,
+            bias,
+            addend,
+        };
         if let Some(padded) = &self.padded {
-            let output = MatrixMut::new(output, pixels, filters, filters);
-            let copy = super::scratch(&mut outputs, padded.input_len())?;
-            pad(input, &shape, padded, copy);
-            multiply(level, &PaddedIm2col::new(copy, *padded), &gemm(0), output);
+            pad(input, &conv.shape, padded, copy);
+            // A padded copy is only made for one group of a convolution of one part.
+            let output = MatrixMut::new(output, conv.shape.pixels(), conv.filters, conv.filters);
+            let gemm = conv.gemm(weights, conv.positions(), &operands);
+            multiply(conv.level, &PaddedIm2col::new(copy, *padded), &gemm, output);
             return Ok(());
         }
-        for group in 0..groups {
-            let output = &mut output[group * group_filters..];
-            let output = MatrixMut::new(output, pixels, group_filters, filters);
-            let gemm = gemm(group);
-            if shape.is_pointwise() && groups == 1 {
-                let a = Matrix::new(input, pixels, depth, depth);
-                multiply(level, &a, &gemm, output);
+        let mut rest = weights;
+        for part in Part::all(conv) {
+            let weights = rest.split_off(..conv.packed(part.positions()));
+            let weights = weights.unwrap_or_default();
+            if conv.is_direct() {
+                conv.run_direct(&part, weights, &operands, output);
             } else {
-                let a = Im2col::new(input, shape, group * depth, depth);
-                multiply(level, &a, &gemm, output);
+                conv.run_part(&part, weights, &operands, output);
             }
         }
         Ok(())
     }
 
     fn reads(&self, input: usize) -> bool {
-        input != 1
+        input != 1 || self.weights.is_none()
+    }
+}
+
+/// The operands of a convolution beside its weights.
+pub(super) struct ConvOperands<'a> {
+    pub(super) input: &'a [f32],
+    pub(super) bias: Option<&'a [f32]>,
+    pub(super) addend: Option<&'a [f32]>,
+}
+
+impl Conv {
+    /// Computes the output pixels of one part.
+    fn run_part(
+        &self,
+        part: &Part,
+        weights: &[f32],
+        operands: &ConvOperands<'_>,
+        output: &mut [f32],
+    ) {
+        let (depth, filters) = (self.depth(), self.group_filters());
+        let (rows, packed) = (part.shape.pixels(), self.packed_group(part.positions()));
+        for group in 0..self.groups {
+            let first = part.first_pixel * self.filters + group * filters;
+            let output = &mut output[first..];
+            let output = MatrixMut::of_pixels(output, rows, filters, part.output());
+            let weights = &weights[group * packed..][..packed];
+            let operands = ConvOperands {
+                input: operands.input,
+                bias: operands.bias.map(|bias| &bias[group * filters..]),
+                addend: operands.addend.map(|addend| &addend[first..]),
+            };
+            let gemm = self.gemm(weights, part.positions(), &operands);
+            if part.is_pointwise() && self.groups == 1 {
+                let a = Matrix::new(operands.input, rows, depth, depth);
+                multiply(self.level, &a, &gemm, output);
+            } else {
+                let input = operands.input;
+                let a = Im2col::new(input, part.shape, part.origin, group * depth, depth);
+                multiply(self.level, &a, &gemm, output);
+            }
+        }
+    }
+
+    /// The product of one group at some kernel positions.
+    fn gemm<'a>(
+        &self,
+        weights: &'a [f32],
+        positions: usize,
+        operands: &ConvOperands<'a>,
+    ) -> Gemm<'a> {
+        Gemm {
+            panels: Panels::new(weights, positions * self.depth(), self.group_filters()),
+            bias: operands.bias,
+            addend: operands.addend,
+            scale: 1.0,
+            limits: self.activation.limits,
+            function: self.activation.function,
+        }
     }
 }
 
 /// Copies an image and its padding of zeros.
-fn pad(image: &[f32], shape: &Geometry, padded: &Geometry, to: &mut [f32]) {
-    let line = shape.width * shape.channels;
-    let left = shape.before[1] * shape.channels;
+fn pad(images: &[f32], shape: &Geometry, padded: &Geometry, to: &mut [f32]) {
+    let line = shape.size[2] * shape.channels;
+    let left = shape.before[2] * shape.channels;
     let parallel = to.len() >= 1 << 17;
     // Several lines in each iteration, which amortises its scheduling.
     let lines = 16;
-    let width = padded.width * padded.channels;
+    let width = padded.size[2] * padded.channels;
     for_each_chunk(to, width * lines, parallel, |chunk, to| {
         for (within, to) in to.chunks_exact_mut(width).enumerate() {
             let row = chunk * lines + within;
-            let (image_index, y) = (row / padded.height, row % padded.height);
-            let y = y.wrapping_sub(shape.before[0]);
-            if y >= shape.height {
+            let (plane, y) = (row / padded.size[1], row % padded.size[1]);
+            let (image, z) = (plane / padded.size[0], plane % padded.size[0]);
+            let y = y.wrapping_sub(shape.before[1]);
+            let z = z.wrapping_sub(shape.before[0]);
+            if y >= shape.size[1] || z >= shape.size[0] {
                 to.fill(0.0);
                 continue;
             }
-            let from = &image[(image_index * shape.height + y) * line..][..line];
+            let from = (image * shape.size[0] + z) * shape.size[1] + y;
+            let from = &images[from * line..][..line];
             to[..left].fill(0.0);
             to[left..left + line].copy_from_slice(from);
             to[left + line..].fill(0.0);

@@ -5,6 +5,7 @@ mod attention;
 mod binary;
 mod broadcast;
 mod conv;
+mod conv_parts;
 mod depthwise;
 mod element_types;
 mod gather;
@@ -91,7 +92,7 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         "tenon.MatMul" => matmul::fused(signature),
         "MatMul" => matmul::plain(signature),
         "Gemm" => matmul::gemm(signature),
-        "tenon.Conv" => conv::kernel(signature),
+        "tenon.Conv" | "tenon.ConvTranspose" => conv::kernel(signature),
         "Softmax" | "LogSoftmax" => softmax::kernel(signature),
         "LayerNormalization" | "RMSNormalization" => normalization::layer(signature),
         "BatchNormalization" => normalization::batch(signature),

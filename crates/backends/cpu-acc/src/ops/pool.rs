@@ -40,8 +40,8 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
             padding_counts: signature.flag("count_include_pad", false)?,
         },
     };
-    let shape = signature.geometry(image, signature.kernel_shape()?)?;
-    if output != [image[0], shape.out_height, shape.out_width, image[3]] {
+    let shape = signature.geometry(&image, &signature.kernel_shape()?, false)?;
+    if output != [image[0], shape.output[1], shape.output[2], image[3]] {
         return Err(refuse("the shapes do not fit"));
     }
     Ok(Box::new(Pool {
@@ -59,13 +59,13 @@ impl Workload for Pool {
         let input = inputs.slice::<f32>(0)?;
         let output = outputs.slice::<f32>(0)?;
         let shape = &self.shape;
-        let line = shape.out_width * shape.channels;
+        let line = shape.output[2] * shape.channels;
         if output.is_empty() {
             return Ok(());
         }
-        let work = output.len() * shape.kernel[0] * shape.kernel[1];
+        let work = output.len() * shape.positions();
         let parallel = work >= PARALLEL;
-        let rows = shape.images * shape.out_height;
+        let rows = shape.images * shape.output[1];
         let chunk_rows = rows.div_ceil(if parallel { 4 * pool::threads() } else { 1 });
         for_each_chunk(output, chunk_rows * line, parallel, |chunk, output| {
             self.level.run(PoolRows {
@@ -99,21 +99,21 @@ impl VectorOp for PoolRows<'_> {
             output,
         } = self;
         let shape = &pool.shape;
-        let line = shape.out_width * shape.channels;
+        let line = shape.output[2] * shape.channels;
         for (row, output) in output.chunks_exact_mut(line).enumerate() {
             if row.is_multiple_of(CHECKPOINT_ROWS) {
                 stop::checkpoint();
             }
             let (image, y) = (
-                (first + row) / shape.out_height,
-                (first + row) % shape.out_height,
+                (first + row) / shape.output[1],
+                (first + row) % shape.output[1],
             );
-            let vertical = pool.inside(0, y);
+            let vertical = pool.inside(1, y);
             for (x, output) in output.chunks_exact_mut(shape.channels).enumerate() {
                 let window = PoolWindow {
                     image,
                     vertical: vertical.clone(),
-                    horizontal: pool.inside(1, x),
+                    horizontal: pool.inside(2, x),
                     y,
                     x,
                 };
@@ -138,7 +138,7 @@ impl Pool {
     #[inline(always)]
     fn inside(&self, axis: usize, at: usize) -> Range<usize> {
         let shape = &self.shape;
-        let size = if axis == 0 { shape.height } else { shape.width };
+        let size = shape.size[axis];
         let (dilation, kernel) = (shape.dilations[axis], shape.kernel[axis]);
         positions_inside(
             at * shape.strides[axis],
@@ -154,8 +154,7 @@ impl Pool {
     #[inline(always)]
     fn counted(&self, axis: usize, at: usize) -> usize {
         let shape = &self.shape;
-        let size = if axis == 0 { shape.height } else { shape.width };
-        let padded = shape.before[axis] + size + shape.after[axis];
+        let padded = shape.before[axis] + shape.size[axis] + shape.after[axis];
         let left = padded.saturating_sub(at * shape.strides[axis]);
         left.div_ceil(shape.dilations[axis]).min(shape.kernel[axis])
     }
@@ -168,7 +167,7 @@ impl Pool {
             PoolKind::Max => 1,
             PoolKind::Average {
                 padding_counts: true,
-            } => self.counted(0, window.y) * self.counted(1, window.x),
+            } => self.counted(1, window.y) * self.counted(2, window.x),
             PoolKind::Average { .. } => window.vertical.len() * window.horizontal.len(),
         };
         let factor = s.splat(1.0 / count.max(1) as f32);
@@ -182,13 +181,13 @@ impl Pool {
             };
             let mut sums = [s.splat(start); 4];
             for ky in window.vertical.clone() {
-                let y = window.y * shape.strides[0] + ky * shape.dilations[0] - shape.before[0];
-                let line = (window.image * shape.height + y) * shape.width;
+                let y = window.y * shape.strides[1] + ky * shape.dilations[1] - shape.before[1];
+                let line = (window.image * shape.size[1] + y) * shape.size[2];
                 if window.horizontal.len() >= CHECKPOINT_POSITIONS {
                     stop::checkpoint();
                 }
                 for kx in window.horizontal.clone() {
-                    let x = window.x * shape.strides[1] + kx * shape.dilations[1] - shape.before[1];
+                    let x = window.x * shape.strides[2] + kx * shape.dilations[2] - shape.before[2];
                     let at = (line + x) * shape.channels + first;
                     let from = &input[at..][..output.len()];
                     if from.len() == 4 * S::LANES {

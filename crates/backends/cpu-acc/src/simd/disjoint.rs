@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
+use super::rows::Pixel;
 use std::marker::PhantomData;
 use tenon_base::{pool, stop};
 
@@ -93,27 +94,124 @@ pub(crate) fn for_each_chunk2<T: Send, U: Send>(
     }
 }
 
-/// A matrix in memory that one thread writes: rows of `columns` elements, `stride` apart. Other threads
-/// may write the elements between the rows.
+/// Where the rows of a matrix are in memory: row `r` is pixel `r` of images of three axes, with a
+/// stride for each axis. The rows of a plain matrix are pixels of one line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowLayout {
+    /// Extents of an image.
+    pub(crate) extents: [usize; 3],
+    /// Elements from an image to the next, then from a pixel to the next along each axis.
+    pub(crate) strides: [usize; 4],
+}
+
+impl RowLayout {
+    /// Rows `stride` elements apart.
+    pub(crate) const fn strided(stride: usize) -> Self {
+        Self {
+            extents: [1, 1, usize::MAX],
+            strides: [0, 0, 0, stride],
+        }
+    }
+
+    /// The distance of the rows, where it is the same for all.
+    #[inline(always)]
+    pub(crate) fn stride(&self) -> Option<usize> {
+        (self.extents[2] == usize::MAX).then_some(self.strides[3])
+    }
+
+    /// The offset of a row.
+    #[inline(always)]
+    pub(super) fn offset(&self, row: usize) -> usize {
+        self.pixel_offset(Pixel::new(row, self.extents))
+    }
+
+    /// The offsets of the rows from `first` on.
+    #[inline(always)]
+    pub(super) fn offsets<const COUNT: usize>(&self, first: usize) -> [usize; COUNT] {
+        let mut offsets = [0; COUNT];
+        if let Some(stride) = self.stride() {
+            for (row, offset) in offsets.iter_mut().enumerate() {
+                *offset = (first + row).wrapping_mul(stride);
+            }
+            return offsets;
+        }
+        let mut pixel = Pixel::new(first, self.extents);
+        for offset in &mut offsets {
+            *offset = self.pixel_offset(pixel);
+            pixel = pixel.next(self.extents);
+        }
+        offsets
+    }
+
+    /// Wrapping: offsets of rows after the last are not used.
+    #[inline(always)]
+    fn pixel_offset(&self, Pixel { image, at }: Pixel) -> usize {
+        let [images, axes @ ..] = self.strides;
+        let terms = at.into_iter().zip(axes);
+        terms.fold(image.wrapping_mul(images), |sum, (at, stride)| {
+            sum.wrapping_add(at.wrapping_mul(stride))
+        })
+    }
+
+    /// Elements from the first to the last of `rows` rows of `columns` elements; `None` where rows
+    /// overlap or the count exceeds `usize`.
+    pub(super) fn span(&self, rows: usize, columns: usize) -> Option<usize> {
+        let mut span = columns;
+        let mut left = rows;
+        for axis in (0..4).rev() {
+            let extent = match axis {
+                0 => left,
+                axis => left.min(self.extents[axis - 1]),
+            };
+            if extent > 1 {
+                if self.strides[axis] < span {
+                    return None;
+                }
+                span = self.strides[axis]
+                    .checked_mul(extent - 1)?
+                    .checked_add(span)?;
+            }
+            left = left.div_ceil(extent.max(1));
+        }
+        Some(span)
+    }
+}
+
+/// A matrix in memory that one thread writes. Other threads may write the elements between the rows.
 pub(crate) struct MatrixMut<'a, T = f32> {
     start: *mut T,
     rows: usize,
     columns: usize,
-    stride: usize,
+    layout: RowLayout,
     memory: PhantomData<&'a mut [T]>,
 }
 
 impl<'a, T> MatrixMut<'a, T> {
+    /// Rows of `columns` elements, `stride` apart.
+    ///
     /// # Panics
     /// When `elements` is too short for the matrix, or rows overlap.
     pub(crate) fn new(elements: &'a mut [T], rows: usize, columns: usize, stride: usize) -> Self {
-        assert!(rows == 0 || (rows - 1) * stride + columns <= elements.len());
-        assert!(rows <= 1 || columns <= stride);
+        Self::of_pixels(elements, rows, columns, RowLayout::strided(stride))
+    }
+
+    /// Rows of `columns` elements at the pixels of `layout`.
+    ///
+    /// # Panics
+    /// When `elements` is too short for the matrix, or rows overlap.
+    pub(crate) fn of_pixels(
+        elements: &'a mut [T],
+        rows: usize,
+        columns: usize,
+        layout: RowLayout,
+    ) -> Self {
+        let span = layout.span(rows, columns);
+        assert!(rows == 0 || span.is_some_and(|span| span <= elements.len()));
         Self {
             start: elements.as_mut_ptr(),
             rows,
             columns,
-            stride,
+            layout,
             memory: PhantomData,
         }
     }
@@ -126,8 +224,13 @@ impl<'a, T> MatrixMut<'a, T> {
         self.columns
     }
 
-    pub(crate) fn stride(&self) -> usize {
-        self.stride
+    pub(super) fn layout(&self) -> RowLayout {
+        self.layout
+    }
+
+    /// Elements from the first to the last.
+    pub(super) fn span(&self) -> usize {
+        self.layout.span(self.rows, self.columns).unwrap_or(0)
     }
 
     /// The first element; valid for writing at all rows and columns.
@@ -141,7 +244,7 @@ impl<'a, T> MatrixMut<'a, T> {
         // SAFETY: the row is below `rows`, and a `MatrixMut` is only made of memory that contains
         // all its rows; `self` is borrowed mutably for the lifetime of the row.
         unsafe {
-            let start = self.start.add(row * self.stride);
+            let start = self.start.add(self.layout.offset(row));
             std::slice::from_raw_parts_mut(start, self.columns)
         }
     }
@@ -222,7 +325,7 @@ pub(crate) fn for_each_unit<T: Send, U: Send>(
                 start: first,
                 rows: unit_rows.min(rows - first_row),
                 columns: width,
-                stride,
+                layout: RowLayout::strided(stride),
                 memory: PhantomData,
             };
             // SAFETY: each unit is in the range of one index only.
@@ -264,6 +367,34 @@ mod tests {
             assert!(elements.iter().all(|&n| n == 7));
             assert_eq!(scratch, [0, 0, 1, 1, 2, 2, 3, 3]);
         }
+    }
+
+    #[test]
+    fn rows_at_pixels_are_inside_the_matrix_and_do_not_overlap() {
+        // Every second column and third line of two images of 7 lines of 5 pixels of 2 elements.
+        let layout = RowLayout {
+            extents: [1, 3, 3],
+            strides: [70, 70, 30, 4],
+        };
+        let mut elements = vec![0.0; 140];
+        let mut matrix = MatrixMut::of_pixels(&mut elements, 18, 2, layout);
+        assert_eq!(matrix.span(), 70 + 2 * 30 + 2 * 4 + 2);
+        let offsets: [usize; 18] = layout.offsets(0);
+        for (row, offset) in offsets.into_iter().enumerate() {
+            assert_eq!(offset, layout.offset(row));
+            matrix.row_mut(row).fill(row as f32 + 1.0);
+        }
+        for (index, &element) in elements.iter().enumerate() {
+            let (image, line, x) = (index / 70, index % 70 / 10, index % 10 / 2);
+            let is_row = line % 3 == 0 && x % 2 == 0;
+            let row = image * 9 + line / 3 * 3 + x / 2 + 1;
+            assert_eq!(element, if is_row { row as f32 } else { 0.0 });
+        }
+        let overlapping = RowLayout {
+            strides: [70, 70, 30, 1],
+            ..layout
+        };
+        assert_eq!(overlapping.span(18, 2), None);
     }
 
     #[test]

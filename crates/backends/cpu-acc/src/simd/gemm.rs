@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
-use super::disjoint::MatrixMut;
+use super::disjoint::{MatrixMut, RowLayout};
 use super::k_blocks::{KBlock, KBlocks, MAX_POSITIONS, balanced_part};
 use super::math::{UnaryFunction, map_in_place};
 use super::packed_rows::{PackedRows, rows_alias};
@@ -77,23 +77,26 @@ pub(crate) fn multiply<R: RowSource>(
     gemm: &Gemm<'_>,
     mut output: MatrixMut<'_>,
 ) {
-    let (rows, columns, stride) = (a.rows(), gemm.panels.columns(), output.stride());
+    let (rows, columns, layout) = (a.rows(), gemm.panels.columns(), output.layout());
     assert!(output.rows() == rows && output.columns() == columns);
     if rows == 0 || columns == 0 {
         return;
     }
-    let reach = (rows - 1) * stride + columns;
     assert!(gemm.bias.is_none_or(|bias| bias.len() >= columns));
-    assert!(gemm.addend.is_none_or(|addend| addend.len() >= reach));
+    assert!(
+        gemm.addend
+            .is_none_or(|addend| addend.len() >= output.span())
+    );
     assert!(gemm.panels.depth() == a.positions() * a.depth());
     let shared = SharedGemm {
         a,
         gemm,
         output: output.as_mut_ptr(),
-        stride,
+        layout,
         stream: gemm.function.is_none()
-            && rows.saturating_mul(stride) >= STREAMING_ELEMENTS
-            && stride.is_multiple_of(WIDTH)
+            && layout.stride().is_some_and(|stride| {
+                rows.saturating_mul(stride) >= STREAMING_ELEMENTS && stride.is_multiple_of(WIDTH)
+            })
             && (output.as_mut_ptr() as usize).is_multiple_of(WIDTH * size_of::<f32>()),
     };
     level.run(ParallelGemm {
@@ -107,7 +110,7 @@ struct SharedGemm<'a, R> {
     a: &'a R,
     gemm: &'a Gemm<'a>,
     output: *mut f32,
-    stride: usize,
+    layout: RowLayout,
     /// Whether the output is written with non-temporal stores where the sum is one K block.
     stream: bool,
 }
@@ -319,10 +322,11 @@ impl<R: RowSource> GemmPart<'_, R> {
                         None => self.point(block, tile, table),
                     }
                     let (rows, share) = (self.rows(tile), [tile - first, tiles.len()]);
-                    let part = (rows.clone(), panels.clone());
-                    self.row_of_tiles::<S>(block, part, (share, next), ends, table);
+                    let offsets = self.shared.layout.offsets(rows.start);
+                    let part = (rows.len(), panels.clone());
+                    self.row_of_tiles::<S>(block, part, (share, next), ends, (table, &offsets));
                     if let (true, Some(function)) = (ends.last, self.shared.gemm.function) {
-                        self.map_unary(simd, function, rows, panels.clone());
+                        self.map_unary(simd, function, &offsets[..rows.len()], panels.clone());
                     }
                 }
                 start = panels.end;
@@ -384,19 +388,16 @@ impl<R: RowSource> GemmPart<'_, R> {
         &self,
         simd: S,
         function: UnaryFunction,
-        rows: Range<usize>,
+        offsets: &[usize],
         panels: Range<usize>,
     ) {
         let columns =
             panels.start * WIDTH..(panels.end * WIDTH).min(self.shared.gemm.panels.columns());
-        for row in rows {
-            // SAFETY: `multiply` checked that the output has this row and these columns; no other
-            // part has the same tile, and this part has no other reference to it.
+        for offset in offsets {
+            // SAFETY: `multiply` checked that the output has the row at this offset and these columns;
+            // no other part has the same tile, and this part has no other reference to it.
             let elements = unsafe {
-                let start = self
-                    .shared
-                    .output
-                    .add(row * self.shared.stride + columns.start);
+                let start = self.shared.output.add(offset + columns.start);
                 std::slice::from_raw_parts_mut(start, columns.len())
             };
             map_in_place(simd, function, elements);
@@ -408,17 +409,13 @@ impl<R: RowSource> GemmPart<'_, R> {
     fn row_of_tiles<S: Simd>(
         &self,
         block: &KBlock,
-        (rows, panels): (Range<usize>, Range<usize>),
+        (rows, panels): (usize, Range<usize>),
         ([index, tiles], next): ([usize; 2], Option<NextPanels>),
         ends: SumEnds,
-        table: &[RowPointers],
+        (table, offsets): (&[RowPointers], &[usize; MAX_ROWS]),
     ) {
         let SharedGemm {
-            a,
-            gemm,
-            output,
-            stride,
-            ..
+            a, gemm, output, ..
         } = *self.shared;
         let all = &gemm.panels;
         let panel_stride = all.depth() * WIDTH;
@@ -427,7 +424,6 @@ impl<R: RowSource> GemmPart<'_, R> {
         while panel < panels.end {
             let count = (panels.end - panel).min(S::TILE_PANELS);
             let column = panel * WIDTH;
-            let at = rows.start * stride + column;
             let elements = all.elements().as_ptr();
             // The next panels are prefetched while this group is multiplied: each tile prefetches an
             // equal share of their lines.
@@ -444,8 +440,8 @@ impl<R: RowSource> GemmPart<'_, R> {
                 depth: block.depth.len(),
                 panel: elements.wrapping_add(panel * panel_stride + offset),
                 panel_stride,
-                output: output.wrapping_add(at),
-                output_stride: stride,
+                output: output.wrapping_add(column),
+                offsets,
                 columns: (count * WIDTH).min(all.columns() - column),
                 first: ends.first,
                 last: ends.last,
@@ -455,8 +451,7 @@ impl<R: RowSource> GemmPart<'_, R> {
                         .map_or(std::ptr::null(), |bias| bias[column..].as_ptr()),
                     addend: gemm
                         .addend
-                        .map_or(std::ptr::null(), |addend| addend[at..].as_ptr()),
-                    addend_stride: stride,
+                        .map_or(std::ptr::null(), |addend| addend[column..].as_ptr()),
                     scale: gemm.scale,
                     low: gemm.limits[0],
                     high: gemm.limits[1],
@@ -474,7 +469,7 @@ impl<R: RowSource> GemmPart<'_, R> {
             // output, bias and addend contain the last row and column, and that the output is aligned
             // where `stream` is set; the output is borrowed mutably for the whole product and tiles
             // do not overlap.
-            unsafe { S::tile(rows.len(), count)(&tile) };
+            unsafe { S::tile(rows, count)(&tile) };
             panel += count;
         }
     }

@@ -103,47 +103,50 @@ unsafe impl RowSource for Matrix<'_> {
     }
 }
 
-/// The shape of a two-dimensional convolution or pool over images with the channels last (NHWC).
+/// The shape of a convolution or pool over images with the channels last (NDHWC). The axes are depth,
+/// height and width; images of one or two dimensions have an extent of 1 in the leading axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub(crate) images: usize,
-    pub(crate) height: usize,
-    pub(crate) width: usize,
+    /// Extents of an image.
+    pub(crate) size: [usize; 3],
     /// Elements from a pixel to the next: all channels, of all groups.
     pub(crate) channels: usize,
-    pub(crate) kernel: [usize; 2],
-    pub(crate) strides: [usize; 2],
-    pub(crate) dilations: [usize; 2],
-    /// Padding: rows above the image, columns to its left.
-    pub(crate) before: [usize; 2],
-    /// Padding: rows below the image, columns to its right.
-    pub(crate) after: [usize; 2],
-    pub(crate) out_height: usize,
-    pub(crate) out_width: usize,
+    pub(crate) kernel: [usize; 3],
+    pub(crate) strides: [usize; 3],
+    pub(crate) dilations: [usize; 3],
+    /// Padding before the first pixel of each axis.
+    pub(crate) before: [usize; 3],
+    /// Padding after the last pixel of each axis.
+    pub(crate) after: [usize; 3],
+    /// Extents of an image of the output.
+    pub(crate) output: [usize; 3],
 }
 
 impl Geometry {
     /// Number of output pixels.
     pub(crate) fn pixels(&self) -> usize {
-        self.images * self.out_height * self.out_width
+        self.images * self.output.iter().product::<usize>()
+    }
+
+    /// Number of kernel positions.
+    pub(crate) fn positions(&self) -> usize {
+        self.kernel.iter().product()
     }
 
     /// Elements of the input.
     pub(crate) fn input_len(&self) -> usize {
         // Saturating: padding may make an image larger than memory.
-        let pixels = self
-            .images
-            .saturating_mul(self.height)
-            .saturating_mul(self.width);
-        pixels.saturating_mul(self.channels)
+        let extents = [self.images].into_iter().chain(self.size);
+        extents.fold(self.channels, usize::saturating_mul)
     }
 
     /// Whether each output pixel reads the one input pixel of the same index.
     pub(crate) fn is_pointwise(&self) -> bool {
-        self.kernel == [1, 1]
-            && self.strides == [1, 1]
-            && self.before == [0, 0]
-            && (self.out_height, self.out_width) == (self.height, self.width)
+        self.kernel == [1; 3]
+            && self.strides == [1; 3]
+            && self.before == [0; 3]
+            && self.output == self.size
     }
 }
 
@@ -152,12 +155,15 @@ impl Geometry {
 pub(crate) struct Im2col<'a> {
     input: &'a [f32],
     shape: Geometry,
+    /// The coordinates that the first output pixel reads at the first kernel position.
+    origin: [i32; 3],
     first_channel: usize,
     depth: usize,
 }
 
 impl<'a> Im2col<'a> {
-    /// The rows over `depth` channels from `first_channel` on.
+    /// The rows over `depth` channels from `first_channel` on, of windows that start at `origin`; the
+    /// padding of `shape` is not used.
     ///
     /// # Panics
     /// When `input` is shorter than the shape, or window coordinates exceed the 31 bits that they are
@@ -166,14 +172,22 @@ impl<'a> Im2col<'a> {
     pub(crate) fn new(
         input: &'a [f32],
         shape: Geometry,
+        origin: [i32; 3],
         first_channel: usize,
         depth: usize,
     ) -> Self {
         assert!(input.len() >= shape.input_len() && first_channel + depth <= shape.channels);
         assert!(fits_i32(&shape));
+        let reach = |axis: usize| {
+            let windows = shape.output[axis].saturating_sub(1) * shape.strides[axis];
+            let window = shape.kernel[axis].saturating_sub(1) * shape.dilations[axis];
+            i64::from(origin[axis]) + (windows + window) as i64
+        };
+        assert!((0..3).all(|axis| reach(axis) <= i64::from(i32::MAX)));
         Self {
             input,
             shape,
+            origin,
             first_channel,
             depth,
         }
@@ -182,19 +196,61 @@ impl<'a> Im2col<'a> {
 
 /// Whether the coordinates of all windows fit an `i32`.
 pub(crate) fn fits_i32(shape: &Geometry) -> bool {
-    let reach = |size: usize, axis: usize| {
-        let extent = shape.strides[axis].checked_mul(if axis == 0 {
-            shape.out_height
-        } else {
-            shape.out_width
-        })?;
+    let reach = |axis: usize| {
+        let extent = shape.strides[axis].checked_mul(shape.output[axis])?;
         let kernel = shape.kernel[axis].checked_mul(shape.dilations[axis])?;
-        size.checked_add(extent)?
+        shape.size[axis]
+            .checked_add(extent)?
             .checked_add(kernel)?
             .checked_add(shape.before[axis])
     };
-    let small = |size: Option<usize>| size.is_some_and(|size| size <= i32::MAX as usize);
-    small(reach(shape.height, 0)) && small(reach(shape.width, 1))
+    (0..3).all(|axis| reach(axis).is_some_and(|reach| reach <= i32::MAX as usize))
+}
+
+/// The coordinates of a pixel of an image.
+#[derive(Clone, Copy)]
+pub(super) struct Pixel {
+    pub(super) image: usize,
+    pub(super) at: [usize; 3],
+}
+
+impl Pixel {
+    /// Pixel `index` of images of the extents `size`.
+    #[inline(always)]
+    pub(super) fn new(index: usize, [depth, height, width]: [usize; 3]) -> Self {
+        let (line, x) = (index / width, index % width);
+        let (plane, y) = (line / height, line % height);
+        // Most images have two dimensions.
+        let (image, z) = if depth == 1 {
+            (plane, 0)
+        } else {
+            (plane / depth, plane % depth)
+        };
+        Self {
+            image,
+            at: [z, y, x],
+        }
+    }
+
+    /// The next pixel.
+    #[inline(always)]
+    pub(super) fn next(mut self, [depth, height, width]: [usize; 3]) -> Self {
+        let [z, y, x] = &mut self.at;
+        *x += 1;
+        if *x == width {
+            *x = 0;
+            *y += 1;
+            if *y == height {
+                *y = 0;
+                *z += 1;
+                if *z == depth {
+                    *z = 0;
+                    self.image += 1;
+                }
+            }
+        }
+        self
+    }
 }
 
 // SAFETY: `new` checked that the input holds the shape and that `depth` channels from `first_channel`
@@ -207,7 +263,7 @@ unsafe impl RowSource for Im2col<'_> {
     }
 
     fn positions(&self) -> usize {
-        self.shape.kernel[0] * self.shape.kernel[1]
+        self.shape.positions()
     }
 
     fn depth(&self) -> usize {
@@ -215,7 +271,7 @@ unsafe impl RowSource for Im2col<'_> {
     }
 
     fn footprint(&self) -> usize {
-        self.shape.images * self.shape.height * self.shape.width * self.depth
+        self.shape.images * self.shape.size.iter().product::<usize>() * self.depth
     }
 
     #[inline(always)]
@@ -228,51 +284,63 @@ unsafe impl RowSource for Im2col<'_> {
     ) {
         let shape = &self.shape;
         assert!(rows.end <= shape.pixels() && depth.end <= self.depth && depth.len() <= MAX_DEPTH);
-        // Coordinates of the window's first pixel, and the image's first pixel, for each row.
-        let (mut tops, mut lefts, mut bases) =
-            ([0i32; MAX_ROWS], [0i32; MAX_ROWS], [0usize; MAX_ROWS]);
-        let mut x = rows.start % shape.out_width;
-        let mut y = rows.start / shape.out_width % shape.out_height;
-        let mut image = rows.start / (shape.out_width * shape.out_height);
+        if positions.is_empty() {
+            return;
+        }
+        let [planes, height, width] = shape.size;
+        // Coordinates of the window's first pixel, and the image's first plane, for each row.
+        let mut corners = [[0i32; MAX_ROWS]; 3];
+        let mut images = [0usize; MAX_ROWS];
+        let mut pixel = Pixel::new(rows.start, shape.output);
         for r in 0..rows.len().min(MAX_ROWS) {
-            tops[r] = (y * shape.strides[0]) as i32 - shape.before[0] as i32;
-            lefts[r] = (x * shape.strides[1]) as i32 - shape.before[1] as i32;
-            bases[r] = image * shape.height * shape.width;
-            x += 1;
-            if x == shape.out_width {
-                x = 0;
-                y += 1;
-                if y == shape.out_height {
-                    y = 0;
-                    image += 1;
-                }
+            for (axis, corners) in corners.iter_mut().enumerate() {
+                corners[r] = (pixel.at[axis] * shape.strides[axis]) as i32 + self.origin[axis];
             }
+            images[r] = pixel.image * planes;
+            pixel = pixel.next(shape.output);
         }
         let start = self
             .input
             .as_ptr()
             .wrapping_add(self.first_channel + depth.start);
-        let mut ky = positions.start / shape.kernel[1];
-        let mut kx = positions.start % shape.kernel[1];
+        let [_, kernel_height, kernel_width] = shape.kernel;
+        let mut kx = positions.start % kernel_width;
+        let mut kernel_row = positions.start / kernel_width;
+        // The offset of the window's first column in the line that a kernel row reads, and the line's
+        // width, which is 0 outside the image.
+        let (mut lines, mut widths) = ([0usize; MAX_ROWS], [0u32; MAX_ROWS]);
+        let mut is_new_row = true;
         for pointers in table.iter_mut().take(positions.len()) {
-            let (down, right) = (
-                (ky * shape.dilations[0]) as i32,
-                (kx * shape.dilations[1]) as i32,
-            );
+            if is_new_row {
+                let (kz, ky) = (kernel_row / kernel_height, kernel_row % kernel_height);
+                let down = (ky * shape.dilations[1]) as i32;
+                let back = (kz * shape.dilations[0]) as i32;
+                for r in 0..MAX_ROWS {
+                    let (z, y) = (corners[0][r] + back, corners[1][r] + down);
+                    // A negative coordinate becomes a large unsigned one.
+                    let inside = ((z as u32) < planes as u32) & ((y as u32) < height as u32);
+                    widths[r] = if inside { width as u32 } else { 0 };
+                    lines[r] = images[r]
+                        .wrapping_add(z as usize)
+                        .wrapping_mul(height)
+                        .wrapping_add(y as usize)
+                        .wrapping_mul(width)
+                        .wrapping_add(corners[2][r] as usize)
+                        .wrapping_mul(shape.channels);
+                }
+            }
+            let right = kx * shape.dilations[2];
+            let offset = start.wrapping_add(right * shape.channels);
             for r in 0..MAX_ROWS {
-                let (y, x) = (tops[r] + down, lefts[r] + right);
-                // A negative coordinate becomes a large unsigned one.
-                let inside = ((y as u32) < shape.height as u32) & ((x as u32) < shape.width as u32);
-                let pixel = bases[r]
-                    .wrapping_add((y as usize).wrapping_mul(shape.width))
-                    .wrapping_add(x as usize);
-                let address = start.wrapping_add(pixel.wrapping_mul(shape.channels));
+                let inside = ((corners[2][r] + right as i32) as u32) < widths[r];
+                let address = offset.wrapping_add(lines[r]);
                 pointers[r] = if inside { address } else { ZEROS.as_ptr() };
             }
             kx += 1;
-            if kx == shape.kernel[1] {
+            is_new_row = kx == kernel_width;
+            if is_new_row {
                 kx = 0;
-                ky += 1;
+                kernel_row += 1;
             }
         }
     }
@@ -295,17 +363,17 @@ impl<'a> PaddedIm2col<'a> {
     /// is shorter than the shape.
     #[inline]
     pub(crate) fn new(padded: &'a [f32], shape: Geometry) -> Self {
-        assert!(padded.len() >= shape.input_len() && shape.before == [0, 0]);
-        let last_row = shape.out_height.saturating_sub(1) * shape.strides[0]
-            + (shape.kernel[0] - 1) * shape.dilations[0];
-        let last_column =
-            shape.out_width.saturating_sub(1) * shape.strides[1] + (shape.kernel[1] - 1);
-        assert!(last_row < shape.height && last_column < shape.width);
-        assert!(shape.dilations[1] == 1 || shape.kernel[1] == 1);
+        assert!(padded.len() >= shape.input_len() && shape.before == [0; 3]);
+        let last = |axis: usize| {
+            let start = shape.output[axis].saturating_sub(1) * shape.strides[axis];
+            start + (shape.kernel[axis] - 1) * shape.dilations[axis]
+        };
+        assert!((0..3).all(|axis| last(axis) < shape.size[axis]));
+        assert!(shape.dilations[2] == 1 || shape.kernel[2] == 1);
         Self {
             padded,
             shape,
-            depth: shape.kernel[1] * shape.channels,
+            depth: shape.kernel[2] * shape.channels,
         }
     }
 }
@@ -318,7 +386,7 @@ unsafe impl RowSource for PaddedIm2col<'_> {
     }
 
     fn positions(&self) -> usize {
-        self.shape.kernel[0]
+        self.shape.kernel[0] * self.shape.kernel[1]
     }
 
     fn depth(&self) -> usize {
@@ -339,18 +407,22 @@ unsafe impl RowSource for PaddedIm2col<'_> {
     ) {
         let shape = &self.shape;
         assert!(rows.end <= shape.pixels() && depth.end <= self.depth);
-        assert!(positions.end <= shape.kernel[0]);
-        let line = shape.width * shape.channels;
+        assert!(positions.end <= self.positions());
+        let line = shape.size[2] * shape.channels;
+        let plane = shape.size[1] * line;
         let mut first = [0usize; MAX_ROWS];
-        for (row, first) in rows.zip(&mut first) {
-            let (x, y) = (row % shape.out_width, row / shape.out_width);
-            let (y, image) = (y % shape.out_height, y / shape.out_height);
-            *first = (image * shape.height + y * shape.strides[0]) * line
-                + x * shape.strides[1] * shape.channels
+        let mut pixel = Pixel::new(rows.start, shape.output);
+        for first in first.iter_mut().take(rows.len()) {
+            let [z, y, x] = pixel.at;
+            *first = (pixel.image * shape.size[0] + z * shape.strides[0]) * plane
+                + y * shape.strides[1] * line
+                + x * shape.strides[2] * shape.channels
                 + depth.start;
+            pixel = pixel.next(shape.output);
         }
         for (position, pointers) in positions.zip(table) {
-            let down = position * shape.dilations[0] * line;
+            let (kz, ky) = (position / shape.kernel[1], position % shape.kernel[1]);
+            let down = kz * shape.dilations[0] * plane + ky * shape.dilations[1] * line;
             for (pointer, first) in pointers.iter_mut().zip(first) {
                 *pointer = self.padded.as_ptr().wrapping_add(first + down);
             }

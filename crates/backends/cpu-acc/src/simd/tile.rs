@@ -29,10 +29,10 @@ pub(crate) struct Tile<'a> {
     pub(crate) panel: *const f32,
     /// Elements from a panel to the next.
     pub(crate) panel_stride: usize,
-    /// The tile's first element in C.
+    /// The tile's first column in C.
     pub(crate) output: *mut f32,
-    /// Elements from a row of C to the next.
-    pub(crate) output_stride: usize,
+    /// The offset of each row of the tile in C.
+    pub(crate) offsets: &'a [usize; MAX_ROWS],
     /// Columns of C in the tile: at most those of the kernel's panels, more than those of all but
     /// the last panel.
     pub(crate) columns: usize,
@@ -49,10 +49,8 @@ pub(crate) struct Tile<'a> {
 pub(crate) struct Epilogue {
     /// One element per column, or null.
     pub(crate) bias: *const f32,
-    /// One element per element of the tile, or null.
+    /// The tile's first column in a matrix of the layout of C, or null.
     pub(crate) addend: *const f32,
-    /// Elements from a row of the addend to the next.
-    pub(crate) addend_stride: usize,
     /// The factor of the sum.
     pub(crate) scale: f32,
     /// The least result.
@@ -139,7 +137,7 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
                     let row = tile
                         .epilogue
                         .addend
-                        .wrapping_add(line / panels * tile.epilogue.addend_stride);
+                        .wrapping_add(tile.offsets[line / panels]);
                     prefetch(row.wrapping_add(line % panels * WIDTH));
                 }
                 step(s, rows, k, b, tile.panel_stride, &mut sums[0]);
@@ -261,7 +259,7 @@ unsafe fn write<S: Simd, const ROWS: usize, const VECTORS: usize, const WHOLE: b
     let scale = s.splat(epilogue.scale);
     let (low, high) = (s.splat(epilogue.low), s.splat(epilogue.high));
     for (r, sums) in sums.into_iter().enumerate() {
-        let output = tile.output.wrapping_add(r * tile.output_stride);
+        let output = tile.output.wrapping_add(tile.offsets[r]);
         for (v, mut sum) in sums.into_iter().enumerate() {
             if !tile.first {
                 sum = s.add(sum, load(output, v));
@@ -269,7 +267,7 @@ unsafe fn write<S: Simd, const ROWS: usize, const VECTORS: usize, const WHOLE: b
             if tile.last {
                 sum = s.fma(sum, scale, bias[v]);
                 if !epilogue.addend.is_null() {
-                    let addend = epilogue.addend.wrapping_add(r * epilogue.addend_stride);
+                    let addend = epilogue.addend.wrapping_add(tile.offsets[r]);
                     sum = s.add(sum, load(addend, v));
                 }
                 sum = s.min(high, s.max(low, sum));

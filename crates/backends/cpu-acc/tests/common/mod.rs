@@ -22,7 +22,7 @@ pub struct Case {
 }
 
 /// Whether an input is known when the workload is created.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum InputKind {
     Constant,
     Variable,

@@ -5,7 +5,7 @@ use tenon_base::Result;
 use tenon_graph::{Node, Tensor, ValueId};
 
 /// Operators with bias, residual and activation.
-pub(crate) const PRODUCTS: [&str; 2] = ["tenon.Conv", "tenon.MatMul"];
+pub(crate) const PRODUCTS: [&str; 3] = ["tenon.Conv", "tenon.ConvTranspose", "tenon.MatMul"];
 
 /// Positions of the inputs of [`PRODUCTS`].
 const BIAS: usize = 2;
@@ -13,7 +13,10 @@ const RESIDUAL: usize = 3;
 
 /// Fuses the addition of a constant for each channel into a convolution without bias.
 pub(crate) fn bias(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
-    add_bias(rewriter, node, "tenon.Conv")
+    match add_bias(rewriter, node, "tenon.Conv")? {
+        Outcome::Keep => add_bias(rewriter, node, "tenon.ConvTranspose"),
+        fused => Ok(fused),
+    }
 }
 
 /// The same for a convolution or matmul.

@@ -1,28 +1,37 @@
 //! Operators on images with a separate channels-last operator.
 
-use super::{to_channels_last, transposed_back};
+use super::{RANKS, to_channels_last, transposed_back};
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::geometry::Window;
 use tenon_graph::{Attribute, Attributes, Node, Tensor};
 
-/// Conv of two spatial dimensions.
+/// Conv and ConvTranspose of one to three spatial dimensions.
 pub(crate) fn convolution(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let (Some(x), Some(w)) = (rewriter.input(node, 0), rewriter.input(node, 1)) else {
         return Ok(Outcome::Keep);
     };
-    if node.op.name != "Conv" || !rewriter.is_float(x) || rewriter.shape(x)?.len() != 4 {
+    let op = match node.op.name {
+        "Conv" => "tenon.Conv",
+        "ConvTranspose" => "tenon.ConvTranspose",
+        _ => return Ok(Outcome::Keep),
+    };
+    if !rewriter.is_float(x) || !RANKS.contains(&rewriter.shape(x)?.len()) {
         return Ok(Outcome::Keep);
     }
     let (input, kernel) = (
         rewriter.shape(x)?[2..].to_vec(),
         rewriter.shape(w)?[2..].to_vec(),
     );
-    let mut attributes = window(&node.attributes, &input, &kernel)?;
+    let mut attributes = if op == "tenon.Conv" {
+        window(&node.attributes, &input, &kernel)?
+    } else {
+        transposed_window(&node.attributes, &input, &kernel)?
+    };
     attributes.set("group", Attribute::Int(node.attributes.int("group", 1)?));
     let mut inputs = node.inputs.clone();
     inputs[0] = Some(to_channels_last(rewriter, node, x)?);
-    transposed_back(rewriter, node, "tenon.Conv", attributes, &inputs)
+    transposed_back(rewriter, node, op, attributes, &inputs)
 }
 
 /// MaxPool without the output of indices, and AveragePool.
@@ -83,11 +92,40 @@ pub(crate) fn global_pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
 /// The window with explicit padding.
 fn window(attributes: &Attributes, input: &[usize], kernel: &[usize]) -> Result<Attributes> {
     let window = Window::sliding(attributes, input, kernel)?;
-    let pads = [&*window.pads_begin, &*window.pads_end].concat();
-    Ok(Attributes::new()
+    Ok(explicit(&window, &window.pads_end))
+}
+
+/// The window of a transposed convolution with explicit padding and output padding.
+fn transposed_window(
+    attributes: &Attributes,
+    input: &[usize],
+    kernel: &[usize],
+) -> Result<Attributes> {
+    let window = Window::transposed(attributes, input, kernel)?;
+    // The extents of the output without padding after it, and what they differ from the output's.
+    let whole = |axis: usize| {
+        let windows = (input[axis].saturating_sub(1)).saturating_mul(window.strides[axis]);
+        windows.saturating_add(window.dilated_kernel(axis))
+    };
+    let axes = 0..window.rank();
+    let needed = |axis: usize| window.output[axis].saturating_add(window.pads_begin[axis]);
+    let after: Vec<usize> = axes
+        .clone()
+        .map(|axis| whole(axis).saturating_sub(needed(axis)))
+        .collect();
+    let extra: Vec<usize> = axes
+        .map(|axis| needed(axis).saturating_sub(whole(axis)))
+        .collect();
+    Ok(explicit(&window, &after).with("output_padding", ints(&extra)))
+}
+
+/// The attributes of a window, with the padding after it.
+fn explicit(window: &Window, after: &[usize]) -> Attributes {
+    let pads = [&*window.pads_begin, after].concat();
+    Attributes::new()
         .with("strides", ints(&window.strides))
         .with("dilations", ints(&window.dilations))
-        .with("pads", ints(&pads)))
+        .with("pads", ints(&pads))
 }
 
 fn ints(list: &[usize]) -> Attribute {

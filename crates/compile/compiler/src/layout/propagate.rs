@@ -1,6 +1,8 @@
 //! Operators that work in any layout: a transpose before them moves behind them.
 
-use super::{TO_NCHW, TO_NHWC, channels_last, moved_axis, to_channels_last, transposed_back};
+use super::{
+    RANKS, channels_last, moved_axis, to_channels_last, to_first, to_last, transposed_back,
+};
 use crate::rewrite::{Outcome, Rewriter, perm_attributes};
 use tenon_base::Result;
 use tenon_graph::{Attribute, Attributes, Node, Tensor, ValueId};
@@ -68,9 +70,10 @@ pub(crate) fn elementwise(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
     let Some(output) = node.outputs.first().copied().flatten() else {
         return Ok(Outcome::Keep);
     };
+    let rank = rewriter.shape(output)?.len();
     if !ELEMENTWISE.contains(&node.op.name)
-        || rewriter.shape(output)?.len() != 4
-        || !leads(rewriter, node)?
+        || !RANKS.contains(&rank)
+        || !leads(rewriter, node, rank)?
     {
         return Ok(Outcome::Keep);
     }
@@ -88,7 +91,7 @@ pub(crate) fn elementwise(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
     for &input in &node.inputs {
         inputs.push(match input {
             Some(value) if rewriter.ty(value)?.elements() != 1 => {
-                Some(broadcast(rewriter, node, value)?)
+                Some(broadcast(rewriter, node, value, rank)?)
             }
             other => other,
         });
@@ -96,26 +99,37 @@ pub(crate) fn elementwise(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
     transposed_back(rewriter, node, node.op.name, attributes, &inputs)
 }
 
-/// Whether an input of the output's rank is a transposed channels-last value.
-fn leads(rewriter: &Rewriter<'_>, node: &Node) -> Result<bool> {
+/// Whether an input of the output's rank is a transposed channels-last value. With one spatial
+/// dimension every swap of the last two dimensions is such a transpose, those of transformers too: no
+/// other input may then require a new one when executing.
+fn leads(rewriter: &Rewriter<'_>, node: &Node, rank: usize) -> Result<bool> {
+    let mut leads = false;
     for &input in node.inputs.iter().flatten() {
-        if channels_last(rewriter, input)?.is_some() {
-            return Ok(true);
+        let last = channels_last(rewriter, input)?.is_some();
+        leads |= last;
+        let constant = rewriter.constant(Some(input)).is_some();
+        if rank == 3 && !last && !constant && rewriter.ty(input)?.elements() != 1 {
+            return Ok(false);
         }
     }
-    Ok(false)
+    Ok(leads)
 }
 
-/// An operand of at most four dimensions with channels last.
-fn broadcast(rewriter: &mut Rewriter<'_>, node: &Node, value: ValueId) -> Result<ValueId> {
+/// An operand of at most `rank` dimensions with channels last.
+fn broadcast(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+    value: ValueId,
+    rank: usize,
+) -> Result<ValueId> {
     let shape = rewriter.shape(value)?.to_vec();
-    if shape.len() == 4 {
+    if shape.len() == rank {
         return to_channels_last(rewriter, node, value);
     }
-    let mut full = vec![1; 4 - shape.len()];
+    let mut full = vec![1; rank - shape.len()];
     full.extend(shape);
     let value = rewriter.reshape(&node.name, value, &full)?;
-    rewriter.transpose(&node.name, value, &TO_NHWC)
+    rewriter.transpose(&node.name, value, &to_last(rank))
 }
 
 /// Concat, Softmax, Slice, Pad and Resize: axes are mapped, lists over all axes permuted.
@@ -127,16 +141,22 @@ pub(crate) fn along_axes(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
         node.op.name,
         "Concat" | "Softmax" | "LogSoftmax" | "Slice" | "Pad" | "Resize"
     );
-    if !known || rewriter.shape(x)?.len() != 4 || !leads(rewriter, node)? {
+    let rank = rewriter.shape(x)?.len();
+    if !known || !RANKS.contains(&rank) || !leads(rewriter, node, rank)? {
         return Ok(Outcome::Keep);
     }
+    let all_axes = 0..rank as i64;
     let mut attributes = node.attributes.clone();
     let mut inputs = node.inputs.clone();
     match node.op.name {
         "Concat" | "Softmax" | "LogSoftmax" => {
-            let Some(axis) = moved_axis(node.attributes.int("axis", -1)?) else {
+            let Some(axis) = moved_axis(node.attributes.int("axis", -1)?, rank) else {
                 return Ok(Outcome::Keep);
             };
+            // The rule `softmax` would transpose it again.
+            if rank == 3 && node.op.name != "Concat" && axis + 1 != rank as i64 {
+                return Ok(Outcome::Keep);
+            }
             attributes.set("axis", Attribute::Int(axis));
             for input in &mut inputs {
                 if let Some(value) = *input {
@@ -148,15 +168,15 @@ pub(crate) fn along_axes(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
         "Slice" => {
             let starts = ints(rewriter, node, 1).map_or(0, |starts| starts.len());
             let axes = ints(rewriter, node, 3).unwrap_or_else(|| (0..starts as i64).collect());
-            let Some(axes) = moved_axes(&axes) else {
+            let Some(axes) = moved_axes(&axes, rank) else {
                 return Ok(Outcome::Keep);
             };
             inputs.resize(inputs.len().max(4), None);
             inputs[3] = Some(int_constant(rewriter, node, "axes", &axes)?);
         }
         "Pad" => {
-            let axes = ints(rewriter, node, 3).unwrap_or_else(|| (0..4).collect());
-            let Some(axes) = moved_axes(&axes) else {
+            let axes = ints(rewriter, node, 3).unwrap_or_else(|| all_axes.collect());
+            let Some(axes) = moved_axes(&axes, rank) else {
                 return Ok(Outcome::Keep);
             };
             inputs.resize(4, None);
@@ -165,13 +185,11 @@ pub(crate) fn along_axes(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
         _ => {
             // Resize: without axes, the lists cover all four.
             let axes = node.attributes.ints("axes")?;
-            let axes = axes.map_or_else(|| (0..4).collect(), <[i64]>::to_vec);
-            let axes = if axes.is_empty() {
-                (0..4).collect()
-            } else {
-                axes
+            let axes = match axes {
+                None | Some([]) => all_axes.collect(),
+                Some(axes) => axes.to_vec(),
             };
-            let Some(axes) = moved_axes(&axes) else {
+            let Some(axes) = moved_axes(&axes, rank) else {
                 return Ok(Outcome::Keep);
             };
             attributes.set("axes", Attribute::Ints(axes));
@@ -187,8 +205,8 @@ fn ints(rewriter: &Rewriter<'_>, node: &Node, index: usize) -> Option<Vec<i64>> 
         .and_then(Tensor::to_i64s)
 }
 
-fn moved_axes(axes: &[i64]) -> Option<Vec<i64>> {
-    axes.iter().map(|&axis| moved_axis(axis)).collect()
+fn moved_axes(axes: &[i64], rank: usize) -> Option<Vec<i64>> {
+    axes.iter().map(|&axis| moved_axis(axis, rank)).collect()
 }
 
 fn int_constant(
@@ -207,7 +225,8 @@ pub(crate) fn reduction(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outc
         return Ok(Outcome::Keep);
     };
     let by_attribute = matches!(node.op.name, "ArgMax" | "ArgMin");
-    if !(by_attribute || node.op.name.starts_with("Reduce")) || rewriter.shape(x)?.len() != 4 {
+    let rank = rewriter.shape(x)?.len();
+    if !(by_attribute || node.op.name.starts_with("Reduce")) || !RANKS.contains(&rank) {
         return Ok(Outcome::Keep);
     }
     let Some(source) = channels_last(rewriter, x)? else {
@@ -221,7 +240,7 @@ pub(crate) fn reduction(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outc
             _ => return Ok(Outcome::Keep),
         }
     };
-    let Some(axes) = moved_axes(&axes) else {
+    let Some(axes) = moved_axes(&axes, rank) else {
         return Ok(Outcome::Keep);
     };
     let mut attributes = node.attributes.clone();
@@ -235,9 +254,10 @@ pub(crate) fn reduction(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outc
     if node.attributes.flag("keepdims", true)? {
         return transposed_back(rewriter, node, node.op.name, attributes, &inputs);
     }
-    // Positions in [N, H, W, C] of the kept dimensions, in the order of [N, C, H, W].
-    let kept: Vec<i64> = [0, 3, 1, 2]
+    // Positions in [N, spatial..., C] of the kept dimensions, in the order of [N, C, spatial...].
+    let kept: Vec<i64> = to_first(rank)
         .into_iter()
+        .map(|axis| axis as i64)
         .filter(|axis| !axes.contains(axis))
         .collect();
     if !kept.is_sorted() {
@@ -252,12 +272,13 @@ pub(crate) fn split(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome>
     let Some(x) = rewriter.input(node, 0) else {
         return Ok(Outcome::Keep);
     };
-    if node.op.name != "Split" || rewriter.shape(x)?.len() != 4 {
+    let rank = rewriter.shape(x)?.len();
+    if node.op.name != "Split" || !RANKS.contains(&rank) {
         return Ok(Outcome::Keep);
     }
     let (Some(source), Some(axis)) = (
         channels_last(rewriter, x)?,
-        moved_axis(node.attributes.int("axis", 0)?),
+        moved_axis(node.attributes.int("axis", 0)?, rank),
     ) else {
         return Ok(Outcome::Keep);
     };
@@ -268,7 +289,7 @@ pub(crate) fn split(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome>
     let parts = rewriter.emit_for(&mut node.clone(), "nchw", "Split", attributes, &inputs)?;
     let mut values = Vec::with_capacity(parts.len());
     for part in parts {
-        let back = rewriter.transpose(&format!("{}.nchw", node.name), part, &TO_NCHW)?;
+        let back = rewriter.transpose(&format!("{}.nchw", node.name), part, &to_first(rank))?;
         values.push(Some(back));
     }
     Ok(Outcome::Forward(values))

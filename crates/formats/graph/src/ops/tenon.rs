@@ -1,11 +1,11 @@
-//! Operators of Tenon, which the compiler emits for fused nodes. Images are batch, height, width,
-//! channels; weights are in ONNX's order.
+//! Operators of Tenon, which the compiler emits for fused nodes. Images are batch, spatial
+//! dimensions, channels; weights are in ONNX's order.
 
 use super::matmul::product_shape;
 use super::rows::*;
 use super::shapes::{
     Inferred, broadcasts_to, choice, expect_optional_shape, expect_shape, invalid, one, positive,
-    rank, same_dtype,
+    product, rank, same_dtype,
 };
 use crate::Inference;
 use crate::geometry::Window;
@@ -39,7 +39,10 @@ const DILATIONS: AttributeDef = ints(
     "dilations",
     "distance between elements of the kernel; default 1s",
 );
-const PADS: AttributeDef = ints("pads", "padding at top, left, bottom, right; default 0s");
+const PADS: AttributeDef = ints(
+    "pads",
+    "padding before each spatial dimension, then after each; default 0s",
+);
 const STRIDES: AttributeDef = ints("strides", "distance between windows; default 1s");
 const KERNEL_SHAPE: AttributeDef = must(ints("kernel_shape", "height and width of a window"));
 const CEIL_MODE: AttributeDef = int(
@@ -51,8 +54,9 @@ const X: OperandDef = required("X", FLOATS);
 const Y: OperandDef = required("Y", FLOATS);
 
 operators! { "tenon"
-    /// Convolution with epilogue: X [N, H, W, C], W [M, C/group, kH, kW], B [M],
-    /// Z [N, oH, oW, M]; Y = activation(conv(X, W) + B + Z), of Z's shape.
+    /// Convolution with epilogue: X [N, spatial..., C] of one to three spatial dimensions,
+    /// W [M, C/group, kernel...], B [M], Z [N, output..., M]; Y = activation(conv(X, W) + B + Z), of Z's
+    /// shape.
     Compute "tenon.Conv" (X, required("W", FLOATS), optional("B", FLOATS), optional("Z", FLOATS))
         -> (Y)
         [
@@ -60,6 +64,18 @@ operators! { "tenon"
             int("group", "groups of channels; default 1"),
             PADS, STRIDES,
         ] conv;
+    /// Transposed convolution with epilogue: X [N, spatial..., C] of one to three spatial dimensions,
+    /// W [C, M/group, kernel...], B [M], Z [N, output..., M];
+    /// Y = activation(conv_transpose(X, W) + B + Z), of Z's shape.
+    Compute "tenon.ConvTranspose"
+        (X, required("W", FLOATS), optional("B", FLOATS), optional("Z", FLOATS))
+        -> (Y)
+        [
+            ACTIVATION, ALPHA, BETA, DILATIONS,
+            int("group", "groups of channels; default 1"),
+            ints("output_padding", "elements added after each spatial dimension; default 0s"),
+            PADS, STRIDES,
+        ] conv_transpose;
     /// Matmul with epilogue: A [.., M, K], B [.., K, N], bias [N], Z of the
     /// result's shape; Y = activation(scale A' B' + bias + Z). Leading dimensions are broadcast.
     Compute "tenon.MatMul"
@@ -100,24 +116,43 @@ operators! { "tenon"
 
 fn planes(kernel: &[usize], node: &Inference<'_>) -> Result<Window> {
     let x = node.input(0)?.shape();
-    Window::sliding(node.attributes, &x[1..3], kernel)
+    Window::sliding(node.attributes, &x[1..x.len() - 1], kernel)
 }
 
 fn conv(node: &Inference<'_>) -> Inferred {
+    convolution(node, false)
+}
+
+fn conv_transpose(node: &Inference<'_>) -> Inferred {
+    convolution(node, true)
+}
+
+fn convolution(node: &Inference<'_>, transposed: bool) -> Inferred {
     let dtype = same_dtype(node, &["X", "W", "B", "Z"])?;
     choice(node, "activation", "none", ACTIVATIONS)?;
     let (x, w) = (node.input(0)?, node.input(1)?);
-    rank(x, "X", 4..=4)?;
-    rank(w, "W", 4..=4)?;
+    let dims = rank(x, "X", 3..=5)?;
+    rank(w, "W", dims..=dims)?;
     let group = positive(node.attributes.int("group", 1)?, "attribute 'group'")?;
-    let (channels, filters) = (x.shape()[3], w.shape()[0]);
-    if w.shape()[1].checked_mul(group) != Some(channels) || !filters.is_multiple_of(group) {
+    let (x_shape, kernel) = (x.shape(), &w.shape()[2..]);
+    let size = &x_shape[1..dims - 1];
+    let all = product(w.shape()[1], group, "the number of channels")?;
+    let (channels, filters, window) = if transposed {
+        let window = Window::transposed(node.attributes, size, kernel)?;
+        (w.shape()[0], all, window)
+    } else {
+        let window = Window::sliding(node.attributes, size, kernel)?;
+        (all, w.shape()[0], window)
+    };
+    let fits = channels == x_shape[dims - 1]
+        && channels.is_multiple_of(group)
+        && filters.is_multiple_of(group);
+    if !fits {
         return Err(invalid("input 'W' has the wrong number of channels")
-            .expected(format_args!("{channels} in {group} groups"))
+            .expected(format_args!("{} in {group} groups", x_shape[dims - 1]))
             .found(w.shape()));
     }
-    let window = planes(&w.shape()[2..], node)?;
-    let shape = [x.shape()[0], window.output[0], window.output[1], filters];
+    let shape = [&x_shape[..1], &window.output, &[filters]].concat();
     expect_optional_shape(node, 2, "B", &[filters])?;
     expect_optional_shape(node, 3, "Z", &shape)?;
     one(dtype, shape)
