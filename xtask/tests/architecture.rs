@@ -218,3 +218,152 @@ fn the_runtime_depends_on_no_source_format() {
         assert!(!reached.contains(name), "`tenon-nrt` depends on `{name}`");
     }
 }
+
+/// The code of a source file: without comments and without its module of tests.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod ").next().unwrap();
+    let lines = text.lines().map(|line| line.split("//").next().unwrap());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The names that follow `prefix::` in paths and in `use` lists.
+fn names_in(code: &str, prefix: &str) -> BTreeSet<String> {
+    let prefix = format!("{prefix}::");
+    let mut found = BTreeSet::new();
+    for (at, _) in code.match_indices(&prefix) {
+        let is_start = |before: char| !before.is_alphanumeric() && !"_:".contains(before);
+        if !code[..at].chars().next_back().is_none_or(is_start) {
+            continue;
+        }
+        let path = &code[at + prefix.len()..];
+        let list = path.strip_prefix('{').map(|list| {
+            let list = list.split(';').next().unwrap();
+            let mut depth = 0;
+            list.split(move |c: char| {
+                depth += i32::from(c == '{') - i32::from(c == '}');
+                c == ',' && depth == 0
+            })
+        });
+        let items: Vec<&str> = list.map_or_else(|| vec![path], Iterator::collect);
+        for item in items {
+            let name = item
+                .trim()
+                .split(|c: char| !c.is_alphanumeric() && c != '_');
+            found.extend(
+                name.take(1)
+                    .filter(|name| !name.is_empty())
+                    .map(str::to_owned),
+            );
+        }
+    }
+    found
+}
+
+/// A graph of modules: each with the modules that it uses.
+type Uses = BTreeMap<String, BTreeSet<String>>;
+
+/// The modules that use one another, directly or through others; empty without a cycle.
+fn modules_in_cycles(mut uses: Uses) -> Vec<String> {
+    // Kahn's order: modules that use no others are removed until none is left.
+    loop {
+        let is_leaf = |used: &BTreeSet<String>| used.is_empty();
+        let leaves: Vec<String> = uses
+            .iter()
+            .filter(|(_, used)| is_leaf(used))
+            .map(|(name, _)| name.clone())
+            .collect();
+        if leaves.is_empty() {
+            return uses.into_keys().collect();
+        }
+        for leaf in leaves {
+            uses.remove(&leaf);
+            for used in uses.values_mut() {
+                used.remove(&leaf);
+            }
+        }
+    }
+}
+
+/// The modules of `tenon-bef` (text, bytes, verifier, syntax, ...) with the modules that they use.
+fn modules_of_bef(folder: &Path) -> Uses {
+    let lib = std::fs::read_to_string(folder.join("lib.rs")).unwrap();
+    let modules = lib.lines().filter_map(|line| line.strip_prefix("mod "));
+    let modules: BTreeSet<String> = modules.map(|name| name.replace(';', "")).collect();
+    // The names that the root exports, each with its module.
+    let mut exports = BTreeMap::new();
+    for export in lib.split("pub use ").skip(1) {
+        let (module, _) = export.split_once("::").unwrap();
+        for name in names_in(export, module) {
+            exports.insert(name, module.to_owned());
+        }
+    }
+    let mut uses = Uses::new();
+    for path in sources(folder) {
+        let file = path.strip_prefix(folder).unwrap().to_str().unwrap();
+        let module = file.split(['/', '.']).next().unwrap();
+        if ["lib", "arbitrary"].contains(&module) || file.ends_with("tests.rs") {
+            continue;
+        }
+        let code = code(&std::fs::read_to_string(&path).unwrap());
+        let used = names_in(&code, "crate").into_iter().filter_map(|name| {
+            let is_module = modules.contains(&name);
+            is_module
+                .then(|| name.clone())
+                .or_else(|| exports.get(&name).cloned())
+        });
+        let entry = uses.entry(module.to_owned()).or_default();
+        entry.extend(used.filter(|used| used != module));
+    }
+    uses
+}
+
+/// The files of a folder with the siblings that they use; `mod.rs`, which uses all, left out.
+fn siblings(folder: &Path) -> Uses {
+    let files = std::fs::read_dir(folder).unwrap();
+    let files = files.map(|entry| entry.unwrap().path());
+    let stem = |path: &PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let files: BTreeMap<String, PathBuf> = files
+        .map(|path| (stem(&path), path))
+        .filter(|(name, path)| path.is_file() && !["mod", "tests"].contains(&name.as_str()))
+        .collect();
+    let used = |name: &String, path: &PathBuf| {
+        let code = code(&std::fs::read_to_string(path).unwrap());
+        let names = names_in(&code, "super").into_iter();
+        names
+            .filter(|used| files.contains_key(used) && used != name)
+            .collect()
+    };
+    files
+        .iter()
+        .map(|(name, path)| (name.clone(), used(name, path)))
+        .collect()
+}
+
+/// The verifier is below the parser of the text form, which calls it, and the lexical layer below both.
+#[test]
+fn the_modules_of_bef_have_no_cycles() {
+    let folder = root().join("crates/formats/bef/src");
+    let modules = modules_of_bef(&folder);
+    assert!(modules["text"].contains("verify") && modules["verify"].contains("syntax"));
+    assert_eq!(modules_in_cycles(modules), Vec::<String>::new());
+    for name in ["bytes", "rewrite", "streams", "syntax", "text", "verify"] {
+        let files = siblings(&folder.join(name));
+        assert!(!files.is_empty());
+        assert_eq!(modules_in_cycles(files), Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn modules_that_use_each_other_are_found() {
+    let text = "use crate::{a, b::{c, d}, e};\nlet x = crate::f::g();\nmycrate::h();";
+    let found = names_in(text, "crate");
+    assert_eq!(found.into_iter().collect::<String>(), "abef");
+    let uses = |list: &[&str]| list.iter().map(|name| name.to_string()).collect();
+    let graph = [
+        ("text", uses(&["verify"])),
+        ("verify", uses(&["text"])),
+        ("name", uses(&[])),
+    ];
+    let graph = graph.map(|(name, used)| (name.to_owned(), used));
+    assert_eq!(modules_in_cycles(BTreeMap::from(graph)), ["text", "verify"]);
+}
