@@ -279,4 +279,64 @@ mod tests {
         let tensor = read_image(&path, &ty, &ImageOptions::default()).unwrap();
         assert_eq!(tensor.as_slice::<f32>().unwrap(), [77.0; 3]);
     }
+
+    /// The values of a picture without normalisation.
+    fn values(path: &Path, shape: [usize; 4]) -> Vec<f32> {
+        let ty = TensorType::new(DataType::F32, shape).unwrap();
+        let tensor = read_image(path, &ty, &ImageOptions::default()).unwrap();
+        tensor.as_slice::<f32>().unwrap().to_vec()
+    }
+
+    #[test]
+    fn samples_of_16_bits_are_rounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.png");
+        let write = |color, width, samples: &[u16]| {
+            let file = std::fs::File::create(&path).unwrap();
+            let mut encoder = png::Encoder::new(file, width, 1);
+            encoder.set_color(color);
+            encoder.set_depth(png::BitDepth::Sixteen);
+            let bytes: Vec<u8> = samples.iter().flat_map(|s| s.to_be_bytes()).collect();
+            let mut writer = encoder.write_header().unwrap();
+            writer.write_image_data(&bytes).unwrap();
+        };
+        // sample / 257: 0.498, 0.502, 0.992, 127.498, 127.502 and 254.498.
+        let grey = [0, 128, 129, 255, 32_767, 32_768, 65_406, 65_535];
+        write(png::ColorType::Grayscale, 8, &grey);
+        let expected = [0.0, 0.0, 1.0, 1.0, 127.0, 128.0, 254.0, 255.0];
+        assert_eq!(values(&path, [1, 1, 1, 8]), expected);
+        write(
+            png::ColorType::Rgba,
+            1,
+            &[10 * 257, 20 * 257 + 129, 30 * 257 - 129, 7],
+        );
+        assert_eq!(values(&path, [1, 3, 1, 1]), [10.0, 21.0, 29.0]);
+    }
+
+    /// Files of libjpeg with the values that libjpeg decodes; decoders may differ by rounding.
+    #[test]
+    fn a_jpeg_has_the_values_of_libjpeg() {
+        let file = |name| {
+            Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("tests/data")
+                .join(name)
+        };
+        let assert_near = |found: f32, expected: f32| {
+            assert!((found - expected).abs() <= 1.0, "{found}, not {expected}");
+        };
+        // Two blocks of one colour each.
+        let colours = values(&file("blocks.jpg"), [1, 8, 16, 3]);
+        for (index, pixel) in colours.chunks_exact(3).enumerate() {
+            let block = [[200.0, 30.0, 59.0], [19.0, 120.0, 250.0]][index / 8 % 2];
+            pixel
+                .iter()
+                .zip(block)
+                .for_each(|(&found, expected)| assert_near(found, expected));
+        }
+        // A gradient: 16 a column, 8 a row.
+        let grey = values(&file("grey.jpg"), [1, 1, 8, 8]);
+        for (index, &found) in grey.iter().enumerate() {
+            assert_near(found, (16 * (index % 8) + 8 * (index / 8)) as f32);
+        }
+    }
 }

@@ -53,13 +53,19 @@ impl Picture {
             bytes: MAX_DECODED_BYTES,
         };
         let mut decoder = png::Decoder::new_with_limits(Cursor::new(file), limits);
-        // Palettes and fewer bits become 8 bits a channel, as do 16 bits.
-        decoder.set_transformations(png::Transformations::normalize_to_color8());
+        // Palettes and fewer bits become 8 bits a channel.
+        decoder.set_transformations(png::Transformations::EXPAND);
         let mut reader = decoder.read_info().map_err(|error| error.to_string())?;
         let size = reader.output_buffer_size().unwrap_or(usize::MAX);
         let mut bytes = zeros(size)?;
         let frame = reader.next_frame(&mut bytes).map_err(|e| e.to_string())?;
         bytes.truncate(frame.buffer_size());
+        if frame.bit_depth == png::BitDepth::Sixteen {
+            let samples = bytes.chunks_exact(2);
+            bytes = samples
+                .map(|sample| nearest_byte(u16::from_be_bytes([sample[0], sample[1]])))
+                .collect();
+        }
         let (stored, channels) = match frame.color_type {
             png::ColorType::Grayscale => (1, 1),
             png::ColorType::GrayscaleAlpha => (2, 1),
@@ -154,6 +160,11 @@ impl Picture {
             _ => self.bytes,
         }
     }
+}
+
+/// A sample of 16 bits in 8 bits: both ranges end at 1, so that the byte is `sample / 257`, rounded.
+fn nearest_byte(sample: u16) -> u8 {
+    ((u32::from(sample) + 128) / 257) as u8
 }
 
 /// Zeros for a decoder to fill.
