@@ -342,3 +342,19 @@ fn activations_agree_with_the_reference() {
         case.agrees_with_reference(2e-6);
     }
 }
+
+#[test]
+fn dynamic_quantisation_agrees_with_the_reference() {
+    let mut random = Random::new(42);
+    for len in [1, 7, 64, 1000, 100_003] {
+        for (scale, shift) in [(3.0, 0.0), (1.0, 5.0), (1.0, -5.0), (0.0, 0.0)] {
+            let mut x: Vec<f32> = random.values(len);
+            x.iter_mut().for_each(|x| *x = *x * scale + shift);
+            if len == 1000 {
+                x[3..6].copy_from_slice(&[f32::NAN, -0.0, 1e-40]);
+            }
+            let case = Case::new("DynamicQuantizeLinear").input(&[len], &x);
+            case.outputs(3).agrees_with_reference(0.0);
+        }
+    }
+}

@@ -103,6 +103,7 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         "ScatterElements" | "ScatterND" | "TensorScatter" => scatter::kernel(signature),
         "Resize" => resize::kernel(signature),
         "QuantizeLinear" | "DequantizeLinear" => quantize::kernel(signature),
+        "DynamicQuantizeLinear" => quantize::dynamic(signature),
         "TopK" => top_k::kernel(signature),
         "RotaryEmbedding" => rotary::kernel(signature),
         "CausalConvWithState" => stateful::causal_convolution(signature),

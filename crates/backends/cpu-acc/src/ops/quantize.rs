@@ -1,5 +1,5 @@
 //! QuantizeLinear and DequantizeLinear between f32 and integers of 8 or 16 bits, per tensor or per
-//! channel.
+//! channel, and DynamicQuantizeLinear.
 
 use super::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse, refuse_attribute};
@@ -175,6 +175,91 @@ impl LinearQuantization {
             };
             body(channel, index * length, to);
         });
+    }
+}
+
+/// The kernel of DynamicQuantizeLinear.
+pub(super) fn dynamic(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    signature.check_inferred()?;
+    signature.f32_shape(0)?;
+    let level = signature.level;
+    Ok(Box::new(DynamicQuantization { level }))
+}
+
+/// Quantisation to u8 by the range of the elements, which includes 0.
+struct DynamicQuantization {
+    level: Level,
+}
+
+/// Most chunks whose ranges are found concurrently.
+const RANGES: usize = 32;
+
+impl UnpreparedWorkload for DynamicQuantization {}
+
+impl Workload for DynamicQuantization {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let (inputs, mut outputs) = operands.split();
+        let from = inputs.slice::<f32>(0)?;
+        let parallel = from.len() >= PARALLEL;
+        let chunk = from.len().div_ceil(RANGES).max(1);
+        let mut ranges = [[0f32; 2]; RANGES];
+        let ranges = &mut ranges[..from.len().div_ceil(chunk)];
+        for_each_chunk(ranges, 1, parallel, |index, range| {
+            let end = from.len().min((index + 1) * chunk);
+            range[0] = self.level.run(Bounds(&from[index * chunk..end]));
+        });
+        let least = ranges.iter().map(|range| range[0]).fold(0.0, f32::min);
+        let greatest = ranges.iter().map(|range| range[1]).fold(0.0, f32::max);
+        // All elements are 0: the scale is arbitrary.
+        let scale = if greatest == least {
+            1.0
+        } else {
+            (greatest - least) / 255.0
+        };
+        let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
+        if let Some(to) = outputs.optional::<u8>(0)? {
+            let chunk = PARALLEL / 4;
+            for_each_chunk(to, chunk, parallel, |index, to| {
+                self.level.run(Quantize {
+                    from: &from[index * chunk..][..to.len()],
+                    scale,
+                    zero,
+                    to,
+                });
+            });
+        }
+        if let Some(to) = outputs.optional::<f32>(1)? {
+            to.fill(scale);
+        }
+        if let Some(to) = outputs.optional::<u8>(2)? {
+            to.fill(zero as u8);
+        }
+        Ok(())
+    }
+}
+
+/// The least and the greatest element that is not NaN, and 0.
+struct Bounds<'a>(&'a [f32]);
+
+impl VectorOp for Bounds<'_> {
+    type Output = [f32; 2];
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) -> [f32; 2] {
+        let (mut least, mut greatest) = ([s.splat(0.0); 4], [s.splat(0.0); 4]);
+        for block in self.0.chunks(4 * S::LANES) {
+            for (index, part) in block.chunks(S::LANES).enumerate() {
+                // The second operand where the first is NaN; zeros fill a part.
+                let part = s.load_part(part);
+                least[index] = s.min(part, least[index]);
+                greatest[index] = s.max(part, greatest[index]);
+            }
+        }
+        let [a, b, c, d] = least;
+        let least = s.min(s.min(a, b), s.min(c, d));
+        let [a, b, c, d] = greatest;
+        let greatest = s.max(s.max(a, b), s.max(c, d));
+        [-s.largest(s.sub(s.splat(0.0), least)), s.largest(greatest)]
     }
 }
 
