@@ -69,6 +69,11 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
     ("npz", "an .npz file", &["models/small"]),
     ("picture", "a PNG or JPEG as an input", &["models/digits"]),
     ("csv", "a table as an input", &[]),
+    (
+        "nodes",
+        "random nodes: executed on CpuAcc and on CpuRef, results compared",
+        &[],
+    ),
     ("dma", "DMA descriptors: checked, run, copies compared", &[]),
 ];
 
