@@ -24,6 +24,7 @@ mod rotary;
 mod scatter;
 mod select;
 mod selection;
+mod signal;
 mod softmax;
 mod stateful;
 mod top_k;
@@ -105,6 +106,9 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         "QuantizeLinear" | "DequantizeLinear" => quantize::kernel(signature),
         "DynamicQuantizeLinear" => quantize::dynamic(signature),
         "TopK" => top_k::kernel(signature),
+        "DFT" => signal::dft(signature),
+        "STFT" => signal::stft(signature),
+        "MelWeightMatrix" => signal::mel(signature),
         "RotaryEmbedding" => rotary::kernel(signature),
         "CausalConvWithState" => stateful::causal_convolution(signature),
         "LinearAttention" => stateful::linear_attention(signature),

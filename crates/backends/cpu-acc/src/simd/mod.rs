@@ -12,6 +12,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub(crate) mod complex;
 pub(crate) mod depthwise;
 pub(crate) mod disjoint;
 pub(crate) mod gemm;
@@ -162,6 +163,11 @@ impl Level {
     /// The highest level that this process uses and `limit` allows.
     pub(crate) fn detect(limit: CpuLevel) -> Self {
         Self(CpuLevel::in_use().min(limit))
+    }
+
+    /// Whether it is the target's baseline.
+    pub(crate) fn is_baseline(self) -> bool {
+        self.0 == CpuLevel::Baseline
     }
 
     /// The name that `tenon backends` prints.
