@@ -361,16 +361,14 @@ impl<'a> Signature<'a> {
         }
     }
 
-    /// The attribute `kernel_shape` of a pool.
-    pub(crate) fn kernel_shape(&self) -> Result<[usize; 2], Refusal> {
-        let ints = self.ints("kernel_shape")?.unwrap_or(&[]);
-        let refused = || refuse_attribute("kernel_shape", format_args!("{ints:?}"));
-        let sizes: Vec<usize> = ints
-            .iter()
-            .map(|&size| usize::try_from(size).ok().filter(|&size| size > 0))
-            .collect::<Option<_>>()
-            .ok_or_else(refused)?;
-        sizes.try_into().map_err(|_| refused())
+    /// Whether output `index` is requested.
+    pub(crate) fn has_output(&self, index: usize) -> bool {
+        self.outputs.get(index).copied().flatten().is_some()
+    }
+
+    /// The attributes, for the geometry that kernels share with shape inference.
+    pub(crate) fn attributes(&self) -> &'a Attributes {
+        self.attributes
     }
 
     /// The operator as shape inference reads it.

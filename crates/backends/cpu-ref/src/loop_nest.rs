@@ -151,6 +151,28 @@ pub(crate) fn for_each_chunk<T: Send>(elements: &mut [T], body: impl Fn(usize, &
     });
 }
 
+impl LoopNest<1> {
+    /// The sum of `f` at all positions, in four chains of additions, which are independent.
+    pub(crate) fn sum(&self, f: impl Fn(usize) -> f64) -> f64 {
+        let (count, [stride]) = self.inner;
+        let mut sums = [0.0; 4];
+        for row in 0..self.rows() {
+            stop::checkpoint();
+            let start = self.row(row)[0];
+            let at = |nth: usize| (start + nth as isize * stride) as usize;
+            for group in 0..count / 4 {
+                for (lane, sum) in sums.iter_mut().enumerate() {
+                    *sum += f(at(4 * group + lane));
+                }
+            }
+            for nth in count / 4 * 4..count {
+                sums[0] += f(at(nth));
+            }
+        }
+        (sums[0] + sums[1]) + (sums[2] + sums[3])
+    }
+}
+
 impl LoopNest<2> {
     /// Copies the elements of operand 1 to the positions of operand 0.
     pub(crate) fn copy<T: Copy>(&self, target: &mut [T], source: &[T]) {

@@ -4,7 +4,7 @@ use crate::elements::{Elements, ElementsMut, Value};
 use crate::kernel::{BuildError, BuildKernel, Kernel, Node, axis, floats, scratch};
 use crate::loop_nest::{AxisExtents, Lanes, LoopNest, broadcast, strides};
 use crate::number::Number;
-use tenon_base::Result;
+use tenon_base::{Result, stop};
 use tenon_tensor::Shape;
 
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
@@ -125,17 +125,14 @@ impl Normalization {
     fn statistics<T: Number>(&self, from: &[T], means: &mut [f64], inverses: &mut [f64]) {
         let len = self.lanes.len as f64;
         self.lanes.starts.for_each(|[nth, start]| {
-            let mut sum = 0.0;
-            if self.centred {
-                self.lanes
-                    .lane
-                    .for_each(|[at]| sum += from[start + at].to_f64());
-            }
+            let lane = &self.lanes.lane;
+            let sum = if self.centred {
+                lane.sum(|at| from[start + at].to_f64())
+            } else {
+                0.0
+            };
             let mean = sum / len;
-            let mut squares = 0.0;
-            self.lanes
-                .lane
-                .for_each(|[at]| squares += (from[start + at].to_f64() - mean).powi(2));
+            let squares = lane.sum(|at| (from[start + at].to_f64() - mean).powi(2));
             means[nth] = mean;
             inverses[nth] = 1.0 / (squares / len + self.epsilon).sqrt();
         });
@@ -195,10 +192,8 @@ fn mean_variance(node: &Node<'_>) -> Result<Kernel, BuildError> {
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         let len = lanes.len as f64;
         lanes.starts.for_each(|[_, start]| {
-            let (mut sum, mut squares) = (0.0, 0.0);
-            lanes.lane.for_each(|[at]| sum += from[start + at].to_f64());
-            let mean = sum / len;
-            lanes.lane.for_each(|[at]| squares += (from[start + at].to_f64() - mean).powi(2));
+            let mean = lanes.lane.sum(|at| from[start + at].to_f64()) / len;
+            let squares = lanes.lane.sum(|at| (from[start + at].to_f64() - mean).powi(2));
             let deviation = (squares / len).sqrt() + MEAN_VARIANCE_EPSILON;
             lanes.lane.for_each(|[at]| {
                 to[start + at] = T::from_f64((from[start + at].to_f64() - mean) / deviation);
@@ -217,10 +212,9 @@ fn lp(node: &Node<'_>) -> Result<Kernel, BuildError> {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         lanes.starts.for_each(|[_, start]| {
-            let mut norm = 0.0;
-            lanes.lane.for_each(|[at]| {
+            let norm = lanes.lane.sum(|at| {
                 let x = from[start + at].to_f64();
-                norm += if by_squares { x * x } else { x.abs() };
+                if by_squares { x * x } else { x.abs() }
             });
             let norm = if by_squares { norm.sqrt() } else { norm };
             lanes.lane.for_each(|[at]| {
@@ -247,13 +241,16 @@ fn local_response(node: &Node<'_>) -> Result<Kernel, BuildError> {
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
+        // The powers of the published networks are square roots.
+        let power = move |x: f64| if beta == 0.75 { x.sqrt() * x.sqrt().sqrt() } else { x.powf(beta) };
         for (batch, channel) in crate::convolution::pairs(outer, extent) {
+            stop::checkpoint();
             let channels = channel.saturating_sub(before)..extent.min(channel.saturating_add(after + 1));
+            let plane = |channel: usize| (batch * extent + channel) * inner;
             for at in 0..inner {
-                let at_channel = |channel: usize| (batch * extent + channel) * inner + at;
-                let squares: f64 = channels.clone().map(|c| from[at_channel(c)].to_f64().powi(2)).sum();
-                let divisor = (bias + alpha / size as f64 * squares).powf(beta);
-                let at = at_channel(channel);
+                let squares: f64 = channels.clone().map(|c| from[plane(c) + at].to_f64().powi(2)).sum();
+                let divisor = power(bias + alpha / size as f64 * squares);
+                let at = plane(channel) + at;
                 to[at] = T::from_f64(from[at].to_f64() / divisor);
             }
         }

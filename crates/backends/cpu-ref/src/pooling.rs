@@ -24,7 +24,7 @@ pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
         let p = exponent(node)?;
         global(
             node,
-            move |all, x| all + x.abs().powf(p),
+            move |all, x| all + power(x, p),
             move |all, _| all.powf(1.0 / p),
         )
     }),
@@ -61,9 +61,9 @@ impl Pool {
         Ok(Self(SlidingWindow::new(node, &window, channels_last)?))
     }
 
-    /// Calls `body` with the index in the output, the start of the channel's image in the input, the
-    /// index of the image, and the output's coordinates.
-    fn for_each(&self, mut body: impl FnMut(usize, usize, usize, [usize; 3])) {
+    /// Calls `body` with the index in the output, the pixels of the window, the index of the image, and
+    /// the output's coordinates.
+    fn for_each(&self, mut body: impl FnMut(usize, Pixels, usize, [usize; 3])) {
         let SlidingWindow {
             batches,
             channels,
@@ -76,33 +76,31 @@ impl Pool {
             let from = batch * x.batch + channel * x.channel;
             let to = batch * y.batch + channel * y.channel;
             for (d, h) in pairs(depths.output, heights.output) {
+                stop::checkpoint();
                 for w in 0..widths.output {
-                    stop::checkpoint();
                     let at = [d, h, w];
-                    body(to + y.at(at), from, batch * channels + channel, at);
+                    let pixels = self.pixels(from, at);
+                    body(to + y.at(at), pixels, batch * channels + channel, at);
                 }
             }
         }
     }
 
-    /// The coordinates of a window's pixels in the input's image.
-    fn pixels(&self, [d, h, w]: [usize; 3]) -> impl Iterator<Item = [usize; 3]> {
-        let [depths, heights, widths] = self.0.axes;
-        let inside = [
-            depths.positions_inside(d),
-            heights.positions_inside(h),
-            widths.positions_inside(w),
-        ];
-        let [ds, hs, ws] = inside.map(|range| (range.start, range.len()));
-        pairs(ds.1, hs.1).flat_map(move |(kd, kh)| {
-            (0..ws.1).filter_map(move |kw| {
-                Some([
-                    depths.source(d, ds.0 + kd)?,
-                    heights.source(h, hs.0 + kh)?,
-                    widths.source(w, ws.0 + kw)?,
-                ])
-            })
-        })
+    /// The pixels of a window that are inside the input's image, which starts at `from`.
+    fn pixels(&self, from: usize, at: [usize; 3]) -> Pixels {
+        let mut pixels = Pixels {
+            start: from,
+            counts: [0; 3],
+            steps: [0; 3],
+        };
+        for (axis, window) in self.0.axes.iter().enumerate() {
+            let inside = window.positions_inside(at[axis]);
+            let first = window.source(at[axis], inside.start).unwrap_or(0);
+            pixels.counts[axis] = inside.len();
+            pixels.start += first * self.0.x.spatial[axis];
+            pixels.steps[axis] = window.dilation.wrapping_mul(self.0.x.spatial[axis]);
+        }
+        pixels
     }
 
     /// The number of pixels of a window, including padding, but not those beyond the padding.
@@ -112,16 +110,42 @@ impl Pool {
     }
 }
 
+/// The pixels of a window as strided loops over depth, height and width.
+#[derive(Clone, Copy)]
+struct Pixels {
+    start: usize,
+    counts: [usize; 3],
+    steps: [usize; 3],
+}
+
+impl Pixels {
+    fn len(&self) -> usize {
+        self.counts.iter().product()
+    }
+
+    /// Calls `body` with the position of each pixel in the input.
+    fn for_each(&self, mut body: impl FnMut(usize)) {
+        for (d, h) in pairs(self.counts[0], self.counts[1]) {
+            let row = self.start + d * self.steps[0] + h * self.steps[1];
+            for w in 0..self.counts[2] {
+                body(row + w * self.steps[2]);
+            }
+        }
+    }
+}
+
 fn max_pool(node: &Node<'_>, channels_last: bool) -> Result<Kernel, BuildError> {
     let pool = Pool::new(node, channels_last)?;
     let by_columns = node.attributes.flag("storage_order", false)?;
     let [depth, height, width] = pool.0.axes.map(|axis| axis.input);
-    let image = depth * height * width;
-    let index = move |[d, h, w]: [usize; 3]| {
+    let image = (depth * height * width).max(1);
+    // Only operators with the channels first have indices.
+    let index = move |at: usize| {
+        let [d, h, w] = [at / (height * width), at / width % height, at % width];
         if by_columns {
             (w * height + h) * depth + d
         } else {
-            (d * height + h) * width + w
+            at
         }
     };
     numeric!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
@@ -129,22 +153,23 @@ fn max_pool(node: &Node<'_>, channels_last: bool) -> Result<Kernel, BuildError> 
         let from = inputs.slice::<T>(0)?;
         let mut to = outputs.optional::<T>(0)?;
         let mut indices = outputs.optional::<i64>(1)?;
-        pool.for_each(|out, start, nth, at| {
+        pool.for_each(|out, pixels, nth, _| {
             let mut best = T::LOWEST;
             let mut best_at = None;
-            for at in pool.pixels(at) {
-                let value = from[start + pool.0.x.at(at)];
+            pixels.for_each(|at| {
+                let value = from[at];
                 // NaN is the maximum.
                 let better = value > best || (value.widen().is_nan() && !best.widen().is_nan());
                 if better || best_at.is_none() {
                     (best, best_at) = (value, Some(at));
                 }
-            }
+            });
             if let Some(to) = &mut to {
                 to[out] = best;
             }
             if let Some(indices) = &mut indices {
-                indices[out] = best_at.map_or(-1, |at| (nth * image + index(at)) as i64);
+                let at = best_at.map(|at| nth * image + index(at % image));
+                indices[out] = at.map_or(-1, |at| at as i64);
             }
         });
         Ok(())
@@ -157,13 +182,10 @@ fn average_pool(node: &Node<'_>, channels_last: bool) -> Result<Kernel, BuildErr
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
-        pool.for_each(|out, start, _, at| {
-            let (mut sum, mut count) = (0.0, 0);
-            for at in pool.pixels(at) {
-                sum += from[start + pool.0.x.at(at)].to_f64();
-                count += 1;
-            }
-            let count = if padding_counts { pool.padded(at) } else { count };
+        pool.for_each(|out, pixels, _, at| {
+            let mut sum = 0.0;
+            pixels.for_each(|at| sum += from[at].to_f64());
+            let count = if padding_counts { pool.padded(at) } else { pixels.len() };
             to[out] = T::from_f64(sum / count as f64);
         });
         Ok(())
@@ -176,12 +198,18 @@ fn lp_pool(node: &Node<'_>) -> Result<Kernel, BuildError> {
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
-        pool.for_each(|out, start, _, at| {
-            let value = |at| from[start + pool.0.x.at(at)].to_f64().abs().powf(p);
-            to[out] = T::from_f64(pool.pixels(at).map(value).sum::<f64>().powf(1.0 / p));
+        pool.for_each(|out, pixels, _, _| {
+            let mut sum = 0.0;
+            pixels.for_each(|at| sum += power(from[at].to_f64(), p));
+            to[out] = T::from_f64(sum.powf(1.0 / p));
         });
         Ok(())
     })))
+}
+
+/// The magnitude to the power `p`.
+fn power(x: f64, p: f64) -> f64 {
+    if p == 2.0 { x * x } else { x.abs().powf(p) }
 }
 
 /// A pool whose window is a whole channel.

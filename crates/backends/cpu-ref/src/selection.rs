@@ -149,11 +149,13 @@ fn scan<T: Number, A: Copy + Send + Sync + 'static>(
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         let along = inputs.slice::<I>(1)?.first().map_or(0, |along| along.to_i64());
         let AxisExtents { outer, extent, inner } = AxisExtents::new(&shape, axis(along, shape.len())?);
-        for lane in 0..outer * inner {
+        for (above, below) in crate::convolution::pairs(outer, inner) {
+            stop::checkpoint();
             let mut total = start;
+            let first = above * extent * inner + below;
             for nth in 0..extent {
                 let nth = if reverse { extent - 1 - nth } else { nth };
-                let at = (lane / inner * extent + nth) * inner + lane % inner;
+                let at = first + nth * inner;
                 let next = step(total, from[at]);
                 to[at] = finish(if exclusive { total } else { next });
                 total = next;

@@ -4,13 +4,19 @@ mod arithmetic;
 mod attention;
 mod binary;
 mod broadcast;
+mod column_normalization;
 mod conv;
 mod conv_parts;
 mod depthwise;
 mod element_types;
+mod elements;
+mod extremes;
 mod gather;
 mod indices;
+mod local_response;
+mod loss;
 mod matmul;
+mod moments;
 mod normalization;
 mod plain_matmul;
 mod pool;
@@ -21,6 +27,7 @@ mod recurrent;
 mod reduction;
 mod resize;
 mod rotary;
+mod scan;
 mod scatter;
 mod select;
 mod selection;
@@ -97,9 +104,19 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         "Softmax" | "LogSoftmax" => softmax::kernel(signature),
         "LayerNormalization" | "RMSNormalization" => normalization::layer(signature),
         "BatchNormalization" => normalization::batch(signature),
-        "tenon.MaxPool" | "tenon.AveragePool" => pool::kernel(signature),
         "tenon.Attention" => attention::fused(signature),
         "Attention" => attention::onnx(signature),
+        "InstanceNormalization" | "GroupNormalization" => normalization::channels(signature),
+        "LpNormalization" | "MeanVarianceNormalization" => normalization::plain(signature),
+        "LRN" => local_response::kernel(signature),
+        "ArgMax" | "ArgMin" => extremes::kernel(signature),
+        "Hardmax" => extremes::hardmax(signature),
+        "CumSum" | "CumProd" => scan::kernel(signature),
+        "NegativeLogLikelihoodLoss" | "SoftmaxCrossEntropyLoss" => loss::kernel(signature),
+        "MaxPool" | "AveragePool" | "LpPool" | "tenon.MaxPool" | "tenon.AveragePool" => {
+            pool::kernel(signature)
+        }
+        "MaxUnpool" => pool::unpool(signature),
         "Gather" | "GatherElements" | "GatherND" => gather::kernel(signature),
         "ScatterElements" | "ScatterND" | "TensorScatter" => scatter::kernel(signature),
         "Resize" => resize::kernel(signature),

@@ -1,6 +1,6 @@
 //! Operators on images with a separate channels-last operator.
 
-use super::{RANKS, to_channels_last, transposed_back};
+use super::{RANKS, channels_last, to_channels_last, transposed_back};
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::geometry::Window;
@@ -34,7 +34,8 @@ pub(crate) fn convolution(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
     transposed_back(rewriter, node, op, attributes, &inputs)
 }
 
-/// MaxPool without the output of indices, and AveragePool.
+/// MaxPool without the output of indices, and AveragePool, of images that have the channels last
+/// already: with the channels first a pool costs less than a transpose before it.
 pub(crate) fn pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let op = match node.op.name {
         "MaxPool" if node.outputs.iter().skip(1).flatten().next().is_none() => "tenon.MaxPool",
@@ -47,6 +48,9 @@ pub(crate) fn pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> 
     if !rewriter.is_float(x) || rewriter.shape(x)?.len() != 4 {
         return Ok(Outcome::Keep);
     }
+    let Some(last) = channels_last(rewriter, x)? else {
+        return Ok(Outcome::Keep);
+    };
     let kernel: Vec<usize> = node
         .attributes
         .ints("kernel_shape")?
@@ -62,8 +66,7 @@ pub(crate) fn pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> 
             attributes.set(name, value.clone());
         }
     }
-    let x = to_channels_last(rewriter, node, x)?;
-    transposed_back(rewriter, node, op, attributes, &[Some(x)])
+    transposed_back(rewriter, node, op, attributes, &[Some(last)])
 }
 
 /// Global pools become reductions over height and width.
