@@ -12,7 +12,7 @@ use crate::simd::{Level, Simd, VectorOp};
 use std::ops::Range;
 use tenon_backend::{Inputs, Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::{Result, pool, stop};
-use tenon_tensor::Shape;
+use tenon_tensor::{DataType, Shape};
 
 /// Elements below which one thread is used.
 const PARALLEL: usize = 1 << 14;
@@ -159,8 +159,10 @@ pub(super) fn layer(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusa
     }
     let mut statistics = false;
     for index in [1, 2] {
-        if let Some(statistic) = signature.optional_output(index)? {
-            if rms || statistic.elements() != shape[..axis].iter().product() {
+        if let Some(statistic) = signature.any_output(index) {
+            let fits = statistic.dtype() == DataType::F32
+                && statistic.elements() == shape[..axis].iter().product::<usize>();
+            if rms || !fits {
                 return Err(refuse("the shapes do not fit"));
             }
             statistics = true;
