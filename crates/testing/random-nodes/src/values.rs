@@ -41,7 +41,7 @@ pub(crate) fn tensor(
             0.0,
             64.0,
             -64.0,
-            1e-40,
+            1e-30,
         ][(n / 13 % 8) as usize],
         (Values::Positions(extent), n) => (n as usize % extent.max(1)) as f32,
         // Exact in half precision, and distinct enough for comparisons.
