@@ -2,12 +2,12 @@
 
 use crate::convolution::{WindowAxis, pairs};
 use crate::kernel::{
-    BuildError, BuildKernel, Kernel, Node, floats, position, unsupported, unsupported_value,
+    BuildError, BuildKernel, Kernel, Node, floats, position, scratch, unsupported,
 };
 use crate::number::Number;
 use tenon_backend::Reason;
-use tenon_base::{Error, ErrorKind, Result};
-use tenon_graph::geometry::Window;
+use tenon_base::{Error, ErrorKind, Result, stop};
+use tenon_graph::geometry::{SampledAxis, Window};
 
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("AffineGrid", affine_grid),
@@ -37,7 +37,7 @@ fn affine_grid(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let corners = node.attributes.flag("align_corners", false)?;
     let rank = out.len() - 2;
     let spatial = three(&out[1..=rank])?;
-    let [_, height, width] = spatial;
+    let [depth, height, width] = spatial;
     let at = move |axis: usize, nth: usize| match (corners, spatial[axis]) {
         (true, 1) => 0.0,
         (true, extent) => 2.0 * nth as f64 / (extent - 1) as f64 - 1.0,
@@ -46,159 +46,32 @@ fn affine_grid(node: &Node<'_>) -> Result<Kernel, BuildError> {
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let theta = inputs.slice::<T>(0)?;
-        let points = spatial.iter().product::<usize>();
-        for (nth, to) in outputs.slice::<T>(0)?.chunks_exact_mut(rank).enumerate() {
-            let (batch, point) = (nth / points, nth % points);
-            let (z, y, x) = (point / width / height, point / width % height, point % width);
-            let coordinates = [at(2, x), at(1, y), at(0, z)];
+        let rows = outputs.slice::<T>(0)?.chunks_exact_mut(width * rank);
+        for (row, to) in rows.enumerate() {
+            stop::checkpoint();
+            let (batch, z, y) = (row / height / depth, row / height % depth, row % height);
             let theta = &theta[batch * rank * (rank + 1)..][..rank * (rank + 1)];
-            for (to, row) in to.iter_mut().zip(theta.chunks_exact(rank + 1)) {
-                let moved: f64 = row.iter().zip(coordinates).take(rank).map(|(t, x)| t.to_f64() * x).sum();
-                *to = T::from_f64(moved + row[rank].to_f64());
+            let others = [at(1, y), at(0, z)];
+            for (nth, line) in theta.chunks_exact(rank + 1).enumerate() {
+                let others = line[1..rank].iter().zip(others).map(|(t, x)| t.to_f64() * x);
+                let rest = others.sum::<f64>() + line[rank].to_f64();
+                let slope = line[0].to_f64();
+                for (x, to) in to[nth..].iter_mut().step_by(rank).enumerate() {
+                    *to = T::from_f64(slope * at(2, x) + rest);
+                }
             }
         }
         Ok(())
     })))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Sampling {
-    Nearest,
-    Linear,
-    Cubic,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Padding {
-    Zeros,
-    Border,
-    Reflection,
-}
-
-/// One axis of a sampled image.
-#[derive(Debug, Clone, Copy)]
-struct SampledAxis {
-    extent: usize,
-    corners: bool,
-    padding: Padding,
-}
-
-impl SampledAxis {
-    /// From [-1, 1] to pixels.
-    fn pixel(&self, x: f64) -> f64 {
-        let extent = self.extent as f64;
-        if self.corners {
-            (x + 1.0) / 2.0 * (extent - 1.0)
-        } else {
-            ((x + 1.0) * extent - 1.0) / 2.0
-        }
-    }
-
-    fn border(&self) -> [f64; 2] {
-        let extent = self.extent as f64;
-        if self.corners {
-            [0.0, extent - 1.0]
-        } else {
-            [-0.5, extent - 0.5]
-        }
-    }
-
-    /// Reflects a coordinate at the borders until it is between them.
-    fn reflected(&self, x: f64) -> f64 {
-        let [low, high] = self.border();
-        let span = high - low;
-        if span <= 0.0 || !x.is_finite() {
-            return 0.0;
-        }
-        let over = (x - low).rem_euclid(2.0 * span);
-        low + if over > span { 2.0 * span - over } else { over }
-    }
-
-    /// The coordinate after padding by border or reflection.
-    fn padded(&self, x: f64) -> f64 {
-        let [low, high] = self.border();
-        match self.padding {
-            _ if (low..=high).contains(&x) => x,
-            Padding::Zeros => x,
-            Padding::Border if x.is_nan() => 0.0,
-            Padding::Border => x.clamp(0.0, self.extent as f64 - 1.0),
-            Padding::Reflection => self.reflected(x),
-        }
-    }
-
-    /// The pixel at an integer coordinate; `None` in zero padding.
-    fn pixel_at(&self, at: f64) -> Option<usize> {
-        let last = self.extent as f64 - 1.0;
-        let at = match self.padding {
-            Padding::Zeros => at,
-            Padding::Border => at.clamp(0.0, last),
-            Padding::Reflection if (0.0..=last).contains(&at) => at,
-            Padding::Reflection => self.reflected(at).trunc().clamp(0.0, last),
-        };
-        (0.0..=last).contains(&at).then_some(at as usize)
-    }
-
-    /// The pixels around a coordinate, and their weights.
-    fn weights(&self, sampling: Sampling, x: f64) -> [(Option<usize>, f64); 4] {
-        let mut pixels = [(None, 0.0); 4];
-        if sampling == Sampling::Nearest {
-            pixels[0] = (self.pixel_at(self.padded(x.round_ties_even())), 1.0);
-            return pixels;
-        }
-        let x = self.padded(x);
-        let below = x.floor();
-        let ratio = x - below;
-        let (first, weights) = match sampling {
-            Sampling::Cubic => (-1.0, cubic(ratio)),
-            _ => (0.0, [1.0 - ratio, ratio, 0.0, 0.0]),
-        };
-        for (nth, weight) in weights
-            .into_iter()
-            .enumerate()
-            .filter(|(_, weight)| *weight != 0.0)
-        {
-            pixels[nth] = (self.pixel_at(below + first + nth as f64), weight);
-        }
-        pixels
-    }
-}
-
-/// Weights of the cubic convolution kernel (Keys 1981) with coefficient -0.75.
-fn cubic(ratio: f64) -> [f64; 4] {
-    const A: f64 = -0.75;
-    let near = |x: f64| ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
-    let far = |x: f64| ((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A;
-    [
-        far(ratio + 1.0),
-        near(ratio),
-        near(1.0 - ratio),
-        far(2.0 - ratio),
-    ]
-}
-
 fn grid_sample(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (shape, out) = (node.shape(0)?, node.output(0)?.shape());
     let rank = shape.len() - 2;
     let extents = three(&shape[2..])?;
-    let corners = node.attributes.flag("align_corners", false)?;
-    let sampling = match node.attributes.string("mode", "linear")? {
-        "linear" => Sampling::Linear,
-        "nearest" => Sampling::Nearest,
-        "cubic" => Sampling::Cubic,
-        other => return Err(unsupported_value("mode", other)),
-    };
-    let padding = match node.attributes.string("padding_mode", "zeros")? {
-        "zeros" => Padding::Zeros,
-        "border" => Padding::Border,
-        "reflection" => Padding::Reflection,
-        other => return Err(unsupported_value("padding_mode", other)),
-    };
-    let axes = extents.map(|extent| SampledAxis {
-        extent,
-        corners,
-        padding,
-    });
-    let [_, h, w] = extents;
+    let axis = |extent| SampledAxis::new(node.attributes, extent);
+    let [d, h, w] = extents;
+    let axes = [axis(d)?, axis(h)?, axis(w)?];
     let image: usize = extents.iter().product();
     let points: usize = out[2..].iter().product();
     let (batches, channels) = (shape[0], shape[1]);
@@ -215,24 +88,25 @@ fn grid_sample(node: &Node<'_>) -> Result<Kernel, BuildError> {
             // Coordinates of the grid start with the last dimension; a missing dimension has one pixel.
             let mut pixels = [[(Some(0), 1.0), (None, 0.0), (None, 0.0), (None, 0.0)]; 3];
             for nth in 0..rank {
-                let axis = &axes[2 - nth];
                 let at = grid.at((batch * points + point) * rank + nth);
-                pixels[2 - nth] = axis.weights(sampling, axis.pixel(at));
+                pixels[2 - nth] = axes[2 - nth].weights(at);
             }
-            for channel in 0..channels {
-                let plane = &x[(batch * channels + channel) * image..][..image];
-                let mut sum = 0.0;
-                for (d, d_weight) in pixels[0] {
-                    for (row, row_weight) in pixels[1] {
-                        for (column, weight) in pixels[2] {
-                            let (Some(d), Some(row), Some(column)) = (d, row, column) else {
-                                continue;
-                            };
-                            let pixel = plane[(d * h + row) * w + column].to_f64();
-                            sum += d_weight * row_weight * weight * pixel;
+            // At most four pixels along each of three axes.
+            let (mut samples, mut count) = ([(0, 0.0); 64], 0);
+            for (d, d_weight) in pixels[0] {
+                for (row, row_weight) in pixels[1] {
+                    for (column, weight) in pixels[2] {
+                        if let (Some(d), Some(row), Some(column)) = (d, row, column) {
+                            samples[count] = ((d * h + row) * w + column, d_weight * row_weight * weight);
+                            count += 1;
                         }
                     }
                 }
+            }
+            for channel in 0..channels {
+                let plane = &x[(batch * channels + channel) * image..][..image];
+                let terms = samples[..count].iter().map(|&(at, weight)| weight * plane[at].to_f64());
+                let sum: f64 = terms.sum();
                 to[(batch * channels + channel) * points + point] = T::from_f64(sum);
             }
         }
@@ -311,40 +185,49 @@ fn roi_align(node: &Node<'_>) -> Result<Kernel, BuildError> {
     if height * width == 0 {
         return Err(unsupported("no kernel for images without pixels"));
     }
-    floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+    floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (x, rois, of) =
             (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?, inputs.slice::<i64>(2)?);
         let to = outputs.slice::<T>(0)?;
+        let totals = scratch::<f64>(&mut outputs, channels)?;
         for region in 0..regions {
             let image = position(of[region], images)?;
             let corner = |nth: usize| rois[region * 4 + nth].to_f64() * scale - shift;
             let (left, wide, across) = side(corner(0), corner(2), columns, ratio, least)?;
             let (top, high, down) = side(corner(1), corner(3), rows, ratio, least)?;
-            for (channel, cell) in pairs(channels, rows * columns) {
-                let plane = &x[(image * channels + channel) * height * width..][..height * width];
-                let (mut sum, mut best) = (0.0, f64::NEG_INFINITY);
+            let planes = &x[image * channels * height * width..];
+            for cell in 0..rows * columns {
+                let start = if greatest { f64::NEG_INFINITY } else { 0.0 };
+                totals.fill(start);
                 for (iy, ix) in pairs(down, across) {
                     let inside = |nth: usize, count: usize| (nth as f64 + 0.5) / count as f64;
                     let y = top + ((cell / columns) as f64 + inside(iy, down)) * high;
                     let x = left + ((cell % columns) as f64 + inside(ix, across)) * wide;
-                    for (at, weight) in around([height, width], y, x) {
-                        let value = weight * plane[at].to_f64();
-                        sum += value;
-                        best = best.max(value);
+                    let pixels = around([height, width], y, x);
+                    for (total, plane) in totals.iter_mut().zip(planes.chunks_exact(height * width)) {
+                        let values = pixels.map(|(at, weight)| weight * plane[at].to_f64());
+                        *total = if greatest {
+                            values.into_iter().fold(*total, f64::max)
+                        } else {
+                            *total + values.iter().sum::<f64>()
+                        };
                     }
                 }
                 let samples = (down * across).max(1);
-                let value = match (greatest, best) {
-                    (false, _) => sum / samples as f64,
-                    (true, f64::NEG_INFINITY) => 0.0,
-                    (true, best) => best,
-                };
-                to[(region * channels + channel) * rows * columns + cell] = T::from_f64(value);
+                for (channel, &total) in totals.iter().enumerate() {
+                    let value = match (greatest, total) {
+                        (false, _) => total / samples as f64,
+                        (true, f64::NEG_INFINITY) => 0.0,
+                        (true, best) => best,
+                    };
+                    to[(region * channels + channel) * rows * columns + cell] = T::from_f64(value);
+                }
             }
         }
         Ok(())
-    })))
+    })
+    .with_scratch(channels))
 }
 
 /// A kernel of an empty output.
@@ -394,7 +277,7 @@ fn max_roi_pool(node: &Node<'_>) -> Result<Kernel, BuildError> {
     })))
 }
 
-/// Computes each pixel from the blocks that contain it.
+/// Adds the elements of all blocks to a plane in the scratch memory.
 fn col2im(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let out = node.output(0)?.shape();
     let extents = |index| -> Result<Vec<usize>, BuildError> {
@@ -410,35 +293,47 @@ fn col2im(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let kernel_positions: usize = axes.iter().map(|axis| axis.kernel).product();
     let blocks: usize = axes.iter().map(|axis| axis.input).product();
     let pixels: usize = out[2..].iter().product();
-    let planes = out[0] * out[1];
     let [_, rows, columns] = axes;
-    floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+    // The pixel of an element of a block along an axis; `None` in the padding.
+    let pixel = move |axis: usize, block: usize, element: usize| {
+        let WindowAxis {
+            stride,
+            dilation,
+            before,
+            output,
+            ..
+        } = axes[axis];
+        let at = (block * stride + element * dilation).checked_sub(before)?;
+        (at < output).then_some(at)
+    };
+    floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
-        for (plane, pixel) in pairs(planes, pixels) {
-            let coordinates = [
-                pixel / columns.output / rows.output,
-                pixel / columns.output % rows.output,
-                pixel % columns.output,
-            ];
-            let mut sum = 0.0;
-            for position in 0..kernel_positions {
-                let element = [
-                    position / columns.kernel / rows.kernel,
-                    position / columns.kernel % rows.kernel,
-                    position % columns.kernel,
-                ];
-                let origin = |axis: usize| axes[axis].origin(coordinates[axis], element[axis]);
-                let (Some(d), Some(h), Some(w)) = (origin(0), origin(1), origin(2)) else {
+        let sums = scratch::<f64>(&mut outputs, pixels)?;
+        for (plane, to) in to.chunks_exact_mut(pixels).enumerate() {
+            sums.fill(0.0);
+            let from = &from[plane * kernel_positions * blocks..][..kernel_positions * blocks];
+            for (line, from) in from.chunks_exact(columns.input.max(1)).enumerate() {
+                stop::checkpoint();
+                let lines = blocks / columns.input;
+                let (element, block) = (line / lines, line % lines);
+                let d = pixel(0, block / rows.input, element / columns.kernel / rows.kernel);
+                let h = pixel(1, block % rows.input, element / columns.kernel % rows.kernel);
+                let (Some(d), Some(h)) = (d, h) else {
                     continue;
                 };
-                let block = (d * rows.input + h) * columns.input + w;
-                sum += from[(plane * kernel_positions + position) * blocks + block].to_f64();
+                let sums = &mut sums[(d * rows.output + h) * columns.output..][..columns.output];
+                for (block, from) in from.iter().enumerate() {
+                    if let Some(w) = pixel(2, block, element % columns.kernel) {
+                        sums[w] += from.to_f64();
+                    }
+                }
             }
-            to[plane * pixels + pixel] = T::from_f64(sum);
+            to.iter_mut().zip(&*sums).for_each(|(to, &sum)| *to = T::from_f64(sum));
         }
         Ok(())
-    })))
+    })
+    .with_scratch(pixels))
 }
 
 /// The window from blocks (input) to pixels (output).
@@ -466,20 +361,6 @@ fn window_axes(window: &Window, image: &[usize]) -> Result<[WindowAxis; 3], Buil
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn positions_reflect_at_borders() {
-        let axis = SampledAxis {
-            extent: 3,
-            corners: true,
-            padding: Padding::Reflection,
-        };
-        let pixels: Vec<_> = (-3..6)
-            .map(|at| axis.pixel_at(f64::from(at)).unwrap())
-            .collect();
-        assert_eq!(pixels, [1, 2, 1, 0, 1, 2, 1, 0, 1]);
-        assert_eq!(axis.padded(f64::NAN), 0.0);
-    }
 
     #[test]
     fn regions_of_too_many_samples_are_refused() {

@@ -97,7 +97,7 @@ fn top_k(node: &Node<'_>) -> Result<Kernel, BuildError> {
         extent,
         inner,
     } = AxisExtents::new(shape, along);
-    let count = node.output(0)?.shape()[along];
+    let count = node.output(0).or_else(|_| node.output(1))?.shape()[along];
     let largest = node.attributes.flag("largest", true)?;
     if count > extent {
         return Err(invalid("K exceeds the elements of the dimension")
@@ -115,10 +115,14 @@ fn top_k(node: &Node<'_>) -> Result<Kernel, BuildError> {
             let (above, below) = (lane / inner, lane % inner);
             let value = |at: u64| from[(above * extent + at as usize) * inner + below];
             positions.iter_mut().zip(0..).for_each(|(to, at)| *to = at);
-            positions.sort_unstable_by(|&a, &b| {
+            let compare = |&a: &u64, &b: &u64| {
                 let order = order(value(a), value(b));
                 (if largest { order.reverse() } else { order }).then(a.cmp(&b))
-            });
+            };
+            if (1..extent).contains(&count) {
+                positions.select_nth_unstable_by(count - 1, compare);
+            }
+            positions[..count].sort_unstable_by(compare);
             for (nth, &at) in positions.iter().take(count).enumerate() {
                 let to = (above * count + nth) * inner + below;
                 if let Some(values) = &mut values {
@@ -193,10 +197,14 @@ fn triangle(node: &Node<'_>) -> Result<Kernel, BuildError> {
         let (inputs, mut outputs) = operands.split();
         let k = inputs.optional::<i64>(1)?.and_then(|k| k.first().copied()).unwrap_or(0);
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
-        for (at, (to, &from)) in to.iter_mut().zip(from).enumerate() {
-            let (row, column) = ((at / columns % rows) as i64, (at % columns) as i64);
-            let kept = if upper { column - row >= k } else { column - row <= k };
-            *to = if kept { from } else { 0 };
+        for (row, (to, from)) in to.chunks_exact_mut(columns).zip(from.chunks_exact(columns)).enumerate() {
+            stop::checkpoint();
+            // The first column above the diagonal, the diagonal included for the upper triangle.
+            let split = k.saturating_add_unsigned((row % rows) as u64).saturating_add(i64::from(!upper));
+            let split = usize::try_from(split).unwrap_or(0).min(columns);
+            let kept = if upper { split..columns } else { 0..split };
+            to.fill(0);
+            to[kept.clone()].copy_from_slice(&from[kept]);
         }
         Ok(())
     })))

@@ -2,6 +2,8 @@
 //! Einsum equations. One definition, so that kernels and inferred shapes agree.
 
 mod einsum;
+mod grid;
+mod interpolation;
 mod resize;
 mod slice;
 mod suppression;
@@ -9,6 +11,8 @@ mod unique;
 mod window;
 
 pub use einsum::{Equation, Label};
+pub use grid::SampledAxis;
+pub use interpolation::{AxisWeights, Interpolation};
 pub use resize::{ResizeAxis, resize_axes};
 pub use slice::{SliceAxis, padding, slice_axes, split_sizes};
 pub use suppression::selected_boxes;
