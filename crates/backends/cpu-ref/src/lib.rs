@@ -24,6 +24,7 @@ mod normalization;
 mod number;
 mod pooling;
 mod quantize;
+mod random;
 mod recurrent;
 mod reduction;
 mod resize;
@@ -113,6 +114,7 @@ fn kernels() -> &'static HashMap<&'static str, BuildKernel> {
             scatter::KERNELS,
             selection::KERNELS,
             constant::KERNELS,
+            random::KERNELS,
             cast::KERNELS,
             resize::KERNELS,
             image::KERNELS,

@@ -28,6 +28,7 @@ mod graph;
 mod markdown;
 pub mod operator;
 mod ops;
+pub mod random;
 mod text;
 mod verify;
 

@@ -22,6 +22,7 @@ mod movement;
 mod normalization;
 mod pooling;
 mod quantize;
+mod random;
 mod recurrent;
 mod reduction;
 mod resize;
@@ -53,6 +54,7 @@ pub(crate) static FAMILIES: &[&[OperatorDef]] = &[
     gather::OPERATORS,
     selection::OPERATORS,
     constant::OPERATORS,
+    random::OPERATORS,
     resize::OPERATORS,
     image::OPERATORS,
     signal::OPERATORS,
