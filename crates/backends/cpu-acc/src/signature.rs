@@ -312,6 +312,10 @@ impl<'a> Signature<'a> {
             .map_err(|error| refuse(error.to_string()))
     }
 
+    pub(crate) fn attributes(&self) -> &'a Attributes {
+        self.attributes
+    }
+
     pub(crate) fn has(&self, name: &str) -> bool {
         self.attributes.value(name).is_some()
     }

@@ -28,9 +28,8 @@ fn tensor(random: &mut Random, dtype: DataType, shape: &[usize], special: bool) 
 /// The attributes of a random window over `spatial`; `None` where the kernel does not fit.
 fn window(random: &mut Random, case: Case, spatial: &[usize]) -> Option<Case> {
     let rank = spatial.len();
-    let mut list = |low, high| -> Vec<usize> {
-        (0..rank).map(|_| random.between(low, high)).collect()
-    };
+    let mut list =
+        |low, high| -> Vec<usize> { (0..rank).map(|_| random.between(low, high)).collect() };
     let (kernel, strides, dilations) = (list(1, 4), list(1, 5), list(1, 2));
     let mut pads = Vec::new();
     for _ in 0..2 {
@@ -75,7 +74,12 @@ fn pools_of_any_rank_and_type() {
             _ => random.pick(&[DataType::F32, DataType::F64, DataType::F16, DataType::BF16]),
         };
         let shape = [&[random.between(1, 2), random.between(1, 3)], &*spatial].concat();
-        let x = tensor(&mut random, dtype, &shape, op == "MaxPool" && dtype.is_float());
+        let x = tensor(
+            &mut random,
+            dtype,
+            &shape,
+            op == "MaxPool" && dtype.is_float(),
+        );
         let case = Case::new(op).tensor(Some(x), common::InputKind::Variable);
         let Some(case) = window(&mut random, case, &spatial) else {
             continue;
@@ -85,7 +89,11 @@ fn pools_of_any_rank_and_type() {
             "LpPool" => case.int("p", random.between(1, 3) as i64),
             _ => case.int("storage_order", random.below(2) as i64),
         };
-        let outputs = if op == "MaxPool" && round % 2 == 0 { 2 } else { 1 };
+        let outputs = if op == "MaxPool" && round % 2 == 0 {
+            2
+        } else {
+            1
+        };
         let tolerance = match dtype {
             DataType::F16 => 2e-3,
             DataType::BF16 => 2e-2,
@@ -128,9 +136,12 @@ fn images_with_channels_last() {
 #[test]
 fn windows_larger_than_a_block() {
     let mut random = Random::new(43);
-    for (width, kernel, stride, dilation) in
-        [(9000, 4000, 7, 2), (5000, 2, 3, 3000), (6000, 1, 2500, 1), (3000, 1500, 1, 1)]
-    {
+    for (width, kernel, stride, dilation) in [
+        (9000, 4000, 7, 2),
+        (5000, 2, 3, 3000),
+        (6000, 1, 2500, 1),
+        (3000, 1500, 1, 1),
+    ] {
         for op in ["MaxPool", "AveragePool"] {
             let x = tensor(&mut random, DataType::F32, &[1, 1, width], false);
             Case::new(op)
@@ -176,7 +187,11 @@ fn elements_move_back_to_their_indices() {
             .ints("strides", &[2])
             .outputs(1);
         let error = case.bind(LEVELS[0]).try_execute().unwrap_err();
-        assert!(error.to_string().contains("out of the bounds of the output"));
+        assert!(
+            error
+                .to_string()
+                .contains("out of the bounds of the output")
+        );
     }
     assert!(case.supported(LEVELS[0]).is_ok());
 }

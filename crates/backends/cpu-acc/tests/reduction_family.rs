@@ -36,7 +36,13 @@ fn random_tensor(random: &mut Random, dtype: DataType, shape: &[usize], special:
 
 fn random_shape(random: &mut Random, rank: usize, most: usize) -> Vec<usize> {
     (0..rank)
-        .map(|_| if random.below(5) == 0 { 1 } else { random.between(1, most) })
+        .map(|_| {
+            if random.below(5) == 0 {
+                1
+            } else {
+                random.between(1, most)
+            }
+        })
         .collect()
 }
 
@@ -94,7 +100,13 @@ fn reductions_over_any_axes() {
         let axes: Vec<i64> = (0..rank as i64).filter(|_| random.below(2) == 0).collect();
         let axes: Vec<i64> = axes
             .into_iter()
-            .map(|axis| if random.below(2) == 0 { axis } else { axis - rank as i64 })
+            .map(|axis| {
+                if random.below(2) == 0 {
+                    axis
+                } else {
+                    axis - rank as i64
+                }
+            })
             .collect();
         let case = if axes.is_empty() && random.below(2) == 0 {
             case
@@ -130,7 +142,10 @@ fn long_reductions() {
             };
             Case::new(op)
                 .input(&shape, &values)
-                .constant(&[axes.len()], &axes.iter().map(|&axis| axis as i64).collect::<Vec<_>>())
+                .constant(
+                    &[axes.len()],
+                    &axes.iter().map(|&axis| axis as i64).collect::<Vec<_>>(),
+                )
                 .outputs(1)
                 .agrees_with_reference(2e-5);
         }
@@ -168,7 +183,8 @@ fn global_pools() {
                 } else {
                     case
                 };
-                case.outputs(1).agrees_with_reference(tolerance(dtype) * 4.0);
+                case.outputs(1)
+                    .agrees_with_reference(tolerance(dtype) * 4.0);
             }
         }
     }
@@ -198,7 +214,11 @@ fn hostile_axes_are_refused() {
             assert!(case.supported(LEVELS[0]).is_err());
         }
     }
-    for (name, value) in [("num_groups", 0), ("num_groups", -1), ("num_groups", i64::MAX)] {
+    for (name, value) in [
+        ("num_groups", 0),
+        ("num_groups", -1),
+        ("num_groups", i64::MAX),
+    ] {
         let case = Case::new("GroupNormalization")
             .input(&[2, 4, 4], &[0f32; 32])
             .input(&[4], &[0f32; 4])
@@ -311,7 +331,12 @@ fn normalizations_along_any_axes() {
 fn local_responses_and_batches() {
     let mut random = Random::new(56);
     for beta in [0.25, 0.5, 0.6, 0.75, 1.0] {
-        let shape = [2, random.between(1, 9), random.between(1, 9), random.pick(&[1, 40, 1500])];
+        let shape = [
+            2,
+            random.between(1, 9),
+            random.between(1, 9),
+            random.pick(&[1, 40, 1500]),
+        ];
         let x = random.values(shape.iter().product());
         Case::new("LRN")
             .input(&shape, &x)
@@ -325,7 +350,11 @@ fn local_responses_and_batches() {
     for shape in [vec![7], vec![3, 5], vec![2, 3, 40], vec![2, 3, 4, 5, 2]] {
         let channels = shape.get(1).copied().unwrap_or(1);
         let x = shifted(&mut random, &shape, 100.0);
-        let positive: Vec<f32> = random.values(channels).iter().map(|x| x.abs() + 0.1).collect();
+        let positive: Vec<f32> = random
+            .values(channels)
+            .iter()
+            .map(|x| x.abs() + 0.1)
+            .collect();
         let (scale, bias) = (random.values(channels), random.values(channels));
         Case::new("BatchNormalization")
             .input(&shape, &x)
@@ -469,8 +498,15 @@ fn losses_of_scores() {
             case.input(&labels_shape, &labels)
         };
         let case = if random.below(2) == 0 {
-            let weights: Vec<f32> = random.values(classes).iter().map(|x| x.abs() + 0.5).collect();
-            case.tensor(Some(tensor(dtype, &[classes], &weights)), InputKind::Variable)
+            let weights: Vec<f32> = random
+                .values(classes)
+                .iter()
+                .map(|x| x.abs() + 0.5)
+                .collect();
+            case.tensor(
+                Some(tensor(dtype, &[classes], &weights)),
+                InputKind::Variable,
+            )
         } else {
             case
         };
@@ -479,7 +515,11 @@ fn losses_of_scores() {
         } else {
             case
         };
-        let outputs = if op.starts_with('S') { random.between(1, 2) } else { 1 };
+        let outputs = if op.starts_with('S') {
+            random.between(1, 2)
+        } else {
+            1
+        };
         case.string("reduction", random.pick(&["none", "sum", "mean"]))
             .outputs(outputs)
             .agrees_with_reference(tolerance(dtype) * 2.0);
@@ -491,7 +531,10 @@ fn losses_of_scores() {
                 .input(&[2], &[0, label])
                 .outputs(1);
             let error = case.bind(LEVELS[0]).try_execute().unwrap_err();
-            assert!(error.to_string().contains("a label is not a class"), "{error}");
+            assert!(
+                error.to_string().contains("a label is not a class"),
+                "{error}"
+            );
         }
     }
 }
@@ -509,7 +552,11 @@ fn normalizations_in_half_precision() {
             let x = Some(random_tensor(&mut random, dtype, &shape, false));
             let channels = shape[1];
             let last = shape[shape.len() - 1];
-            for op in ["InstanceNormalization", "GroupNormalization", "BatchNormalization"] {
+            for op in [
+                "InstanceNormalization",
+                "GroupNormalization",
+                "BatchNormalization",
+            ] {
                 let mut case = Case::new(op)
                     .tensor(x.clone(), InputKind::Variable)
                     .tensor(parameter(&mut random, channels), InputKind::Variable)

@@ -50,7 +50,12 @@ pub(super) fn kernel(
         slabs.push((stride, (extent, line_stride)));
         line_stride *= extent;
     }
-    slabs.extend(extents.far.iter().map(|&(extent, stride)| (stride, (extent, 0))));
+    slabs.extend(
+        extents
+            .far
+            .iter()
+            .map(|&(extent, stride)| (stride, (extent, 0))),
+    );
     slabs.sort_unstable_by_key(|&(stride, _)| std::cmp::Reverse(stride));
     Ok(Box::new(ColumnNorm {
         level: signature.level,
@@ -318,7 +323,9 @@ impl VectorOp for ColumnRows<'_> {
                         *to = (x - high - low) * factor;
                     }
                 }
-                elements.to.write(elements.level, start..start + count, scaled);
+                elements
+                    .to
+                    .write(elements.level, start..start + count, scaled);
             }
         }
     }

@@ -132,7 +132,7 @@ impl<T: Element> GatherSlices<T> {
 }
 
 /// Copies the slices of `data` at `positions`, each of `slice` elements.
-fn copy_slices<T: Element>(data: &[T], positions: &[usize], slice: usize, to: &mut [T]) {
+pub(super) fn copy_slices<T: Element>(data: &[T], positions: &[usize], slice: usize, to: &mut [T]) {
     /// A copy of few elements without a call of `memcpy`.
     fn short<T: Element, const N: usize>(data: &[T], positions: &[usize], to: &mut [T]) {
         let (data, to) = (data.as_chunks::<N>().0, to.as_chunks_mut::<N>().0);

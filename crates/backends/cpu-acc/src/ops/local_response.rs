@@ -130,7 +130,9 @@ impl LocalResponse {
     fn divide<S: Simd>(&self, s: S, sums: &[f32], from: &[f32], to: &mut [f32]) {
         let (alpha, bias) = (s.splat(self.alpha), s.splat(self.bias));
         // The powers of the published networks are square roots.
-        let quarters = [0.25, 0.5, 0.75, 1.0].iter().position(|&beta| beta == self.beta);
+        let quarters = [0.25, 0.5, 0.75, 1.0]
+            .iter()
+            .position(|&beta| beta == self.beta);
         let Some(quarters) = quarters else {
             for ((to, &x), &sum) in to.iter_mut().zip(from).zip(sums) {
                 *to = x / (self.bias + self.alpha * sum).powf(self.beta);

@@ -192,7 +192,14 @@ impl VectorOp for Losses<'_> {
                 }
                 if let Some(logarithms) = &mut self.logarithms {
                     let shape = [classes, inner, count];
-                    log_softmax(level, &self.scores, start + column, shape, &shifts, logarithms);
+                    log_softmax(
+                        level,
+                        &self.scores,
+                        start + column,
+                        shape,
+                        &shifts,
+                        logarithms,
+                    );
                 }
                 for (nth, [most, rest]) in shifts[..count].iter().enumerate() {
                     let position = line * inner + column + nth;
@@ -200,7 +207,9 @@ impl VectorOp for Losses<'_> {
                     let (mut of_position, mut weight) = (0.0, 0.0);
                     if loss.ignored != Some(label) {
                         let class = class(label, classes)?;
-                        weight = self.weights.map_or(1.0, |weights| weights.get(class).into());
+                        weight = self
+                            .weights
+                            .map_or(1.0, |weights| weights.get(class).into());
                         let score = self.scores.get(start + class * inner + column + nth);
                         let logarithm = f64::from(score - most) - f64::from(*rest);
                         of_position = -weight * logarithm;

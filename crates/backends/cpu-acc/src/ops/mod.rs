@@ -4,6 +4,7 @@ mod arithmetic;
 mod attention;
 mod binary;
 mod broadcast;
+mod col2im;
 mod column_normalization;
 mod conv;
 mod conv_parts;
@@ -12,6 +13,8 @@ mod element_types;
 mod elements;
 mod extremes;
 mod gather;
+mod gathered_sum;
+mod grid;
 mod indices;
 mod local_response;
 mod loss;
@@ -23,8 +26,10 @@ mod pool;
 mod power;
 mod prepared;
 mod quantize;
+mod random;
 mod recurrent;
 mod reduction;
+mod regions;
 mod resize;
 mod rotary;
 mod scan;
@@ -122,6 +127,11 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         "Resize" => resize::kernel(signature),
         "QuantizeLinear" | "DequantizeLinear" => quantize::kernel(signature),
         "DynamicQuantizeLinear" => quantize::dynamic(signature),
+        "GridSample" => grid::sample(signature),
+        "AffineGrid" => grid::affine(signature),
+        "RoiAlign" => regions::align(signature),
+        "MaxRoiPool" => regions::max_pool(signature),
+        "Col2Im" => col2im::kernel(signature),
         "TopK" => top_k::kernel(signature),
         "DFT" => signal::dft(signature),
         "STFT" => signal::stft(signature),
@@ -135,6 +145,7 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
             .or_else(|| binary::kernel(signature))
             .or_else(|| reduction::kernel(signature))
             .or_else(|| selection::kernel(signature))
+            .or_else(|| random::kernel(signature))
             .unwrap_or_else(|| Err(Reason::UnknownOperator.into())),
     }
 }

@@ -265,7 +265,9 @@ impl Mapped<'_> {
         }
         for block in blocks(range) {
             let results = &mut buffers.to[..block.len()];
-            let from = self.input().load(self.level, block.clone(), &mut buffers.from);
+            let from = self
+                .input()
+                .load(self.level, block.clone(), &mut buffers.from);
             for (to, &x) in results.iter_mut().zip(from) {
                 *to = f(x);
             }
@@ -299,7 +301,9 @@ impl Mapped<'_> {
         for block in blocks(range) {
             let results = &mut buffers.to[..block.len()];
             let lists = block.start - start..block.end - start;
-            let from = self.input().load(self.level, block.clone(), &mut buffers.from);
+            let from = self
+                .input()
+                .load(self.level, block.clone(), &mut buffers.from);
             let lists = a[lists.clone()].iter().zip(&b[lists]);
             for ((to, &x), (&a, &b)) in results.iter_mut().zip(from).zip(lists) {
                 *to = f(x, a, b);
@@ -318,7 +322,13 @@ mod tests {
     fn moments(row: &[f32]) -> Moments {
         let level = Level::detect(CpuLevel::Baseline);
         let mut buffer = [0.0; BLOCK];
-        Moments::of_row(Portable, level, &Floats::F32(row), 0..row.len(), &mut buffer)
+        Moments::of_row(
+            Portable,
+            level,
+            &Floats::F32(row),
+            0..row.len(),
+            &mut buffer,
+        )
     }
 
     #[test]

@@ -64,10 +64,7 @@ impl NormKind {
     /// Whether the mean is subtracted.
     #[inline(always)]
     pub(super) fn is_centred(self) -> bool {
-        matches!(
-            self,
-            NormKind::Deviation { .. } | NormKind::MeanVariance
-        )
+        matches!(self, NormKind::Deviation { .. } | NormKind::MeanVariance)
     }
 
     /// The scaling of some elements, in one or several rows.
@@ -111,9 +108,14 @@ impl NormKind {
 enum Affine {
     None,
     /// One element for each element of a row, repeated along it.
-    Elements { bias: bool },
+    Elements {
+        bias: bool,
+    },
     /// One element for each `inner` elements of a row; rows repeat after `channels` elements.
-    Channels { channels: usize, inner: usize },
+    Channels {
+        channels: usize,
+        inner: usize,
+    },
 }
 
 /// A normalization of rows.
@@ -150,7 +152,9 @@ pub(super) fn layer(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusa
             return Err(refuse("no kernel for a scale or bias that is broadcast"));
         }
         if parameter.elements() != scale.elements() {
-            return Err(refuse("no kernel for a bias of another length than the scale"));
+            return Err(refuse(
+                "no kernel for a bias of another length than the scale",
+            ));
         }
     }
     let epsilon = f64::from(signature.float("epsilon", 1e-5)?);
@@ -290,7 +294,11 @@ fn parameter<'a>(
 ) -> Result<&'a [f32]> {
     let elements = Floats::input(inputs, index, float)?;
     if elements.len() > scratch.len() && float != FloatType::F32 {
-        return Err(too_short("a parameter's scratch memory", elements.len(), scratch.len()));
+        return Err(too_short(
+            "a parameter's scratch memory",
+            elements.len(),
+            scratch.len(),
+        ));
     }
     Ok(elements.load(level, 0..elements.len(), scratch))
 }
@@ -396,7 +404,9 @@ impl VectorOp for NormRows<'_> {
             let row = index * length..(index + 1) * length;
             let one = std::iter::once(row.clone());
             let input = rows.input();
-            let scaling = norm.kind.of_rows(s, norm.level, &input, one, &mut buffers.from);
+            let scaling = norm
+                .kind
+                .of_rows(s, norm.level, &input, one, &mut buffers.from);
             if let Some(mean) = means.get_mut(index) {
                 *mean = scaling.mean[0];
             }
@@ -518,7 +528,11 @@ impl Workload for BatchNorm {
         let image = self.inner * self.channels;
         let images = to.len() / image;
         // Whole images, or planes of one image.
-        let planes = if self.inner == 1 { images } else { images * self.channels };
+        let planes = if self.inner == 1 {
+            images
+        } else {
+            images * self.channels
+        };
         let unit = if self.inner == 1 { image } else { self.inner };
         let chunks = if parallel { 4 * pool::threads() } else { 1 };
         let count = planes.div_ceil(chunks);

@@ -99,7 +99,10 @@ impl Axis {
         let reach = || {
             let windows = self.stride.checked_mul(self.output)?;
             let kernel = self.kernel.checked_mul(self.dilation)?;
-            let padded = self.input.checked_add(self.before)?.checked_add(self.after)?;
+            let padded = self
+                .input
+                .checked_add(self.before)?
+                .checked_add(self.after)?;
             windows.checked_add(kernel)?.checked_add(padded)
         };
         reach().is_some_and(|reach| reach <= i32::MAX as usize)
@@ -175,8 +178,14 @@ impl Geometry {
 
     /// The rows of a chunk of the output, and whether chunks are computed in parallel.
     fn chunks(&self) -> (usize, bool) {
-        let kernel: usize = self.axes.iter().fold(1, |all, axis| all.saturating_mul(axis.kernel));
-        let work = self.rows().saturating_mul(self.line()).saturating_mul(kernel);
+        let kernel: usize = self
+            .axes
+            .iter()
+            .fold(1, |all, axis| all.saturating_mul(axis.kernel));
+        let work = self
+            .rows()
+            .saturating_mul(self.line())
+            .saturating_mul(kernel);
         let parallel = work >= PARALLEL;
         let chunks = if parallel { 4 * pool::threads() } else { 1 };
         (self.rows().div_ceil(chunks).max(1), parallel)
@@ -186,7 +195,11 @@ impl Geometry {
     #[inline(always)]
     fn row(&self, row: usize) -> [usize; 3] {
         let (depths, heights) = (self.axes[0].output, self.axes[1].output);
-        [row / heights / depths, row / heights % depths, row % heights]
+        [
+            row / heights / depths,
+            row / heights % depths,
+            row % heights,
+        ]
     }
 }
 
@@ -588,7 +601,10 @@ impl WindowPool {
         let line = &mut line[left * run..right * run];
         let first_column = start + left - width.before;
         let row_at = |nth: usize| {
-            let (plane, row) = (planes.start + nth / rows.len(), rows.start + nth % rows.len());
+            let (plane, row) = (
+                planes.start + nth / rows.len(),
+                rows.start + nth % rows.len(),
+            );
             let row = (image * depths.input + depths.source(d, plane)) * heights.input
                 + heights.source(h, row);
             (row * width.input + first_column) * self.shape.run + block.run.start
@@ -798,15 +814,20 @@ impl IndexedPool {
     ) {
         let (count, parallel) = self.shape.chunks();
         let chunk = count * self.shape.line();
-        for_each_chunk2((output, chunk), (indices, chunk), parallel, |at, output, indices| {
-            let some = IndexedRows {
-                pool: self,
-                input,
-                first: at * count,
-                indices,
-            };
-            rows(some, output);
-        });
+        for_each_chunk2(
+            (output, chunk),
+            (indices, chunk),
+            parallel,
+            |at, output, indices| {
+                let some = IndexedRows {
+                    pool: self,
+                    input,
+                    first: at * count,
+                    indices,
+                };
+                rows(some, output);
+            },
+        );
     }
 
     fn run_plain<T: PoolElement>(&self, operands: &mut Operands<'_>) -> Result<()> {
@@ -998,7 +1019,11 @@ struct Unpool {
 
 /// The kernel of MaxUnpool.
 pub(super) fn unpool(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    let (x, indices, output) = (signature.input(0)?, signature.input(1)?, signature.output(0)?);
+    let (x, indices, output) = (
+        signature.input(0)?,
+        signature.input(1)?,
+        signature.output(0)?,
+    );
     let rank = x.shape().len();
     if indices.shape() != x.shape()
         || indices.dtype() != DataType::I64
@@ -1011,12 +1036,23 @@ pub(super) fn unpool(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     let kernel = kernel_shape(signature, rank - 2)?;
     let window = Window::transposed(signature.attributes(), &x.shape()[2..], &kernel)
         .map_err(|error| refuse(error.to_string()))?;
-    let pooled: Vec<usize> = x.shape()[..2].iter().chain(&window.output).copied().collect();
+    let pooled: Vec<usize> = x.shape()[..2]
+        .iter()
+        .chain(&window.output)
+        .copied()
+        .collect();
     if pooled.iter().zip(&**output.shape()).any(|(a, b)| a > b) {
-        return Err(refuse("input 'output_shape' is smaller than the pooled tensor"));
+        return Err(refuse(
+            "input 'output_shape' is smaller than the pooled tensor",
+        ));
     }
-    let extents = (pooled[..] != output.shape()[..])
-        .then(|| pooled.iter().copied().zip(output.shape().strides()).collect());
+    let extents = (pooled[..] != output.shape()[..]).then(|| {
+        pooled
+            .iter()
+            .copied()
+            .zip(output.shape().strides())
+            .collect()
+    });
     let bits = x.dtype().bits();
     if !matches!(bits, 16 | 32 | 64) {
         return Err(Reason::InputType {

@@ -334,21 +334,21 @@ macro_rules! float_reducers {
     ($float:ident: $sum:ident $l1:ident $product:ident $max:ident
      $min:ident $norm:ident) => {
         reducer! { $sum, $float, $float, f64, 0.0, |_this, a, x| a + x, |b, c| b + c,
-            |all, finish| finish_real(all, finish) as $float }
+        |all, finish| finish_real(all, finish) as $float }
         reducer! { $l1, $float, $float, f64, 0.0, |_this, a, x| a + x.abs(), |b, c| b + c,
-            |all, finish| finish_real(all, finish) as $float }
+        |all, finish| finish_real(all, finish) as $float }
         reducer! { $product, $float, f64, f64, 1.0, |_this, a, x| a * f64::from(x), |b, c| b * c,
-            |all, finish| finish_real(all, finish) as $float }
+        |all, finish| finish_real(all, finish) as $float }
         reducer! { $norm(f64), $float, f64, f64, 0.0,
-            |this, a, x| a + f64::from(x.abs()).powf(this.0), |b, c| b + c,
-            |all, finish| finish_real(all, finish) as $float }
+        |this, a, x| a + f64::from(x.abs()).powf(this.0), |b, c| b + c,
+        |all, finish| finish_real(all, finish) as $float }
         // NaN is the greatest and the least.
         reducer! { $max, $float, $float, $float, $float::NEG_INFINITY,
-            |_this, a, x| if x > a || x.is_nan() { x } else { a },
-            |b, c| if c > b || c.is_nan() { c } else { b }, |all, _finish| all }
+        |_this, a, x| if x > a || x.is_nan() { x } else { a },
+        |b, c| if c > b || c.is_nan() { c } else { b }, |all, _finish| all }
         reducer! { $min, $float, $float, $float, $float::INFINITY,
-            |_this, a, x| if x < a || x.is_nan() { x } else { a },
-            |b, c| if c < b || c.is_nan() { c } else { b }, |all, _finish| all }
+        |_this, a, x| if x < a || x.is_nan() { x } else { a },
+        |b, c| if c < b || c.is_nan() { c } else { b }, |all, _finish| all }
     };
 }
 
@@ -356,9 +356,9 @@ float_reducers! { f32: SumF32 L1F32 ProductF32 MaxF32 MinF32 NormF32 }
 float_reducers! { f64: SumF64 L1F64 ProductF64 MaxF64 MinF64 NormF64 }
 
 reducer! { SquaresF64, f64, f64, f64, 0.0, |_this, a, x| a + x * x, |b, c| b + c,
-    |all, finish| finish_real(all, finish) }
+|all, finish| finish_real(all, finish) }
 reducer! { WideSquaresF32, f32, f64, f64, 0.0, |_this, a, x| a + f64::from(x) * f64::from(x),
-    |b, c| b + c, |all, finish| finish_real(all, finish) as f32 }
+|b, c| b + c, |all, finish| finish_real(all, finish) as f32 }
 
 #[derive(Clone, Copy)]
 pub(super) struct SquaresF32;
@@ -403,15 +403,15 @@ impl Reducer for SquaresF32 {
 macro_rules! integer_reducers {
     ($integer:ident: $sum:ident $l1:ident $squares:ident $product:ident) => {
         reducer! { $sum, $integer, $integer, $integer, 0, |_this, a, x| a.wrapping_add(x),
-            |b, c| b.wrapping_add(c), |all, _finish| all }
+        |b, c| b.wrapping_add(c), |all, _finish| all }
         reducer! { $l1, $integer, $integer, $integer, 0,
-            |_this, a, x| a.wrapping_add(x.wrapping_abs()), |b, c| b.wrapping_add(c),
-            |all, _finish| all }
+        |_this, a, x| a.wrapping_add(x.wrapping_abs()), |b, c| b.wrapping_add(c),
+        |all, _finish| all }
         reducer! { $squares, $integer, $integer, $integer, 0,
-            |_this, a, x| a.wrapping_add(x.wrapping_mul(x)), |b, c| b.wrapping_add(c),
-            |all, _finish| all }
+        |_this, a, x| a.wrapping_add(x.wrapping_mul(x)), |b, c| b.wrapping_add(c),
+        |all, _finish| all }
         reducer! { $product, $integer, $integer, $integer, 1, |_this, a, x| a.wrapping_mul(x),
-            |b, c| b.wrapping_mul(c), |all, _finish| all }
+        |b, c| b.wrapping_mul(c), |all, _finish| all }
     };
 }
 
@@ -442,7 +442,9 @@ impl UnpreparedWorkload for Reduction {}
 
 impl Workload for Reduction {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
-        use ReductionKind::{L1, L2, LogSum, LogSumExp, Max, Mean, Min, Norm, Prod, Sum, SumSquare};
+        use ReductionKind::{
+            L1, L2, LogSum, LogSumExp, Max, Mean, Min, Norm, Prod, Sum, SumSquare,
+        };
         if let Some(float) = FloatType::of(self.dtype) {
             let (inputs, mut outputs) = operands.split();
             let input = Floats::input(&inputs, 0, float)?;
@@ -564,7 +566,13 @@ impl Reduction {
             let part = positions.div_ceil(PARTS);
             for_each_chunk(&mut parts, 1, true, |index, to| {
                 let range = (index * part).min(positions)..((index + 1) * part).min(positions);
-                self.totals(reducer, level, input, [0..inner, range], &mut to[0][..inner]);
+                self.totals(
+                    reducer,
+                    level,
+                    input,
+                    [0..inner, range],
+                    &mut to[0][..inner],
+                );
             });
             let mut output = output;
             for column in 0..inner {

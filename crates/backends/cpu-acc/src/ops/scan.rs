@@ -145,9 +145,12 @@ impl Scan {
         };
         let found = usize::try_from(positive).ok().filter(|&axis| axis < rank);
         let found = found.ok_or_else(|| {
-            Error::new(ErrorKind::OutOfBounds, "the axis is not one of the tensor's")
-                .expected(format_args!("-{rank} to {}", rank as i64 - 1))
-                .found(axis)
+            Error::new(
+                ErrorKind::OutOfBounds,
+                "the axis is not one of the tensor's",
+            )
+            .expected(format_args!("-{rank} to {}", rank as i64 - 1))
+            .found(axis)
         })?;
         Ok(AxisExtents::new(&self.shape, found))
     }
@@ -178,7 +181,10 @@ impl Scan {
         }
         let parallel = outer * slab >= PARALLEL && outer > 1;
         let chunks = if parallel { 4 * pool::threads() } else { 1 };
-        let lines = outer.div_ceil(chunks).next_multiple_of(ROWS).min(outer.max(1));
+        let lines = outer
+            .div_ceil(chunks)
+            .next_multiple_of(ROWS)
+            .min(outer.max(1));
         output.for_each(lines * slab, parallel, |index, output| {
             self.level.run(ScanLines::<P, I, O::Part<'_>> {
                 scan: self,
@@ -303,7 +309,9 @@ where
                 }
                 let row = if reverse { extent - 1 - row } else { row };
                 let at = row * inner + column;
-                let from = self.input.load(level, start + at..start + at + count, &mut buffer);
+                let from = self
+                    .input
+                    .load(level, start + at..start + at + count, &mut buffer);
                 let results = result[..count].iter_mut();
                 if exclusive {
                     for ((sum, &x), to) in sums.iter_mut().zip(from).zip(results) {
@@ -316,7 +324,8 @@ where
                         *to = P::element(*sum);
                     }
                 }
-                self.output.write(level, to + at..to + at + count, &result[..count]);
+                self.output
+                    .write(level, to + at..to + at + count, &result[..count]);
             }
         }
     }

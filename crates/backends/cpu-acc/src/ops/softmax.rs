@@ -118,7 +118,10 @@ impl VectorOp for SoftmaxRows<'_> {
 
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
-        for row in self.rows.chunks_exact_mut(self.softmax.extents.extent.max(1)) {
+        for row in self
+            .rows
+            .chunks_exact_mut(self.softmax.extents.extent.max(1))
+        {
             if self.softmax.logarithm {
                 log_softmax(s, row);
             } else {
@@ -189,9 +192,7 @@ impl VectorOp for SoftmaxLines<'_> {
                     let results = &mut results[..count];
                     if logarithm {
                         let shifts = most.iter().zip(sums);
-                        for ((to, &x), (&most, &sum)) in
-                            results.iter_mut().zip(from).zip(shifts)
-                        {
+                        for ((to, &x), (&most, &sum)) in results.iter_mut().zip(from).zip(shifts) {
                             *to = (x - most) - sum;
                         }
                     } else {

@@ -18,8 +18,8 @@ use tenon_tensor::Element;
 
 /// Elements below which one thread is used.
 const PARALLEL: usize = 1 << 15;
-/// Keys of a block.
-const BLOCK: usize = 256;
+/// Elements of a block.
+const BLOCK: usize = 64;
 /// Most chunks of lanes that threads work on concurrently, each with its own candidates.
 const CHUNKS: usize = 16;
 /// Adjacent lanes that are read together where their elements are not contiguous.
@@ -72,49 +72,75 @@ trait Keyed: Element {
     /// An unsigned integer with the order of the elements: zeros of both signs are equal, NaN is the
     /// greatest.
     fn key(self) -> u64;
+
+    /// Whether the key is above (`greater`) or below that of `other`; may be true where one is NaN.
+    fn is_beyond(self, other: Self, greater: bool) -> bool;
 }
 
-macro_rules! keyed {
-    ($($T:ty, $narrow:literal: $key:expr;)*) => {$(
+#[inline(always)]
+fn by_key<T: Keyed>(a: T, b: T, greater: bool) -> bool {
+    let (a, b) = (a.key() as u32, b.key() as u32);
+    if greater { a > b } else { a < b }
+}
+
+macro_rules! keyed_integers {
+    ($($T:ty, $unsigned:ty, $narrow:literal;)*) => {$(
         impl Keyed for $T {
             const NARROW: bool = $narrow;
             #[inline(always)]
             fn key(self) -> u64 {
-                let key: fn($T) -> u64 = $key;
-                key(self)
+                u64::from(self as $unsigned ^ <$T>::MIN as $unsigned)
+            }
+            #[inline(always)]
+            fn is_beyond(self, other: Self, greater: bool) -> bool {
+                if greater { self > other } else { self < other }
             }
         }
     )*};
 }
 
-keyed! {
-    u8, true: |x| x.into();
-    u16, true: |x| x.into();
-    u32, true: |x| x.into();
-    u64, false: |x| x;
-    i8, true: |x| (x as u8 ^ 1 << 7).into();
-    i16, true: |x| (x as u16 ^ 1 << 15).into();
-    i32, true: |x| (x as u32 ^ 1 << 31).into();
-    i64, false: |x| x as u64 ^ 1 << 63;
-    f32, true: |x| f32_key(x).into();
-    f16, true: |x| f32_key(x.to_f32()).into();
-    bf16, true: |x| f32_key(x.to_f32()).into();
-    f64, false: f64_key;
+keyed_integers! {
+    u8, u8, true;
+    u16, u16, true;
+    u32, u32, true;
+    u64, u64, false;
+    i8, u8, true;
+    i16, u16, true;
+    i32, u32, true;
+    i64, u64, false;
 }
 
-#[inline(always)]
-fn f32_key(x: f32) -> u32 {
-    // Adding 0 makes a negative zero positive.
-    let bits = (x + 0.0).to_bits();
-    let ordered = bits ^ ((bits as i32 >> 31) as u32 | 1 << 31);
-    if x.is_nan() { u32::MAX } else { ordered }
+macro_rules! keyed_floats {
+    ($($T:ty, $bits:ty, $signed:ty, $narrow:literal, $beyond:expr;)*) => {$(
+        impl Keyed for $T {
+            const NARROW: bool = $narrow;
+            #[inline(always)]
+            fn key(self) -> u64 {
+                const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+                let bits = self.to_bits();
+                let ordered = bits ^ ((bits as $signed >> (<$bits>::BITS - 1)) as $bits | SIGN);
+                if bits & !SIGN > <$T>::INFINITY.to_bits() {
+                    <$bits>::MAX.into()
+                } else if bits == SIGN {
+                    SIGN.into()
+                } else {
+                    ordered.into()
+                }
+            }
+            #[inline(always)]
+            fn is_beyond(self, other: Self, greater: bool) -> bool {
+                let compare: fn($T, $T, bool) -> bool = $beyond;
+                compare(self, other, greater)
+            }
+        }
+    )*};
 }
 
-#[inline(always)]
-fn f64_key(x: f64) -> u64 {
-    let bits = (x + 0.0).to_bits();
-    let ordered = bits ^ ((bits as i64 >> 63) as u64 | 1 << 63);
-    if x.is_nan() { u64::MAX } else { ordered }
+keyed_floats! {
+    f32, u32, i32, true, |a, b, greater| if greater { !(a <= b) } else { !(a >= b) };
+    f64, u64, i64, false, |a, b, greater| if greater { !(a <= b) } else { !(a >= b) };
+    f16, u16, i16, true, by_key;
+    bf16, u16, i16, true, by_key;
 }
 
 /// The rank of an element: lower is better. `flip` complements keys, for the largest elements.
@@ -127,11 +153,11 @@ fn rank<T: Keyed>(element: T, flip: u64) -> u64 {
     }
 }
 
-/// Finds the first block of elements with a rank below the threshold.
+/// Finds the first block with an element that may have a better rank than the threshold's.
 struct FirstBlock<'a, T> {
     from: &'a [T],
-    flip: u64,
-    threshold: u64,
+    threshold: T,
+    largest: bool,
 }
 
 impl<T: Keyed> VectorOp for FirstBlock<'_, T> {
@@ -139,26 +165,29 @@ impl<T: Keyed> VectorOp for FirstBlock<'_, T> {
 
     #[inline(always)]
     fn eval<S: Simd>(self, _: S) -> Option<usize> {
-        let is_hit = |block: &[T]| {
-            if T::NARROW {
-                let ranks = block.iter().map(|&x| rank(x, self.flip) as u32);
-                ranks.fold(u32::MAX, u32::min) < self.threshold as u32
-            } else {
-                let ranks = block.iter().map(|&x| rank(x, self.flip));
-                ranks.fold(u64::MAX, u64::min) < self.threshold
-            }
+        let Self {
+            from, threshold, ..
+        } = self;
+        let any = |block: &[T], greater| {
+            let beyond = block.iter().map(|x| x.is_beyond(threshold, greater));
+            beyond.fold(false, |any, is| any | is)
         };
-        self.from.chunks(BLOCK).position(is_hit)
+        if self.largest {
+            from.chunks(BLOCK).position(|block| any(block, true))
+        } else {
+            from.chunks(BLOCK).position(|block| any(block, false))
+        }
     }
 }
 
-/// Finds the first row of adjacent lanes with a rank below the threshold of its lane.
+/// Finds the first row of adjacent lanes with an element that may have a better rank than the threshold
+/// of its lane.
 struct FirstRow<'a, T> {
     /// Rows of `stride` elements, from the first lane on.
     from: &'a [T],
     stride: usize,
-    flip: u64,
-    thresholds: &'a [u64],
+    thresholds: &'a [T],
+    largest: bool,
 }
 
 impl<T: Keyed> VectorOp for FirstRow<'_, T> {
@@ -166,25 +195,18 @@ impl<T: Keyed> VectorOp for FirstRow<'_, T> {
 
     #[inline(always)]
     fn eval<S: Simd>(self, _: S) -> Option<usize> {
-        let mut narrow = [0u32; LANES];
-        for (to, &threshold) in narrow.iter_mut().zip(self.thresholds) {
-            *to = threshold as u32;
+        let Self { thresholds, .. } = self;
+        let any = |row: &[T], greater| {
+            let pairs = row[..thresholds.len()].iter().zip(thresholds);
+            let beyond = pairs.map(|(x, &threshold)| x.is_beyond(threshold, greater));
+            beyond.fold(false, |any, is| any | is)
+        };
+        let mut rows = self.from.chunks(self.stride);
+        if self.largest {
+            rows.position(|row| any(row, true))
+        } else {
+            rows.position(|row| any(row, false))
         }
-        let lanes = self.thresholds.len();
-        self.from.chunks(self.stride).position(|row| {
-            let row = &row[..lanes];
-            let mut is_hit = false;
-            if T::NARROW {
-                for (&x, &threshold) in row.iter().zip(&narrow) {
-                    is_hit |= (rank(x, self.flip) as u32) < threshold;
-                }
-            } else {
-                for (&x, &threshold) in row.iter().zip(self.thresholds) {
-                    is_hit |= rank(x, self.flip) < threshold;
-                }
-            }
-            is_hit
-        })
     }
 }
 
@@ -206,16 +228,17 @@ impl Candidates<'_> {
         self.len += usize::from(kept);
     }
 
-    /// Keeps the best `count` candidates, the worst of them last, and returns its rank. `rank_at` is the
+    /// Keeps the best `count` candidates, and returns the position of the worst of them. `rank_at` is the
     /// rank of the element at a position.
-    fn reduce<T: Keyed>(&mut self, count: usize, rank_at: impl Fn(usize) -> u64) -> u64 {
+    fn reduce<T: Keyed>(&mut self, count: usize, rank_at: impl Fn(usize) -> u64) -> usize {
         let list = &mut self.list[..self.len];
         self.len = count;
         if T::NARROW {
-            return *list.select_nth_unstable(count - 1).1 >> 32;
+            let worst = *list.select_nth_unstable(count - 1).1;
+            return worst as u32 as usize;
         }
         let order = |&at: &u64| (rank_at(at as usize), at);
-        rank_at(*list.select_nth_unstable_by_key(count - 1, order).1 as usize)
+        *list.select_nth_unstable_by_key(count - 1, order).1 as usize
     }
 
     /// Writes the positions of the best candidates in order.
@@ -271,20 +294,21 @@ impl<T: Keyed> TopK<T> {
             candidates.push::<T>(rank(x, flip), position, true);
         }
         if at < from.len() {
-            let mut threshold = candidates.reduce::<T>(self.count, rank_at);
+            let mut threshold = from[candidates.reduce::<T>(self.count, rank_at)];
             while let Some(skipped) = self.level.run(FirstBlock {
                 from: &from[at..],
-                flip,
                 threshold,
+                largest: self.largest,
             }) {
                 at += skipped * BLOCK;
                 let block = &from[at..(at + BLOCK).min(from.len())];
+                let limit = rank(threshold, flip);
                 for (&x, position) in block.iter().zip(at..) {
                     let rank = rank(x, flip);
-                    candidates.push::<T>(rank, position, rank < threshold);
+                    candidates.push::<T>(rank, position, rank < limit);
                 }
                 if candidates.len >= self.limit() {
-                    threshold = candidates.reduce::<T>(self.count, rank_at);
+                    threshold = from[candidates.reduce::<T>(self.count, rank_at)];
                 }
                 at += block.len();
             }
@@ -298,7 +322,7 @@ impl<T: Keyed> TopK<T> {
         let lanes = to.len() / self.count;
         let capacity = self.limit() + BLOCK;
         let mut lens = [0; LANES];
-        let mut thresholds = [0; LANES];
+        let mut thresholds = [from[0]; LANES];
         let thresholds = &mut thresholds[..lanes];
         let mut row = (self.limit() + BLOCK).min(self.extent);
         for (lane, list) in list.chunks_exact_mut(capacity).take(lanes).enumerate() {
@@ -308,8 +332,9 @@ impl<T: Keyed> TopK<T> {
                 candidates.push::<T>(rank(x, flip), position, true);
             }
             if row < self.extent {
-                thresholds[lane] = candidates
-                    .reduce::<T>(self.count, |at| rank(from[at * self.inner + lane], flip));
+                let rank_at = |at: usize| rank(from[at * self.inner + lane], flip);
+                let worst = candidates.reduce::<T>(self.count, rank_at);
+                thresholds[lane] = from[worst * self.inner + lane];
             }
             lens[lane] = candidates.len;
         }
@@ -317,23 +342,24 @@ impl<T: Keyed> TopK<T> {
             let Some(skipped) = self.level.run(FirstRow {
                 from: &from[row * self.inner..],
                 stride: self.inner,
-                flip,
                 thresholds,
+                largest: self.largest,
             }) else {
                 break;
             };
             row += skipped;
             for lane in 0..lanes {
-                let rank_of = rank(from[row * self.inner + lane], flip);
-                if rank_of < thresholds[lane] {
+                let x = from[row * self.inner + lane];
+                if rank(x, flip) < rank(thresholds[lane], flip) {
                     let mut candidates = Candidates {
                         list: &mut list[lane * capacity..][..capacity],
                         len: lens[lane],
                     };
-                    candidates.push::<T>(rank_of, row, true);
+                    candidates.push::<T>(rank(x, flip), row, true);
                     if candidates.len >= self.limit() {
-                        thresholds[lane] = candidates
-                            .reduce::<T>(self.count, |at| rank(from[at * self.inner + lane], flip));
+                        let rank_at = |at: usize| rank(from[at * self.inner + lane], flip);
+                        let worst = candidates.reduce::<T>(self.count, rank_at);
+                        thresholds[lane] = from[worst * self.inner + lane];
                     }
                     lens[lane] = candidates.len;
                 }

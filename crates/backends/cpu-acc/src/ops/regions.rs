@@ -1,0 +1,431 @@
+//! RoiAlign and MaxRoiPool: regions of images, sampled or pooled to a grid of cells.
+//!
+//! The mean of bilinear samples is separable: each row of cells has a weight for each row of pixels, each
+//! column of cells one for each column of pixels. So the pixels of a row of cells are first summed to one
+//! line, in vectors.
+
+use super::indices::{FirstError, position};
+use super::{Kernel, UnpreparedWorkload, scratch};
+use crate::signature::{Signature, refuse};
+use crate::simd::disjoint::{for_each_chunk, for_each_chunk2};
+use crate::simd::{Level, Simd, VectorOp};
+use std::ops::Range;
+use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
+use tenon_base::{Error, ErrorKind, Result, pool, stop};
+
+/// Most samples along a side of a cell: bounds the time of a region that is read at run time.
+const MAX_SAMPLES: f64 = 65536.0;
+/// Most chunks of regions that threads work on concurrently, each with its own weights.
+const CHUNKS: usize = 16;
+/// Regions times cells below which one thread is used.
+const PARALLEL: usize = 1 << 12;
+
+/// The dimensions of images and of the cells of a region.
+#[derive(Debug, Clone, Copy)]
+struct Regions {
+    images: usize,
+    channels: usize,
+    /// Pixels of an image, and cells of a region, each height and width.
+    pixels: [usize; 2],
+    cells: [usize; 2],
+    scale: f64,
+}
+
+impl Regions {
+    fn new(signature: &Signature<'_>) -> Result<Self, Refusal> {
+        signature.check_inferred()?;
+        let [images, channels, height, width] = signature.ranked(0)?;
+        let [_, _, rows, columns] = signature.ranked_output()?;
+        signature.ranked::<2>(1)?;
+        Ok(Self {
+            images,
+            channels,
+            pixels: [height, width],
+            cells: [rows, columns],
+            scale: signature.float("spatial_scale", 1.0)?.into(),
+        })
+    }
+
+    fn plane(&self) -> usize {
+        self.pixels[0] * self.pixels[1]
+    }
+
+    /// Elements of the output of one region.
+    fn region(&self) -> usize {
+        self.channels * self.cells[0] * self.cells[1]
+    }
+}
+
+/// The kernel of RoiAlign.
+struct Align {
+    level: Level,
+    regions: Regions,
+    shift: f64,
+    /// The least side of a region.
+    least: f64,
+    /// Samples along a side of a cell; 0: as many as pixels.
+    samples: usize,
+    greatest: bool,
+}
+
+/// The kernel of RoiAlign.
+pub(super) fn align(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let mode = signature.string("coordinate_transformation_mode", "half_pixel")?;
+    // Without the shift by half a pixel, regions have at least the size of a pixel.
+    let (shift, least) = if mode == "half_pixel" {
+        (0.5, f64::MIN)
+    } else {
+        (0.0, 1.0)
+    };
+    let align = Align {
+        level: signature.level,
+        regions: Regions::new(signature)?,
+        shift,
+        least,
+        samples: usize::try_from(signature.int("sampling_ratio", 0)?).unwrap_or(0),
+        greatest: signature.string("mode", "avg")? == "max",
+    };
+    align
+        .slot()
+        .ok_or_else(|| refuse("the image is too large"))?;
+    Ok(Box::new(align))
+}
+
+/// One side of a region: its start, the size of a cell, and the samples of a cell.
+#[derive(Debug, Clone, Copy)]
+struct Side {
+    start: f64,
+    cell: f64,
+    samples: usize,
+}
+
+impl Side {
+    fn sample(&self, cell: usize, nth: usize) -> f64 {
+        self.start + (cell as f64 + (nth as f64 + 0.5) / self.samples as f64) * self.cell
+    }
+}
+
+/// The two pixels around a coordinate along a side, and the weight of the second; `None` outside.
+fn around(at: f64, extent: usize) -> Option<(usize, usize, f64)> {
+    if !(-1.0..=extent as f64).contains(&at) {
+        return None;
+    }
+    let at = at.max(0.0);
+    let low = at as usize;
+    Some(if low + 1 >= extent {
+        (extent - 1, extent - 1, 0.0)
+    } else {
+        (low, low + 1, at - low as f64)
+    })
+}
+
+/// For each cell along a side, the weights of pixels, and the pixels that have one.
+struct SideWeights<'a> {
+    extent: usize,
+    weights: &'a mut [f32],
+}
+
+impl SideWeights<'_> {
+    /// Adds the weights of the samples of a cell.
+    fn fill(&mut self, side: &Side, cell: usize) -> Range<usize> {
+        let weights = &mut self.weights[cell * self.extent..][..self.extent];
+        weights.fill(0.0);
+        let mut pixels = usize::MAX..0;
+        for nth in 0..side.samples {
+            if let Some((low, high, ratio)) = around(side.sample(cell, nth), self.extent) {
+                weights[low] += (1.0 - ratio) as f32;
+                weights[high] += ratio as f32;
+                pixels = pixels.start.min(low)..pixels.end.max(high + 1);
+            }
+        }
+        if pixels.is_empty() { 0..0 } else { pixels }
+    }
+}
+
+impl Align {
+    /// Scratch elements of a chunk: the weights of rows and columns, the pixels of each cell along both
+    /// sides (start and end), and a line.
+    fn slot(&self) -> Option<usize> {
+        let Regions { pixels, cells, .. } = self.regions;
+        let rows = cells[0].checked_mul(pixels[0] + 2)?;
+        let columns = cells[1].checked_mul(pixels[1] + 2)?;
+        let slot = rows.checked_add(columns)?.checked_add(pixels[1])?;
+        // The ends of ranges are stored as f32, which are exact up to 2^24.
+        let exact = pixels.iter().all(|&extent| extent <= 1 << 24);
+        let fits = slot <= isize::MAX as usize / (4 * CHUNKS);
+        (exact && fits).then_some(slot)
+    }
+
+    fn side(&self, start: f32, end: f32, cells: usize) -> Result<Side> {
+        let start = f64::from(start) * self.regions.scale - self.shift;
+        let end = f64::from(end) * self.regions.scale - self.shift;
+        let cell = (end - start).max(self.least) / cells as f64;
+        let samples = if self.samples > 0 {
+            self.samples as f64
+        } else {
+            cell.ceil().max(0.0)
+        };
+        if !(start.is_finite() && samples <= MAX_SAMPLES) {
+            return Err(
+                Error::new(ErrorKind::OutOfBounds, "a region is too large or NaN")
+                    .expected(format_args!(
+                        "at most {MAX_SAMPLES} samples along a side of a cell"
+                    ))
+                    .found(format_args!("{start} to {end}")),
+            );
+        }
+        Ok(Side {
+            start,
+            cell,
+            samples: samples as usize,
+        })
+    }
+
+    /// Computes the cells of one region of an image.
+    fn region(
+        &self,
+        region: &[f32; 4],
+        image: &[f32],
+        slot: &mut [f32],
+        to: &mut [f32],
+    ) -> Result<()> {
+        let Regions { pixels, cells, .. } = self.regions;
+        let &[left, top, right, bottom] = region;
+        let columns = self.side(left, right, cells[1])?;
+        let rows = self.side(top, bottom, cells[0])?;
+        if self.greatest {
+            self.maxima(&rows, &columns, image, to);
+            return Ok(());
+        }
+        let (row_weights, rest) = slot.split_at_mut(cells[0] * pixels[0]);
+        let (column_weights, rest) = rest.split_at_mut(cells[1] * pixels[1]);
+        let (row_ranges, rest) = rest.split_at_mut(2 * cells[0]);
+        let (column_ranges, line) = rest.split_at_mut(2 * cells[1]);
+        let fill = |side: &Side, extent, weights: &mut [f32], ranges: &mut [f32]| {
+            let mut all = SideWeights { extent, weights };
+            for (cell, range) in ranges.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+                stop::checkpoint();
+                let pixels = all.fill(side, cell);
+                *range = [pixels.start as f32, pixels.end as f32];
+            }
+        };
+        fill(&rows, pixels[0], row_weights, row_ranges);
+        fill(&columns, pixels[1], column_weights, column_ranges);
+        let samples = (rows.samples * columns.samples).max(1);
+        self.level.run(RegionMeans {
+            pixels,
+            rows: (row_weights, row_ranges),
+            columns: (column_weights, column_ranges),
+            factor: 1.0 / samples as f32,
+            image,
+            line,
+            to,
+        });
+        Ok(())
+    }
+
+    /// The greatest weighted pixel of the samples of each cell.
+    fn maxima(&self, rows: &Side, columns: &Side, image: &[f32], to: &mut [f32]) {
+        let Regions { pixels, cells, .. } = self.regions;
+        let count = cells[0] * cells[1];
+        to.fill(f32::NEG_INFINITY);
+        for cell in 0..count {
+            let at = [cell / cells[1], cell % cells[1]];
+            for nth in 0..rows.samples * columns.samples {
+                stop::checkpoint();
+                let y = around(rows.sample(at[0], nth / columns.samples), pixels[0]);
+                let x = around(columns.sample(at[1], nth % columns.samples), pixels[1]);
+                let corners = match (y, x) {
+                    (Some((top, bottom, y)), Some((left, right, x))) => [
+                        (top * pixels[1] + left, (1.0 - y) * (1.0 - x)),
+                        (top * pixels[1] + right, (1.0 - y) * x),
+                        (bottom * pixels[1] + left, y * (1.0 - x)),
+                        (bottom * pixels[1] + right, y * x),
+                    ],
+                    _ => [(0, 0.0); 4],
+                };
+                let planes = image.chunks_exact(self.regions.plane());
+                for (plane, to) in planes.zip(to[cell..].iter_mut().step_by(count)) {
+                    let values = corners.map(|(at, weight)| weight as f32 * plane[at]);
+                    *to = values.into_iter().fold(*to, f32::max);
+                }
+            }
+        }
+        for to in to {
+            if *to == f32::NEG_INFINITY {
+                *to = 0.0;
+            }
+        }
+    }
+}
+
+/// The means of the samples of all cells of a region, for all channels.
+struct RegionMeans<'a> {
+    pixels: [usize; 2],
+    /// For each cell along a side the weights of all pixels, and the range of pixels that have one.
+    rows: (&'a [f32], &'a [f32]),
+    columns: (&'a [f32], &'a [f32]),
+    factor: f32,
+    image: &'a [f32],
+    line: &'a mut [f32],
+    to: &'a mut [f32],
+}
+
+impl VectorOp for RegionMeans<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, _: S) {
+        let [height, width] = self.pixels;
+        let (rows, columns) = (
+            self.rows.1.as_chunks::<2>().0,
+            self.columns.1.as_chunks::<2>().0,
+        );
+        let range = |&[start, end]: &[f32; 2]| start as usize..end as usize;
+        // The pixels that any column of cells reads.
+        let mut all = width..0;
+        for columns in columns
+            .iter()
+            .map(range)
+            .filter(|columns| !columns.is_empty())
+        {
+            all = all.start.min(columns.start)..all.end.max(columns.end);
+        }
+        let all = if all.is_empty() { 0..0 } else { all };
+        let planes = self.image.chunks_exact(height * width);
+        let cells = rows.len() * columns.len();
+        for (plane, to) in planes.zip(self.to.chunks_exact_mut(cells)) {
+            for (cell, (rows, to)) in rows
+                .iter()
+                .zip(to.chunks_exact_mut(columns.len()))
+                .enumerate()
+            {
+                let line = &mut self.line[all.clone()];
+                line.fill(0.0);
+                for row in range(rows) {
+                    let weight = self.rows.0[cell * height + row];
+                    let from = &plane[row * width..][all.clone()];
+                    for (to, &pixel) in line.iter_mut().zip(from) {
+                        *to += weight * pixel;
+                    }
+                }
+                for (cell, (columns, to)) in columns.iter().zip(to).enumerate() {
+                    let columns = range(columns);
+                    let weights = &self.columns.0[cell * width..][columns.clone()];
+                    let line = &self.line[columns];
+                    let terms = line
+                        .iter()
+                        .zip(weights)
+                        .map(|(pixel, weight)| pixel * weight);
+                    *to = terms.sum::<f32>() * self.factor;
+                }
+            }
+        }
+    }
+}
+
+impl UnpreparedWorkload for Align {
+    fn workload_plan(&self) -> WorkloadPlan {
+        WorkloadPlan {
+            scratch_bytes: 4 * CHUNKS * self.slot().unwrap_or(0),
+            ..WorkloadPlan::default()
+        }
+    }
+}
+
+impl Workload for Align {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let (inputs, mut outputs) = operands.split();
+        let images = inputs.slice::<f32>(0)?;
+        let regions = inputs.slice::<f32>(1)?.as_chunks::<4>().0;
+        let batch = inputs.slice::<i64>(2)?;
+        let output = outputs.slice::<f32>(0)?;
+        let slot = self.slot().unwrap_or(0);
+        let slots = (scratch(&mut outputs, CHUNKS * slot)?, slot);
+        let size = self.regions.region();
+        let image = self.regions.channels * self.regions.plane();
+        let chunk = regions.len().div_ceil(CHUNKS);
+        let parallel = output.len() >= PARALLEL;
+        let error = FirstError::default();
+        for_each_chunk2((output, chunk * size), slots, parallel, |nth, to, slot| {
+            for (at, to) in (nth * chunk..).zip(to.chunks_exact_mut(size)) {
+                stop::checkpoint();
+                error.record(position(batch[at], self.regions.images).and_then(|batch| {
+                    self.region(&regions[at], &images[batch * image..][..image], slot, to)
+                }));
+            }
+        });
+        error.into_result()
+    }
+}
+
+/// The kernel of MaxRoiPool.
+struct MaxPool(Regions);
+
+/// The kernel of MaxRoiPool.
+pub(super) fn max_pool(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    Ok(Box::new(MaxPool(Regions::new(signature)?)))
+}
+
+impl UnpreparedWorkload for MaxPool {}
+
+impl MaxPool {
+    /// The pixels of a cell along a side of a region from `start` to `end`.
+    fn cell(&self, side: usize, [start, end]: [f64; 2], nth: usize) -> Range<usize> {
+        let size = (end - start + 1.0).max(1.0) / self.0.cells[side] as f64;
+        let pixel = |at: f64| (at + start).clamp(0.0, self.0.pixels[side] as f64) as usize;
+        pixel((nth as f64 * size).floor())..pixel(((nth + 1) as f64 * size).ceil())
+    }
+
+    fn region(&self, region: &[f32; 5], images: &[f32], to: &mut [f32]) -> Result<()> {
+        let Regions {
+            channels,
+            pixels,
+            cells,
+            ..
+        } = self.0;
+        let &[image, left, top, right, bottom] = region;
+        let image = position(image as i64, self.0.images)? * channels * self.0.plane();
+        let corner = |at: f32| (f64::from(at) * self.0.scale).round();
+        let (rows, columns) = ([corner(top), corner(bottom)], [corner(left), corner(right)]);
+        let count = cells[0] * cells[1];
+        for cell in 0..count {
+            stop::checkpoint();
+            let rows = self.cell(0, rows, cell / cells[1]);
+            let columns = self.cell(1, columns, cell % cells[1]);
+            let planes = images[image..][..channels * self.0.plane()].chunks_exact(self.0.plane());
+            for (plane, to) in planes.zip(to[cell..].iter_mut().step_by(count)) {
+                let mut best = None;
+                for row in rows.clone() {
+                    for &pixel in &plane[row * pixels[1]..][..pixels[1]][columns.clone()] {
+                        best = Some(
+                            best.map_or(pixel, |best| if pixel > best { pixel } else { best }),
+                        );
+                    }
+                }
+                *to = best.unwrap_or(0.0);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Workload for MaxPool {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let (inputs, mut outputs) = operands.split();
+        let images = inputs.slice::<f32>(0)?;
+        let regions = inputs.slice::<f32>(1)?.as_chunks::<5>().0;
+        let output = outputs.slice::<f32>(0)?;
+        let (size, parallel) = (self.0.region(), output.len() >= PARALLEL);
+        let chunk = regions
+            .len()
+            .div_ceil(if parallel { 4 * pool::threads() } else { 1 });
+        let error = FirstError::default();
+        for_each_chunk(output, chunk * size, parallel, |nth, to| {
+            for (region, to) in regions[nth * chunk..].iter().zip(to.chunks_exact_mut(size)) {
+                error.record(self.region(region, images, to));
+            }
+        });
+        error.into_result()
+    }
+}
