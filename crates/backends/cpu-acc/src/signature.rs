@@ -216,17 +216,6 @@ impl<'a> Signature<'a> {
             .ok_or(Reason::NotConstant { input: index }.into())
     }
 
-    /// The elements of an optional f32 input, which must be constant; `None` when it is omitted.
-    pub(crate) fn constant_f32s(&self, index: usize) -> Result<Option<&'a [f32]>, Refusal> {
-        if self.optional(index).is_none() {
-            return Ok(None);
-        }
-        let elements = self.constant(index).and_then(Tensor::as_slice::<f32>);
-        elements
-            .map(Some)
-            .ok_or(Reason::NotConstant { input: index }.into())
-    }
-
     /// The type of an optional output.
     pub(crate) fn any_output(&self, index: usize) -> Option<&'a TensorType> {
         self.outputs.get(index).copied().flatten()
@@ -264,17 +253,6 @@ impl<'a> Signature<'a> {
         Ok(ty.shape())
     }
 
-    /// The shape of input 0 and of the only output, both f32.
-    pub(crate) fn same_shape(&self) -> Result<&'a Shape, Refusal> {
-        let shape = self.f32_shape(0)?;
-        if shape != self.only_output()? {
-            return Err(refuse(
-                "no kernel for an output whose shape differs from the input's",
-            ));
-        }
-        Ok(shape)
-    }
-
     /// The shape of the only output, of f32.
     pub(crate) fn only_output(&self) -> Result<&'a Shape, Refusal> {
         self.typed_output(DataType::F32)
@@ -310,10 +288,6 @@ impl<'a> Signature<'a> {
         self.attributes
             .ints(name)
             .map_err(|error| refuse(error.to_string()))
-    }
-
-    pub(crate) fn attributes(&self) -> &'a Attributes {
-        self.attributes
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {

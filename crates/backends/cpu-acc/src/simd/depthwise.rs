@@ -18,8 +18,6 @@ use tenon_base::{pool, stop};
 
 /// Kernel columns from which on each kernel row has a checkpoint for cancellation.
 pub(crate) const CHECKPOINT_POSITIONS: usize = 256;
-/// Rows of the output between two checkpoints for cancellation.
-pub(crate) const CHECKPOINT_ROWS: usize = 32;
 
 /// Elements of the rows of a window that stay in the first level cache.
 const RING: usize = 8 << 10;
