@@ -11,7 +11,7 @@ use tenon_backend::{
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::Tensor;
 
-/// The fast backend for CPUs: the heavy operators on f32.
+/// The fast backend for CPUs.
 ///
 /// ```
 /// use tenon_backend::Backend;
@@ -57,10 +57,7 @@ impl Backend for CpuAcc {
     }
 
     fn description(&self) -> String {
-        format!(
-            "fast kernels for f32 on the CPU, with {}",
-            self.level.name()
-        )
+        format!("fast kernels on the CPU, with {}", self.level.name())
     }
 
     fn capabilities(&self) -> Vec<Capability> {

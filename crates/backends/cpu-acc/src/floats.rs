@@ -35,14 +35,6 @@ impl FloatType {
             _ => None,
         }
     }
-
-    /// Bytes of an element.
-    pub(crate) fn bytes(self) -> usize {
-        match self {
-            Self::F32 => 4,
-            Self::F16 | Self::Bf16 => 2,
-        }
-    }
 }
 
 /// A type of two bytes that kernels compute with in f32.

@@ -1,5 +1,6 @@
-//! The backend `CpuAcc`: fast kernels, with the vector instructions
-//! that are detected at run time (AVX-512, AVX2, NEON or the target's baseline).
+//! The backend `CpuAcc`: fast kernels, with the vector instructions that are detected at run time
+//! (AVX-512, AVX2, NEON or the target's baseline). f16 and bf16 are computed in f32 inside the kernels
+//! (`floats`).
 //!
 //! Every matrix product is a blocked GEMM with one family of micro-kernels (`simd::gemm`,
 //! `simd::tile`). Convolutions over images with the channels last (NHWC) are implicit GEMM: the im2col
@@ -12,10 +13,6 @@ mod activation;
 mod backend;
 mod ceiling;
 mod elementary;
-#[allow(
-    dead_code,
-    reason = "the kernels that use it arrive one family at a time"
-)]
 mod floats;
 mod ops;
 mod panels;
