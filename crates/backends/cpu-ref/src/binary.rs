@@ -1,6 +1,7 @@
 //! Elementwise operators of several inputs, with NumPy's broadcasting.
 
 use crate::activation::sigmoid;
+use crate::elements::{Elements, is_numeric};
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, integers, numeric, scratch, unsupported_type,
     unsupported_value,
@@ -158,11 +159,19 @@ fn arithmetic(node: &Node<'_>, operation: Arithmetic) -> Result<Kernel, BuildErr
 
 /// The exponent may have another type; integer powers of integers are exact.
 fn pow(node: &Node<'_>) -> Result<Kernel, BuildError> {
-    numeric!(node.dtype(0)?, 0, T => {
-        numeric!(node.dtype(1)?, 1, U => {
-            zip(node, |x: T, y: U| T::narrow(x.widen().power(y.to_f64())))
-        })
-    })
+    let exponents = node.dtype(1)?;
+    if !is_numeric(exponents) || matches!(exponents, DataType::Bool | DataType::I4 | DataType::U4) {
+        return Err(unsupported_type(1, exponents));
+    }
+    let nest = nest(node)?;
+    // Read by dynamic type, so that it is not compiled for each pair of types.
+    numeric!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let (x, y) = (inputs.slice::<T>(0)?, Elements::new(&inputs, 1, exponents)?);
+        let to = outputs.slice::<T>(0)?;
+        nest.for_each(|[out, a, b]| to[out] = T::narrow(x[a].widen().power(y.at(b))));
+        Ok(())
+    })))
 }
 
 fn comparison(node: &Node<'_>, comparison: Comparison) -> Result<Kernel, BuildError> {

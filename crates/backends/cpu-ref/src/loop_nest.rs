@@ -56,7 +56,7 @@ impl<const N: usize> LoopNest<N> {
     }
 
     /// The operands' positions at the start of an innermost loop.
-    fn row(&self, mut row: usize) -> [isize; N] {
+    fn row(&self, mut row: usize) -> [usize; N] {
         let mut at = self.start;
         for &(extent, strides) in self.outer.iter().rev() {
             let step = (row % extent) as isize;
@@ -65,10 +65,11 @@ impl<const N: usize> LoopNest<N> {
                 at[n] += step * strides[n];
             }
         }
-        at
+        at.map(|position| position as usize)
     }
 
-    /// Calls `body` with the operands' positions of each element.
+    /// Calls `body` with the operands' positions of each element. Compiled for each of hundreds of
+    /// `body`, so that it has plain loops instead of iterators and calls of generic functions.
     pub(crate) fn for_each(&self, mut body: impl FnMut([usize; N])) {
         let (count, strides) = self.inner;
         for row in 0..self.rows() {
@@ -78,9 +79,9 @@ impl<const N: usize> LoopNest<N> {
                 let now = left.min(CHECKPOINT_ELEMENTS);
                 left -= now;
                 for _ in 0..now {
-                    body(at.map(|position| position as usize));
+                    body(at);
                     for n in 0..N {
-                        at[n] += strides[n];
+                        at[n] = at[n].wrapping_add_signed(strides[n]);
                     }
                 }
             }
@@ -182,7 +183,7 @@ impl LoopNest<2> {
         }
         for row in 0..self.rows() {
             stop::checkpoint();
-            let [to, from] = self.row(row).map(|position| position as usize);
+            let [to, from] = self.row(row);
             target[to..to + count].copy_from_slice(&source[from..from + count]);
         }
     }

@@ -53,7 +53,9 @@ pub(crate) fn map<T: Element>(apply: impl Fn(T) -> T + Send + Sync + 'static) ->
             OperandPair::InPlace(values) => for_each_chunk(values, |_, values| {
                 for values in values.chunks_mut(CHECKPOINT_ELEMENTS) {
                     stop::checkpoint();
-                    values.iter_mut().for_each(|value| *value = apply(*value));
+                    for value in values {
+                        *value = apply(*value);
+                    }
                 }
             }),
             OperandPair::Apart(from, to) => transform(from, to, &apply),

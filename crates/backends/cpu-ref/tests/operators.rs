@@ -54,6 +54,25 @@ fn add(a: &Tensor, b: &Tensor) -> Tensor {
 }
 
 #[test]
+fn the_exponent_of_a_power_has_any_numeric_type() {
+    let power = |x: &Tensor, y: &Tensor| {
+        let inputs = [Some(x), Some(y)];
+        run("Pow", &Attributes::new(), &inputs).unwrap()
+    };
+    let bases = Tensor::from_slice([2, 1], &[2.0f32, -3.0]).unwrap();
+    let cubed = power(&bases, &Tensor::from_slice([3], &[0u8, 1, 3]).unwrap());
+    let expected = [1.0, 2.0, 8.0, 1.0, -3.0, -27.0];
+    assert_eq!(cubed.as_slice::<f32>().unwrap(), expected);
+    let roots = power(&bases, &Tensor::from_slice([1], &[0.5f64]).unwrap());
+    let roots = roots.as_slice::<f32>().unwrap();
+    assert!(roots[0] == 2f32.sqrt() && roots[1].is_nan());
+    let bases = Tensor::from_slice([2], &[3i64, -2]).unwrap();
+    let powers = power(&bases, &Tensor::from_slice([2], &[39i32, 3]).unwrap());
+    let expected = [4_052_555_153_018_976_267, -8];
+    assert_eq!(powers.as_slice::<i64>().unwrap(), expected);
+}
+
+#[test]
 fn a_fused_convolution_equals_its_unfused_operators() {
     let x = tensor(&[2, 4, 7, 6], 1);
     let (w, b, z) = (
