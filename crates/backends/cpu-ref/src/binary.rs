@@ -163,13 +163,22 @@ fn pow(node: &Node<'_>) -> Result<Kernel, BuildError> {
     if !is_numeric(exponents) || matches!(exponents, DataType::Bool | DataType::I4 | DataType::U4) {
         return Err(unsupported_type(1, exponents));
     }
-    let nest = nest(node)?;
-    // Read by dynamic type, so that it is not compiled for each pair of types.
+    let nest = nest(node, [0, 1])?;
+    // Exponents are read by dynamic type, so that it is not compiled for each pair of types.
     numeric!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (x, y) = (inputs.slice::<T>(0)?, Elements::new(&inputs, 1, exponents)?);
-        let to = outputs.slice::<T>(0)?;
-        nest.for_each(|[out, a, b]| to[out] = T::narrow(x[a].widen().power(y.at(b))));
+        for_each_chunk(outputs.slice::<T>(0)?, |first, mut to| {
+            nest.for_each_run(first, to.len(), |[mut a, mut b], strides, count| {
+                let (run, rest) = std::mem::take(&mut to).split_at_mut(count);
+                to = rest;
+                for to in run {
+                    *to = T::narrow(x[a].widen().power(y.at(b)));
+                    a = a.wrapping_add_signed(strides[0]);
+                    b = b.wrapping_add_signed(strides[1]);
+                }
+            });
+        });
         Ok(())
     })))
 }

@@ -104,9 +104,9 @@ impl<const N: usize> LoopNest<N> {
             let now = (extent - within).min(count).min(CHECKPOINT_ELEMENTS);
             let mut at = self.row(element / extent);
             for n in 0..N {
-                at[n] += within as isize * strides[n];
+                at[n] = at[n].wrapping_add_signed(within as isize * strides[n]);
             }
-            body(at.map(|position| position as usize), strides, now);
+            body(at, strides, now);
             element += now;
             count -= now;
         }
