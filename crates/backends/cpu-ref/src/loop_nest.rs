@@ -160,7 +160,7 @@ impl LoopNest<1> {
         for row in 0..self.rows() {
             stop::checkpoint();
             let start = self.row(row)[0];
-            let at = |nth: usize| (start + nth as isize * stride) as usize;
+            let at = |nth: usize| start.wrapping_add_signed(nth as isize * stride);
             for group in 0..count / 4 {
                 for (lane, sum) in sums.iter_mut().enumerate() {
                     *sum += f(at(4 * group + lane));
