@@ -314,6 +314,49 @@ fn selections_move_elements_of_any_size() {
 }
 
 #[test]
+fn random_shapes_broadcast() {
+    let mut random = Random::new(25);
+    for round in 0..150 {
+        let rank = random.below(7);
+        let output: Vec<usize> = (0..rank)
+            .map(|_| {
+                let most = random.pick(&[1, 3, 5, 130]);
+                random.between(1, most.min(if rank > 3 { 6 } else { 130 }))
+            })
+            .collect();
+        // Each operand has some dimensions of extent 1, and lacks some of the first ones.
+        let mut operand = |dtype: DataType, whole: bool| {
+            let first = if whole { 0 } else { random.below(rank + 1) };
+            let shape: Vec<usize> = output[first..]
+                .iter()
+                .map(|&extent| {
+                    if whole || random.below(3) > 0 {
+                        extent
+                    } else {
+                        1
+                    }
+                })
+                .collect();
+            elements(&mut random, dtype, &shape)
+        };
+        let dtype = [DataType::F32, DataType::F16, DataType::I64, DataType::U8][round % 4];
+        let [a, b, c] = [true, false, false].map(|whole| operand(dtype, whole));
+        let condition = operand(DataType::Bool, false);
+        for (name, operands) in [
+            ("Sub", vec![a.clone(), b.clone()]),
+            ("Greater", vec![b.clone(), a.clone()]),
+            ("Less", vec![b.clone(), c.clone()]),
+            ("Max", vec![b.clone(), a.clone(), c.clone()]),
+            ("Where", vec![condition, b, c]),
+        ] {
+            case(name, operands)
+                .outputs(1)
+                .agrees_with_reference(tolerance(dtype));
+        }
+    }
+}
+
+#[test]
 fn functions_of_one_operand_of_every_type() {
     let mut random = Random::new(23);
     let shape = [5, 1300];

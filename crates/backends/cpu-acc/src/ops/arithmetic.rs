@@ -332,6 +332,37 @@ pub(super) fn integer<T: Integer>(function: BinaryFunction) -> Option<ZipFn<T::W
     })
 }
 
+/// The quotients of i32, by division in f64, which has a vector instruction: quotients that are not
+/// integers differ from them by more than its rounding error.
+pub(super) fn divide_i32(level: Level, a: &[u32], b: &[u32], to: &mut [u32]) {
+    level.run(DivideI32 { a, b, to });
+}
+
+struct DivideI32<'a> {
+    a: &'a [u32],
+    b: &'a [u32],
+    to: &'a mut [u32],
+}
+
+impl VectorOp for DivideI32<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, _simd: S) {
+        // 1.5 * 2^52: the sum with a magnitude below 2^51 is rounded to an integer, which is in its low
+        // bits, so that -(2^31) / -1 wraps.
+        const TO_INTEGER: f64 = 6_755_399_441_055_744.0;
+        each(self.a, self.b, self.to, |a: i32, b: i32| {
+            let quotient = f64::from(a) / f64::from(b);
+            let nearest = (quotient + TO_INTEGER) - TO_INTEGER;
+            let beyond = nearest.abs() > quotient.abs();
+            let step = if beyond { 1f64.copysign(quotient) } else { 0.0 };
+            let truncated = (nearest - step + TO_INTEGER).to_bits() as i32;
+            if b == 0 { 0 } else { truncated }
+        });
+    }
+}
+
 /// The comparisons of one type, without vector instructions above the baseline.
 pub(super) fn comparison<T: Number>(comparison: Comparison) -> ZipFn<T::Word, u8> {
     match comparison {
@@ -341,37 +372,31 @@ pub(super) fn comparison<T: Number>(comparison: Comparison) -> ZipFn<T::Word, u8
     }
 }
 
-/// The comparisons of f32.
-pub(super) fn f32_comparison(comparison: Comparison) -> ZipFn<f32, u8> {
+/// [`comparison`] with the vector instructions of the level, for the types of which models compare many.
+pub(super) fn vector_comparison<T: Number>(comparison: Comparison) -> ZipFn<T::Word, u8> {
     match comparison {
-        Comparison::Equal => |level, a, b, to| level.run(Test::<0> { a, b, to }),
-        Comparison::Greater => |level, a, b, to| level.run(Test::<1> { a, b, to }),
-        Comparison::GreaterOrEqual => |level, a, b, to| level.run(Test::<2> { a, b, to }),
+        Comparison::Equal => |level, a, b, to| level.run(Test::<T, 0> { a, b, to }),
+        Comparison::Greater => |level, a, b, to| level.run(Test::<T, 1> { a, b, to }),
+        Comparison::GreaterOrEqual => |level, a, b, to| level.run(Test::<T, 2> { a, b, to }),
     }
 }
 
-/// A comparison of f32, by its number in [`f32_comparison`].
-struct Test<'a, const C: u8> {
-    a: &'a [f32],
-    b: &'a [f32],
+/// A comparison, by its number in [`vector_comparison`].
+struct Test<'a, T: Number, const C: u8> {
+    a: &'a [T::Word],
+    b: &'a [T::Word],
     to: &'a mut [u8],
 }
 
-impl<const C: u8> VectorOp for Test<'_, C> {
+impl<T: Number, const C: u8> VectorOp for Test<'_, T, C> {
     type Output = ();
 
     #[inline(always)]
     fn eval<S: Simd>(self, _simd: S) {
-        #[inline(always)]
-        fn each(a: &[f32], b: &[f32], to: &mut [u8], test: impl Fn(f32, f32) -> bool) {
-            for ((to, &a), &b) in to.iter_mut().zip(a).zip(b) {
-                *to = test(a, b).into();
-            }
-        }
         match C {
-            0 => each(self.a, self.b, self.to, |a, b| a == b),
-            1 => each(self.a, self.b, self.to, |a, b| a > b),
-            _ => each(self.a, self.b, self.to, |a, b| a >= b),
+            0 => test(self.a, self.b, self.to, |a: T, b: T| a == b),
+            1 => test(self.a, self.b, self.to, |a: T, b: T| a > b),
+            _ => test(self.a, self.b, self.to, |a: T, b: T| a >= b),
         }
     }
 }

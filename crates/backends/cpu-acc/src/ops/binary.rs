@@ -1,8 +1,8 @@
 //! Elementwise operators of two or more inputs: arithmetic, comparison, logic and bits.
 
 use super::arithmetic::{
-    BinaryFunction, Comparison, Number, arithmetic, comparison, f32_comparison, integer, logic,
-    truth, with_integer,
+    BinaryFunction, Comparison, Number, arithmetic, comparison, divide_i32, integer, logic, truth,
+    vector_comparison, with_integer,
 };
 use super::broadcast::{Broadcast, Operand, PART, PartBuffer, for_each_chunk};
 use super::{Kernel, UnpreparedWorkload};
@@ -97,6 +97,7 @@ fn of_type(
         }
         DataType::F16 => halves::<f16>(signature, function, factor),
         DataType::BF16 => halves::<bf16>(signature, function, factor),
+        DataType::I32 if function == BinaryFunction::Div => words(signature, divide_i32, None),
         DataType::Bool => words(signature, logic(function).ok_or_else(unsupported)?, None),
         dtype => with_integer!(dtype, T => {
             words(signature, integer::<T>(function).ok_or_else(unsupported)?, None)
@@ -142,7 +143,13 @@ fn halves<H: Half>(
             let (x, y) = (&mut x[..len], &mut y[..len]);
             H::view(a).copy(level, 0..len, x);
             H::view(b).copy(level, 0..len, y);
-            level.run(Zip { function, x, y });
+            let (a, b) = (Operand::InPlace, Operand::Elements(&*y));
+            level.run(Apply {
+                function,
+                a,
+                b,
+                to: x,
+            });
             H::view_mut(to).write(level, 0..len, x);
         }
     };
@@ -166,35 +173,23 @@ fn half_tests<H: Half>(
     function: Comparison,
     order: [usize; 2],
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    let test = f32_comparison(function);
+    let test = vector_comparison::<f32>(function);
     let test = move |level: Level, a: &[H], b: &[H], to: &mut [u8]| {
-        let (mut x, mut y) = ([0.0; BLOCK], [0.0; BLOCK]);
+        let (mut x, mut y) = ([0; BLOCK], [0; BLOCK]);
+        let mut wide = [0.0; BLOCK];
         let operands = a.chunks(BLOCK).zip(b.chunks(BLOCK));
         for ((a, b), to) in operands.zip(to.chunks_mut(BLOCK)) {
             let (x, y) = (&mut x[..to.len()], &mut y[..to.len()]);
-            H::view(a).copy(level, 0..to.len(), x);
-            H::view(b).copy(level, 0..to.len(), y);
+            for (half, words) in [(a, &mut *x), (b, &mut *y)] {
+                let wide = &mut wide[..half.len()];
+                H::view(half).copy(level, 0..half.len(), wide);
+                let pairs = words.iter_mut().zip(wide);
+                pairs.for_each(|(word, wide)| *word = wide.to_bits());
+            }
             test(level, x, y, to);
         }
     };
     tests(signature, test, order)
-}
-
-/// The function of `x` and `y`, in the place of `x`.
-struct Zip<'a> {
-    function: BinaryFunction,
-    x: &'a mut [f32],
-    y: &'a [f32],
-}
-
-impl VectorOp for Zip<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn eval<S: Simd>(self, simd: S) {
-        let Self { function, x, y } = self;
-        apply(simd, function, Operand::InPlace, Operand::Elements(y), x);
-    }
 }
 
 fn words<W: Element + Default>(
@@ -222,8 +217,10 @@ fn compare(
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let dtype = common_type(signature, Some(DataType::Bool))?;
     match dtype {
-        DataType::F32 => tests(signature, f32_comparison(function), order),
-        DataType::F64 => tests(signature, comparison::<f64>(function), order),
+        DataType::F32 => tests(signature, vector_comparison::<f32>(function), order),
+        DataType::F64 => tests(signature, vector_comparison::<f64>(function), order),
+        DataType::I32 => tests(signature, vector_comparison::<i32>(function), order),
+        DataType::I64 => tests(signature, vector_comparison::<i64>(function), order),
         DataType::F16 => half_tests::<f16>(signature, function, order),
         DataType::BF16 => half_tests::<bf16>(signature, function, order),
         DataType::Bool => tests(signature, truth(function), order),
@@ -334,23 +331,24 @@ impl Workload for Binary {
         let (inputs, mut outputs) = operands.split();
         let sides = sides(&inputs, self.loops.order)?;
         let output = outputs.slice::<f32>(0)?;
+        let (level, function) = (self.level, self.function);
+        let pair = &self.loops.pair;
         for_each_chunk(output, |start, output| {
-            self.level.run(BinaryChunk {
-                binary: self,
-                sides,
-                start,
-                output,
+            let (mut first, mut second) = (PartBuffer::new(), PartBuffer::new());
+            pair.for_each_part(start, output, |part, to| {
+                let a = pair.operand(0, sides[0], part, &mut first);
+                let b = pair.operand(1, sides[1], part, &mut second);
+                level.run(Apply { function, a, b, to });
             });
         });
         for (index, further) in self.loops.further.iter().enumerate() {
             let elements = inputs.slice(index + 2)?;
             for_each_chunk(output, |start, output| {
-                self.level.run(FurtherChunk {
-                    function: self.function,
-                    further,
-                    elements,
-                    start,
-                    output,
+                let mut buffer = PartBuffer::new();
+                further.for_each_part(start, output, |part, to| {
+                    let a = Operand::InPlace;
+                    let b = further.operand(0, Some(elements), part, &mut buffer);
+                    level.run(Apply { function, a, b, to });
                 });
             });
         }
@@ -363,54 +361,21 @@ impl Workload for Binary {
     }
 }
 
-/// A chunk of the output and the first two inputs.
-struct BinaryChunk<'a> {
-    binary: &'a Binary,
-    sides: [Option<&'a [f32]>; 2],
-    start: usize,
-    output: &'a mut [f32],
-}
-
-impl VectorOp for BinaryChunk<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn eval<S: Simd>(self, simd: S) {
-        let Binary {
-            function, loops, ..
-        } = self.binary;
-        let mut buffers = [PartBuffer::new(), PartBuffer::new()];
-        loops
-            .pair
-            .for_each_part(self.start, self.output, |part, to| {
-                let [first, second] = &mut buffers;
-                let a = loops.pair.operand(0, self.sides[0], part, first);
-                let b = loops.pair.operand(1, self.sides[1], part, second);
-                apply(simd, *function, a, b, to);
-            });
-    }
-}
-
-/// A chunk of the output, to which a further input is added.
-struct FurtherChunk<'a> {
+/// A part of the output and its operands. The loops over parts are outside of it: their closures would
+/// be compiled without the instructions of the level.
+struct Apply<'a> {
     function: BinaryFunction,
-    further: &'a Broadcast<1>,
-    elements: &'a [f32],
-    start: usize,
-    output: &'a mut [f32],
+    a: Operand<'a, f32>,
+    b: Operand<'a, f32>,
+    to: &'a mut [f32],
 }
 
-impl VectorOp for FurtherChunk<'_> {
+impl VectorOp for Apply<'_> {
     type Output = ();
 
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let mut buffer = PartBuffer::new();
-        self.further
-            .for_each_part(self.start, self.output, |part, to| {
-                let further = (self.further).operand(0, Some(self.elements), part, &mut buffer);
-                apply(simd, self.function, Operand::InPlace, further, to);
-            });
+        apply(simd, self.function, self.a, self.b, self.to);
     }
 }
 
