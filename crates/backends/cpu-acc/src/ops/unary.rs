@@ -8,7 +8,7 @@ use crate::elementary::Elementary;
 use crate::floats::Half;
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::disjoint::for_each_chunk;
-use crate::simd::math::{UnaryFunction, map_in_place, map_into};
+use crate::simd::math::{UnaryFunction, map_in_place};
 use crate::simd::{Level, Simd, VectorOp};
 use half::{bf16, f16};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -246,19 +246,18 @@ impl VectorOp for UnaryMap<'_> {
 
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        match (self.function, self.from) {
-            (Function::Vector(function), Some(from)) => map_into(simd, function, from, self.to),
-            (Function::Vector(function), None) => map_in_place(simd, function, self.to),
-            (Function::Loop(function), from) => {
-                for (index, to) in self.to.chunks_mut(PART).enumerate() {
-                    if let Some(from) = from {
-                        to.copy_from_slice(&from[index * PART..][..to.len()]);
-                    }
-                    function.apply(simd, to);
-                }
+        // Copied and computed in place, since a loop from one memory to another stalls where their
+        // addresses are equal modulo 4096 (store forwarding): 1.7 times as long.
+        for (index, to) in self.to.chunks_mut(PART).enumerate() {
+            if let Some(from) = self.from {
+                to.copy_from_slice(&from[index * PART..][..to.len()]);
             }
-            // Replaced by a clamp when executing; refused.
-            (Function::Clip | Function::OfIntegers, _) => {}
+            match self.function {
+                Function::Vector(function) => map_in_place(simd, function, to),
+                Function::Loop(function) => function.apply(simd, to),
+                // Replaced by a clamp when executing; refused.
+                Function::Clip | Function::OfIntegers => {}
+            }
         }
     }
 }

@@ -97,27 +97,37 @@ pub(crate) fn sigmoid<S: Simd>(s: S, x: S::V) -> S::V {
     s.div(one, s.add(one, exp(s, s.sub(s.splat(0.0), x))))
 }
 
+/// The hyperbolic tangent, as the ratio of two polynomials in `x^2`; 1 from 9.01 on.
 #[inline(always)]
 pub(crate) fn tanh<S: Simd>(s: S, x: S::V) -> S::V {
     let (one, magnitude) = (s.splat(1.0), s.abs(x));
-    let e = exp(s, s.add(magnitude, magnitude));
-    let far = s.sub(one, s.div(s.splat(2.0), s.add(e, one)));
-    // (tanh(x) / x - 1) / x^2 for small x, where the exponential form cancels.
     let square = s.mul(x, x);
-    let tail = polynomial(
+    // tanh(x) / x for |x| <= 9.01, to 2.1e-8.
+    let over = polynomial(
         s,
         square,
         [
-            -0.333_332_78,
-            0.133_313_29,
-            -0.053_729_23,
-            0.020_602_007,
-            -0.005_660_787_7,
+            1.0,
+            0.133_803_6,
+            0.003_494_797_5,
+            2.059_605_3e-5,
+            1.333_655_3e-8,
         ],
     );
-    let near = s.fma(s.mul(magnitude, square), tail, magnitude);
-    let small = s.less(magnitude, s.splat(0.62));
-    s.copysign(s.select(small, near, far), x)
+    let under = polynomial(
+        s,
+        square,
+        [
+            1.0,
+            0.467_136_77,
+            0.025_873_976,
+            0.000_328_434_1,
+            7.769_159e-7,
+        ],
+    );
+    let near = s.min(one, s.div(s.mul(magnitude, over), under));
+    let is_far = s.less(s.splat(9.01), magnitude);
+    s.copysign(s.select(is_far, one, near), x)
 }
 
 /// The error function.
@@ -187,27 +197,21 @@ pub(super) unsafe fn map_unary<S: Simd>(
     macro_rules! each {
         (|$x:ident| $function:expr) => {{
             let mut at = 0;
-            while at < len {
-                let count = (len - at).min(S::LANES);
-                let whole = count == S::LANES;
-                // SAFETY: the caller guarantees `len` elements, of which `count` remain from `at` on.
-                let $x = unsafe {
-                    if whole {
-                        s.load_ptr(from.add(at))
-                    } else {
-                        s.load_part_ptr(from.add(at), count)
-                    }
-                };
+            while at + S::LANES <= len {
+                // SAFETY: the caller guarantees `len` elements, of which `LANES` remain from `at` on.
+                let $x = unsafe { s.load_ptr(from.add(at)) };
+                let y = $function;
+                // SAFETY: `LANES` of the `len` writable elements at `to` remain from `at` on.
+                unsafe { s.store_ptr(y, to.add(at)) };
+                at += S::LANES;
+            }
+            if at < len {
+                let count = len - at;
+                // SAFETY: `count` of the `len` elements remain from `at` on, fewer than `LANES`.
+                let $x = unsafe { s.load_part_ptr(from.add(at), count) };
                 let y = $function;
                 // SAFETY: `count` of the `len` writable elements at `to` remain from `at` on.
-                unsafe {
-                    if whole {
-                        s.store_ptr(y, to.add(at))
-                    } else {
-                        s.store_part_ptr(y, to.add(at), count)
-                    }
-                }
-                at += count;
+                unsafe { s.store_part_ptr(y, to.add(at), count) };
             }
         }};
     }
@@ -274,21 +278,6 @@ pub(crate) fn map_in_place<S: Simd>(s: S, function: UnaryFunction, elements: &mu
             elements.as_ptr(),
             elements.as_mut_ptr(),
             elements.len(),
-        )
-    }
-}
-
-/// Applies `function` to the elements of `from` and writes the results to `to`; stops at the end of
-/// the shorter slice.
-#[inline(always)]
-pub(crate) fn map_into<S: Simd>(s: S, function: UnaryFunction, from: &[f32], to: &mut [f32]) {
-    // SAFETY: the count is at most both lengths; a shared and a mutable slice do not overlap.
-    unsafe {
-        s.map_unary(
-            function,
-            from.as_ptr(),
-            to.as_mut_ptr(),
-            from.len().min(to.len()),
         )
     }
 }
