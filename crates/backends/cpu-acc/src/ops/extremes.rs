@@ -178,7 +178,7 @@ where
     type Output = ();
 
     #[inline(always)]
-    fn eval<S: Simd>(self, _: S) {
+    fn eval<S: Simd>(self, s: S) {
         let Self {
             extreme,
             reducer,
@@ -199,7 +199,7 @@ where
                 for at in (0..extent).step_by(BLOCK) {
                     stop::checkpoint();
                     let elements = input.load(level, block(at), &mut buffer);
-                    let of_block = reduction::row(reducer, elements);
+                    let of_block = reducer.row(s, elements);
                     let joined = R::join(best, of_block);
                     if is_replaced(joined, best, of_block, last) {
                         (best, best_block) = (of_block, at);

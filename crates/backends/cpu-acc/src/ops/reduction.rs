@@ -6,6 +6,7 @@
 use super::elements::{Sink, Source};
 use super::{Kernel, UnpreparedWorkload};
 use crate::floats::{FloatType, Floats, FloatsMut};
+use crate::panels::WIDTH;
 use crate::signature::{Signature, refuse};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::math::exp;
@@ -272,6 +273,11 @@ pub(super) trait Reducer: Copy + Send + Sync + 'static {
     fn total(sum: Self::Sum) -> Self::Total;
     fn join_totals(a: Self::Total, b: Self::Total) -> Self::Total;
     fn finish(total: Self::Total, finish: Finish) -> Self::Element;
+    /// Reduces contiguous elements.
+    #[inline(always)]
+    fn row<S: Simd>(self, _: S, row: &[Self::Element]) -> Self::Sum {
+        in_lanes(self, row)
+    }
 }
 
 /// Finishes a floating-point total.
@@ -290,7 +296,7 @@ fn finish_real(total: f64, finish: Finish) -> f64 {
 macro_rules! reducer {
     ($name:ident $(($parameter:ty))?, $element:ty, $sum:ty, $total:ty, $start:expr,
      |$this:ident, $a:ident, $x:ident| $step:expr, |$b:ident, $c:ident| $join:expr,
-     |$all:ident, $finish:ident| $done:expr) => {
+     |$all:ident, $finish:ident| $done:expr $(, $item:item)*) => {
         #[derive(Clone, Copy)]
         pub(super) struct $name $(($parameter))?;
 
@@ -325,35 +331,106 @@ macro_rules! reducer {
             fn finish($all: $total, $finish: Finish) -> $element {
                 $done
             }
+            $($item)*
         }
     };
 }
 
-/// Reducers of a floating-point type, with sums in it.
+/// Reducers of a floating-point type, with sums in it; those of f32 reduce rows with vectors.
 macro_rules! float_reducers {
-    ($float:ident: $sum:ident $l1:ident $product:ident $max:ident
-     $min:ident $norm:ident) => {
+    ($float:ident: $sum:ident $l1:ident $product:ident $max:ident $min:ident $norm:ident
+     $({ $sum_row:item $l1_row:item $max_row:item $min_row:item })?) => {
         reducer! { $sum, $float, $float, f64, 0.0, |_this, a, x| a + x, |b, c| b + c,
-        |all, finish| finish_real(all, finish) as $float }
+            |all, finish| finish_real(all, finish) as $float $(, $sum_row)? }
         reducer! { $l1, $float, $float, f64, 0.0, |_this, a, x| a + x.abs(), |b, c| b + c,
-        |all, finish| finish_real(all, finish) as $float }
+            |all, finish| finish_real(all, finish) as $float $(, $l1_row)? }
         reducer! { $product, $float, f64, f64, 1.0, |_this, a, x| a * f64::from(x), |b, c| b * c,
-        |all, finish| finish_real(all, finish) as $float }
+            |all, finish| finish_real(all, finish) as $float }
         reducer! { $norm(f64), $float, f64, f64, 0.0,
-        |this, a, x| a + f64::from(x.abs()).powf(this.0), |b, c| b + c,
-        |all, finish| finish_real(all, finish) as $float }
+            |this, a, x| a + f64::from(x.abs()).powf(this.0), |b, c| b + c,
+            |all, finish| finish_real(all, finish) as $float }
         // NaN is the greatest and the least.
         reducer! { $max, $float, $float, $float, $float::NEG_INFINITY,
-        |_this, a, x| if x > a || x.is_nan() { x } else { a },
-        |b, c| if c > b || c.is_nan() { c } else { b }, |all, _finish| all }
+            |_this, a, x| if x > a || x.is_nan() { x } else { a },
+            |b, c| if c > b || c.is_nan() { c } else { b }, |all, _finish| all $(, $max_row)? }
         reducer! { $min, $float, $float, $float, $float::INFINITY,
-        |_this, a, x| if x < a || x.is_nan() { x } else { a },
-        |b, c| if c < b || c.is_nan() { c } else { b }, |all, _finish| all }
+            |_this, a, x| if x < a || x.is_nan() { x } else { a },
+            |b, c| if c < b || c.is_nan() { c } else { b }, |all, _finish| all $(, $min_row)? }
     };
 }
 
-float_reducers! { f32: SumF32 L1F32 ProductF32 MaxF32 MinF32 NormF32 }
+float_reducers! { f32: SumF32 L1F32 ProductF32 MaxF32 MinF32 NormF32 {
+    #[inline(always)]
+    fn row<S: Simd>(self, s: S, row: &[f32]) -> f32 {
+        sum_of(s, row, |x| x)
+    }
+    #[inline(always)]
+    fn row<S: Simd>(self, s: S, row: &[f32]) -> f32 {
+        sum_of(s, row, |x| s.abs(x))
+    }
+    #[inline(always)]
+    fn row<S: Simd>(self, s: S, row: &[f32]) -> f32 {
+        let (vectors, rest) = extreme_of(s, row, f32::NEG_INFINITY, |a, x| s.max(a, x));
+        vectors.iter().chain(rest).fold(Self::START, |a, &x| self.step(a, x))
+    }
+    #[inline(always)]
+    fn row<S: Simd>(self, s: S, row: &[f32]) -> f32 {
+        let (vectors, rest) = extreme_of(s, row, f32::INFINITY, |a, x| s.min(a, x));
+        vectors.iter().chain(rest).fold(Self::START, |a, &x| self.step(a, x))
+    }
+} }
 float_reducers! { f64: SumF64 L1F64 ProductF64 MaxF64 MinF64 NormF64 }
+
+/// The sum of `f` over a row in four independent chains; `f` of 0 is 0.
+#[inline(always)]
+fn sum_of<S: Simd>(s: S, row: &[f32], f: impl Fn(S::V) -> S::V) -> f32 {
+    let mut sums = [s.splat(0.0); 4];
+    let groups = row.chunks_exact(4 * S::LANES);
+    let rest = groups.remainder();
+    for group in groups {
+        for (sum, chunk) in sums.iter_mut().zip(group.chunks_exact(S::LANES)) {
+            *sum = s.add(*sum, f(s.load(chunk)));
+        }
+    }
+    for (sum, chunk) in sums.iter_mut().zip(rest.chunks(S::LANES)) {
+        *sum = s.add(*sum, f(s.load_part(chunk)));
+    }
+    s.sum(s.add(s.add(sums[0], sums[1]), s.add(sums[2], sums[3])))
+}
+
+/// The lanes of the extremes of a row's whole vectors, all NaN when an element is NaN, and the elements
+/// after them. `join` returns its second operand when either is NaN.
+#[inline(always)]
+fn extreme_of<S: Simd>(
+    s: S,
+    row: &[f32],
+    start: f32,
+    join: impl Fn(S::V, S::V) -> S::V,
+) -> ([f32; WIDTH], &[f32]) {
+    let infinity = s.splat(f32::INFINITY);
+    let mut extremes = [s.splat(start); 4];
+    // Infinite until an element is NaN.
+    let mut nan = [infinity; 2];
+    let groups = row.chunks_exact(4 * S::LANES);
+    let rest = groups.remainder();
+    for group in groups {
+        for (lane, chunk) in group.chunks_exact(S::LANES).enumerate() {
+            let x = s.load(chunk);
+            extremes[lane] = join(extremes[lane], x);
+            nan[lane % 2] = s.add(nan[lane % 2], s.max(infinity, x));
+        }
+    }
+    let mut lanes = [start; WIDTH];
+    if s.sum(s.add(nan[0], nan[1])).is_nan() {
+        return ([f32::NAN; WIDTH], rest);
+    }
+    let halves = [
+        join(extremes[0], extremes[1]),
+        join(extremes[2], extremes[3]),
+    ];
+    s.store(join(halves[0], halves[1]), &mut lanes);
+    (lanes, rest)
+}
 
 reducer! { SquaresF64, f64, f64, f64, 0.0, |_this, a, x| a + x * x, |b, c| b + c,
 |all, finish| finish_real(all, finish) }
@@ -396,6 +473,10 @@ impl Reducer for SquaresF32 {
     #[inline(always)]
     fn finish(total: f64, finish: Finish) -> f32 {
         finish_real(total, finish) as f32
+    }
+    #[inline(always)]
+    fn row<S: Simd>(self, s: S, row: &[f32]) -> f32 {
+        sum_of(s, row, |x| s.mul(x, x))
     }
 }
 
@@ -616,7 +697,7 @@ impl<R: Reducer, I: Source<Element = R::Element>> VectorOp for Totals<'_, R, I> 
     type Output = ();
 
     #[inline(always)]
-    fn eval<S: Simd>(self, _: S) {
+    fn eval<S: Simd>(self, s: S) {
         let Extents {
             kept,
             far,
@@ -660,16 +741,16 @@ impl<R: Reducer, I: Source<Element = R::Element>> VectorOp for Totals<'_, R, I> 
                     stop::checkpoint();
                     let range = start + block..start + (block + BLOCK).min(count);
                     let elements = self.input.load(level, range, &mut buffer);
-                    to[0] = R::join_totals(to[0], R::total(row(self.reducer, elements)));
+                    to[0] = R::join_totals(to[0], R::total(self.reducer.row(s, elements)));
                 }
             }
         }
     }
 }
 
-/// Reduces contiguous elements.
+/// Reduces contiguous elements in independent lanes.
 #[inline(always)]
-pub(super) fn row<R: Reducer>(reducer: R, row: &[R::Element]) -> R::Sum {
+fn in_lanes<R: Reducer>(reducer: R, row: &[R::Element]) -> R::Sum {
     let mut sum = R::START;
     let (groups, rest) = row.as_chunks::<LANES>();
     if let [_, _, ..] = groups {
