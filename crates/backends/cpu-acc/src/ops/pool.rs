@@ -25,6 +25,9 @@ const BLOCK: usize = 2048;
 /// Channels of a block, for images with the channels last.
 const CHANNELS: usize = 128;
 
+/// Elements of a strip of rows, with their padding.
+const STRIP: usize = 4096;
+
 /// Most elements that a strided read of columns extends beyond a block.
 const SLACK: usize = 4;
 
@@ -228,10 +231,91 @@ trait PoolElement: Element + PartialOrd {
     fn power(self, p: f64) -> Self;
     /// The root of degree `p`.
     fn root(self, p: f64) -> Self;
+
+    /// Joins `count` of the runs `from`, one to three, into `to`, which they replace when they are the
+    /// first. All have the same length.
+    #[inline(always)]
+    fn join_runs<S: Simd, J: Join<Self>>(
+        _: S,
+        [a, b, c]: [&[Self]; 3],
+        count: usize,
+        first: bool,
+        to: &mut [Self],
+    ) {
+        match (count, first) {
+            (1, true) => to.copy_from_slice(a),
+            (2, true) => {
+                for ((to, &a), &b) in to.iter_mut().zip(a).zip(b) {
+                    *to = J::join(a, b);
+                }
+            }
+            (_, true) => {
+                for (((to, &a), &b), &c) in to.iter_mut().zip(a).zip(b).zip(c) {
+                    *to = J::join(J::join(a, b), c);
+                }
+            }
+            (1, false) => {
+                for (to, &a) in to.iter_mut().zip(a) {
+                    *to = J::join(*to, a);
+                }
+            }
+            (2, false) => {
+                for ((to, &a), &b) in to.iter_mut().zip(a).zip(b) {
+                    *to = J::join(J::join(*to, a), b);
+                }
+            }
+            (_, false) => {
+                for (((to, &a), &b), &c) in to.iter_mut().zip(a).zip(b).zip(c) {
+                    *to = J::join(J::join(J::join(*to, a), b), c);
+                }
+            }
+        }
+    }
+}
+
+/// The vectors of `from`, joined into `to`, see [`PoolElement::join_runs`].
+#[inline(always)]
+fn join_vectors<S: Simd, J: Join<f32>>(
+    s: S,
+    [a, b, c]: [&[f32]; 3],
+    count: usize,
+    first: bool,
+    to: &mut [f32],
+) {
+    let len = to.len();
+    let (a, b, c) = (&a[..len], &b[..len], &c[..len]);
+    let mut at = 0;
+    while at < len {
+        let end = (at + S::LANES).min(len);
+        let whole = end - at == S::LANES;
+        let load = |from: &[f32]| {
+            if whole {
+                s.load(&from[at..end])
+            } else {
+                s.load_part(&from[at..end])
+            }
+        };
+        let mut joined = load(a);
+        if !first {
+            joined = J::join_vectors(s, load(to), joined);
+        }
+        if count > 1 {
+            joined = J::join_vectors(s, joined, load(b));
+        }
+        if count > 2 {
+            joined = J::join_vectors(s, joined, load(c));
+        }
+        if whole {
+            s.store(joined, &mut to[at..end]);
+        } else {
+            s.store_part(joined, &mut to[at..end]);
+        }
+        at = end;
+    }
 }
 
 macro_rules! pool_floats {
-    ($($float:ident)*) => {$(
+    ($($float:ident { $($item:item)? })*) => {$(
         impl PoolElement for $float {
             const LOWEST: Self = $float::NEG_INFINITY;
             const ZERO: Self = 0.0;
@@ -271,6 +355,7 @@ macro_rules! pool_floats {
                     self.powf((1.0 / p) as $float)
                 }
             }
+            $($item)?
         }
     )*};
 }
@@ -308,13 +393,29 @@ macro_rules! pool_integers {
     )*};
 }
 
-pool_floats! { f32 f64 }
+pool_floats! {
+    f32 {
+        #[inline(always)]
+        fn join_runs<S: Simd, J: Join<Self>>(
+            s: S,
+            from: [&[Self]; 3],
+            count: usize,
+            first: bool,
+            to: &mut [Self],
+        ) {
+            join_vectors::<S, J>(s, from, count, first, to);
+        }
+    }
+    f64 {}
+}
 pool_integers! { i8 u8 }
 
 /// The maximum or the sum, as a type, so that loops are compiled for each.
 trait Join<T: PoolElement>: Copy + Send + Sync + 'static {
     const START: T;
     fn join(a: T, b: T) -> T;
+    /// The same for vectors of f32.
+    fn join_vectors<S: Simd>(s: S, a: S::V, b: S::V) -> S::V;
 }
 
 #[derive(Clone, Copy)]
@@ -329,6 +430,10 @@ impl<T: PoolElement> Join<T> for Greatest {
     fn join(a: T, b: T) -> T {
         a.greater(b)
     }
+    #[inline(always)]
+    fn join_vectors<S: Simd>(s: S, a: S::V, b: S::V) -> S::V {
+        s.nan_max(a, b)
+    }
 }
 
 impl<T: PoolElement> Join<T> for Total {
@@ -336,6 +441,10 @@ impl<T: PoolElement> Join<T> for Total {
     #[inline(always)]
     fn join(a: T, b: T) -> T {
         a.plus(b)
+    }
+    #[inline(always)]
+    fn join_vectors<S: Simd>(s: S, a: S::V, b: S::V) -> S::V {
+        s.add(a, b)
     }
 }
 
@@ -490,10 +599,25 @@ where
     type Output = ();
 
     #[inline(always)]
-    fn eval<S: Simd>(mut self, _: S) {
+    fn eval<S: Simd>(mut self, s: S) {
         let pool = self.pool;
         let shape = &pool.shape;
-        let [_, _, width] = shape.axes;
+        let [_, height, width] = shape.axes;
+        if let Some(strip) = pool.strip() {
+            let mut buffers = StripBuffers::new(J::START);
+            let rows = self.output.len() / shape.line();
+            let mut row = 0;
+            while row < rows {
+                stop::checkpoint();
+                let at = shape.row(self.first + row);
+                let count = strip.rows.min(height.output - at[2]).min(rows - row);
+                let operands = (&self.input, &mut self.output);
+                let counts = [row, count, strip.columns];
+                pool.strip_rows::<S, I, O, J>(s, operands, at, counts, &mut buffers);
+                row += count;
+            }
+            return;
+        }
         let run = shape.run.min(CHANNELS);
         let columns = BLOCK / run;
         let reach = (width.kernel - 1) * width.dilation + 1;
@@ -527,9 +651,10 @@ where
                             run: run.clone(),
                             reach,
                         };
-                        if pool.join_rows::<I, J>(&self.input, at, &block, &mut buffers) {
+                        if pool.join_rows::<S, I, J>(s, &self.input, at, &block, &mut buffers) {
                             let PoolBuffers { line, sums, .. } = &mut buffers;
-                            pool.join_columns::<I::Element, J>(&block, line, &mut sums[..count]);
+                            let sums = &mut sums[..count];
+                            pool.join_columns::<S, I::Element, J>(s, &block, line, sums);
                         }
                     }
                     let sums = &mut buffers.sums[..count];
@@ -575,8 +700,9 @@ impl WindowPool {
     /// Joins the rows of the windows of output row `at` into the line; returns false, with nothing
     /// written, where no row of the windows is inside the image.
     #[inline(always)]
-    fn join_rows<I: Source<Element: PoolElement>, J: Join<I::Element>>(
+    fn join_rows<S: Simd, I: Source<Element: PoolElement>, J: Join<I::Element>>(
         &self,
+        s: S,
         input: &I,
         [image, d, h]: [usize; 3],
         block: &Block,
@@ -601,10 +727,14 @@ impl WindowPool {
         let line = &mut line[left * run..right * run];
         let first_column = start + left - width.before;
         let row_at = |nth: usize| {
-            let (plane, row) = (
-                planes.start + nth / rows.len(),
-                rows.start + nth % rows.len(),
-            );
+            let (plane, row) = if nth < rows.len() {
+                (planes.start, rows.start + nth)
+            } else {
+                (
+                    planes.start + nth / rows.len(),
+                    rows.start + nth % rows.len(),
+                )
+            };
             let row = (image * depths.input + depths.source(d, plane)) * heights.input
                 + heights.source(h, row);
             (row * width.input + first_column) * self.shape.run + block.run.start
@@ -632,96 +762,58 @@ impl WindowPool {
                 if group > 2 {
                     c = input.load(self.level, range(starts[2]), &mut buffer_c[..]);
                 }
-                self.join_runs::<I::Element, J>([a, b, c], group, nth == 0, line);
+                self.join_runs::<S, I::Element, J>(s, [a, b, c], group, nth == 0, line);
             }
             nth += group;
         }
         true
     }
 
-    /// Joins `count` runs into `to`, which they replace when they are the first.
+    /// Joins `count` runs into `to`, which they replace when they are the first; the powers of their
+    /// elements for a norm.
     #[inline(always)]
-    fn join_runs<T: PoolElement, J: Join<T>>(
+    fn join_runs<S: Simd, T: PoolElement, J: Join<T>>(
         &self,
-        [a, b, c]: [&[T]; 3],
+        s: S,
+        from: [&[T]; 3],
         count: usize,
         first: bool,
         to: &mut [T],
     ) {
-        if let PoolKind::Norm(p) = self.kind {
-            for (nth, from) in [a, b, c].into_iter().take(count).enumerate() {
-                if first && nth == 0 {
-                    to.fill(J::START);
-                }
-                for (to, &x) in to.iter_mut().zip(from) {
-                    *to = J::join(*to, x.power(p));
-                }
-            }
-            return;
+        let PoolKind::Norm(p) = self.kind else {
+            return T::join_runs::<S, J>(s, from, count, first, to);
+        };
+        if first {
+            to.fill(J::START);
         }
-        match (count, first) {
-            (1, true) => to.copy_from_slice(a),
-            (2, true) => {
-                for ((to, &a), &b) in to.iter_mut().zip(a).zip(b) {
-                    *to = J::join(a, b);
-                }
-            }
-            (_, true) => {
-                for (((to, &a), &b), &c) in to.iter_mut().zip(a).zip(b).zip(c) {
-                    *to = J::join(J::join(a, b), c);
-                }
-            }
-            (1, false) => {
-                for (to, &a) in to.iter_mut().zip(a) {
-                    *to = J::join(*to, a);
-                }
-            }
-            (_, false) => {
-                for ((to, &a), &b) in to.iter_mut().zip(a).zip(b) {
-                    *to = J::join(J::join(*to, a), b);
-                }
+        for from in &from[..count] {
+            for (to, &x) in to.iter_mut().zip(*from) {
+                *to = J::join(*to, x.power(p));
             }
         }
     }
 
     /// Joins the columns of the windows of `line` into the block of the output.
     #[inline(always)]
-    fn join_columns<T: PoolElement, J: Join<T>>(
+    fn join_columns<S: Simd, T: PoolElement, J: Join<T>>(
         &self,
+        s: S,
         block: &Block,
         line: &[T; BLOCK + SLACK],
         output: &mut [T],
     ) {
         let width = self.shape.axes[2];
         let run = block.run.len();
-        if width.stride == 1 || run == 1 {
-            for position in 0..block.kernel.len() {
-                let from = &line[position * width.dilation * run..];
-                match width.stride {
-                    1 => {
-                        for (to, &x) in output.iter_mut().zip(from) {
-                            *to = J::join(*to, x);
-                        }
-                    }
-                    2 => join_strided::<T, J, 2>(from, output),
-                    3 => join_strided::<T, J, 3>(from, output),
-                    4 => join_strided::<T, J, 4>(from, output),
-                    stride => {
-                        for (to, &x) in output.iter_mut().zip(from.iter().step_by(stride)) {
-                            *to = J::join(*to, x);
-                        }
-                    }
-                }
-            }
+        if width.stride == 1 {
+            join_all::<S, T, J>(s, block.kernel.len(), false, output, |position| {
+                &line[position * width.dilation * run..]
+            });
             return;
         }
         for (column, to) in output.chunks_exact_mut(run).enumerate() {
-            for position in 0..block.kernel.len() {
-                let from = (column * width.stride + position * width.dilation) * run;
-                for (to, &x) in to.iter_mut().zip(&line[from..][..run]) {
-                    *to = J::join(*to, x);
-                }
-            }
+            join_all::<S, T, J>(s, block.kernel.len(), false, to, |position| {
+                &line[(column * width.stride + position * width.dilation) * run..]
+            });
         }
     }
 
@@ -762,12 +854,202 @@ impl WindowPool {
     }
 }
 
-/// Joins every `STRIDE`th element of `from` into `to`.
+/// Joins `count` runs of the length of `to` into it, which they replace when they are the first.
 #[inline(always)]
-fn join_strided<T: PoolElement, J: Join<T>, const STRIDE: usize>(from: &[T], to: &mut [T]) {
+fn join_all<'a, S: Simd, T: PoolElement, J: Join<T>>(
+    s: S,
+    count: usize,
+    mut first: bool,
+    to: &mut [T],
+    from: impl Fn(usize) -> &'a [T],
+) {
+    let len = to.len();
+    let mut nth = 0;
+    while nth < count {
+        let group = (count - nth).min(3);
+        let runs = [0, 1, 2].map(|more| &from(nth + more.min(group - 1))[..len]);
+        T::join_runs::<S, J>(s, runs, group, first, to);
+        first = false;
+        nth += group;
+    }
+}
+
+/// Memory for a strip of rows.
+struct StripBuffers<T> {
+    /// The rows with their padding.
+    padded: [T; STRIP],
+    /// The joined rows.
+    rows: [T; STRIP],
+    /// The joined columns.
+    columns: [T; STRIP + SLACK],
+    /// A row of the output.
+    output: [T; STRIP],
+    /// Runs of the input, converted.
+    runs: [[T; STRIP]; 3],
+}
+
+impl<T: Copy> StripBuffers<T> {
+    #[inline(always)]
+    fn new(start: T) -> Self {
+        Self {
+            padded: [start; STRIP],
+            rows: [start; STRIP],
+            columns: [start; STRIP + SLACK],
+            output: [start; STRIP],
+            runs: [[start; STRIP]; 3],
+        }
+    }
+}
+
+/// Most rows of the output of a strip, and the columns of its rows.
+struct Strip {
+    rows: usize,
+    columns: usize,
+}
+
+impl WindowPool {
+    /// The strips of images with the channels first; `None` where the rows of one window are too large,
+    /// or most elements of a row would be skipped.
+    fn strip(&self) -> Option<Strip> {
+        let [_, height, width] = self.shape.axes;
+        if self.shape.run > 1 || width.stride > SLACK {
+            return None;
+        }
+        let columns = (width.output - 1) * width.stride + (width.kernel - 1) * width.dilation + 1;
+        let reach = (height.kernel - 1) * height.dilation + 1;
+        let left = (STRIP / columns).checked_sub(reach)?;
+        Some(Strip {
+            rows: left / height.stride + 1,
+            columns,
+        })
+    }
+
+    /// Joins the planes of the windows of `count` output rows from `[image, d, h]` on into padded rows.
+    #[inline(always)]
+    fn pad_rows<S: Simd, I: Source<Element: PoolElement>, J: Join<I::Element>>(
+        &self,
+        s: S,
+        input: &I,
+        [image, d, h]: [usize; 3],
+        [rows, columns]: [usize; 2],
+        buffers: &mut StripBuffers<I::Element>,
+    ) {
+        let [depths, heights, width] = self.shape.axes;
+        let StripBuffers { padded, runs, .. } = buffers;
+        let left = width.before.min(columns);
+        let right = (width.input + width.before).clamp(left, columns);
+        let planes = depths.inside(d);
+        let first = h * heights.stride;
+        // The rows that are inside the image.
+        let top = heights.before.saturating_sub(first).min(rows);
+        let bottom = (heights.input + heights.before).saturating_sub(first);
+        let bottom = bottom.clamp(top, rows);
+        padded[..top * columns].fill(J::START);
+        padded[bottom * columns..rows * columns].fill(J::START);
+        if planes.is_empty() || left == right {
+            padded[..rows * columns].fill(J::START);
+            return;
+        }
+        // Rows without padding are one run.
+        let (count, len) = if right - left == columns && columns == width.input {
+            (1.min(bottom - top), (bottom - top) * columns)
+        } else {
+            (bottom - top, right - left)
+        };
+        for row in top..top + count {
+            let line = &mut padded[row * columns..];
+            if count > 1 || len < columns {
+                line[..left].fill(J::START);
+                line[right..columns].fill(J::START);
+            }
+            let line = &mut line[left..left + len];
+            let y = first + row - heights.before;
+            let mut nth = 0;
+            while nth < planes.len() {
+                let group = (planes.len() - nth).min(3);
+                let [run_a, run_b, run_c] = &mut *runs;
+                let range = |more: usize| {
+                    let z = depths.source(d, planes.start + nth + more.min(group - 1));
+                    let plane = (image * depths.input + z) * heights.input;
+                    let start = (plane + y) * width.input + left.saturating_sub(width.before);
+                    start..start + len
+                };
+                let a = input.load(self.level, range(0), &mut run_a[..]);
+                let (mut b, mut c) = (a, a);
+                if group > 1 {
+                    b = input.load(self.level, range(1), &mut run_b[..]);
+                }
+                if group > 2 {
+                    c = input.load(self.level, range(2), &mut run_c[..]);
+                }
+                self.join_runs::<S, I::Element, J>(s, [a, b, c], group, nth == 0, line);
+                nth += group;
+            }
+        }
+    }
+
+    /// Computes `count` rows of the output from `at` on, the `first` of `output` on.
+    #[inline(always)]
+    fn strip_rows<S: Simd, I, O, J>(
+        &self,
+        s: S,
+        (input, output): (&I, &mut O),
+        [image, d, h]: [usize; 3],
+        [first, count, columns]: [usize; 3],
+        buffers: &mut StripBuffers<I::Element>,
+    ) where
+        I: Source<Element: PoolElement>,
+        O: Sink<Element = I::Element>,
+        J: Join<I::Element>,
+    {
+        let [_, height, width] = self.shape.axes;
+        let rows = (count - 1) * height.stride + (height.kernel - 1) * height.dilation + 1;
+        self.pad_rows::<S, I, J>(s, input, [image, d, h], [rows, columns], buffers);
+        let StripBuffers {
+            padded,
+            rows: joined,
+            columns: windows,
+            output: line,
+            ..
+        } = buffers;
+        // Rows at a distance of one are joined at once.
+        let (steps, len) = if height.stride == 1 {
+            (1, count * columns)
+        } else {
+            (count, columns)
+        };
+        for step in 0..steps {
+            let to = &mut joined[step * columns..][..len];
+            join_all::<S, I::Element, J>(s, height.kernel, true, to, |row| {
+                &padded[(step * height.stride + row * height.dilation) * columns..]
+            });
+        }
+        let len = (count - 1) * columns + (width.output - 1) * width.stride + 1;
+        join_all::<S, I::Element, J>(s, width.kernel, true, &mut windows[..len], |column| {
+            &joined[column * width.dilation..]
+        });
+        for row in 0..count {
+            let line = &mut line[..width.output];
+            let windows = &windows[row * columns..];
+            match width.stride {
+                1 => line.copy_from_slice(&windows[..line.len()]),
+                2 => every::<I::Element, 2>(windows, line),
+                3 => every::<I::Element, 3>(windows, line),
+                _ => every::<I::Element, 4>(windows, line),
+            }
+            self.finish([image, d, h + row], 0, 1, line);
+            let to = (first + row) * width.output;
+            output.write(self.level, to..to + line.len(), line);
+        }
+    }
+}
+
+/// Copies every `STRIDE`th element of `from`.
+#[inline(always)]
+fn every<T: Copy, const STRIDE: usize>(from: &[T], to: &mut [T]) {
     let (groups, _) = from.as_chunks::<STRIDE>();
     for (to, group) in to.iter_mut().zip(groups) {
-        *to = J::join(*to, group[0]);
+        *to = group[0];
     }
 }
 

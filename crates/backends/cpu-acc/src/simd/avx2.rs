@@ -154,6 +154,12 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn nan_max(self, a: __m256, b: __m256) -> __m256 {
+        // The maximum is b where either is NaN.
+        unsafe { _mm256_blendv_ps(_mm256_max_ps(a, b), a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)) }
+    }
+
+    #[inline(always)]
     fn round(self, a: __m256) -> __m256 {
         unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
     }

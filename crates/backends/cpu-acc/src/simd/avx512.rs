@@ -152,6 +152,15 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn nan_max(self, a: __m512, b: __m512) -> __m512 {
+        // The maximum is b where either is NaN.
+        unsafe {
+            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a);
+            _mm512_mask_mov_ps(_mm512_max_ps(a, b), nan, a)
+        }
+    }
+
+    #[inline(always)]
     fn round(self, a: __m512) -> __m512 {
         unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
     }

@@ -101,6 +101,8 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
     /// The greater; `b` when either is NaN.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The greater; NaN when either is NaN.
+    fn nan_max(self, a: Self::V, b: Self::V) -> Self::V;
     /// To the nearest integer, halves to even. For magnitudes below 2^23.
     fn round(self, a: Self::V) -> Self::V;
     /// `a * 2^n`, for integers `n` in -252..=252.
@@ -236,6 +238,9 @@ mod tests {
                 map(&|x| if x < 0.0 { 1.0 } else { x })
             );
             assert!(lanes(s.max(s.splat(0.0), s.splat(f32::NAN)))[0].is_nan());
+            assert!(lanes(s.nan_max(s.splat(0.0), s.splat(f32::NAN)))[0].is_nan());
+            assert!(lanes(s.nan_max(s.splat(f32::NAN), s.splat(0.0)))[0].is_nan());
+            assert_eq!(lanes(s.nan_max(v, s.splat(0.5))), map(&|x| x.max(0.5)));
             assert!(lanes(s.min(s.splat(0.0), s.splat(f32::NAN)))[0].is_nan());
             assert_eq!(s.sum(v), input.iter().sum::<f32>());
             assert_eq!(s.largest(v), input[S::LANES - 1]);

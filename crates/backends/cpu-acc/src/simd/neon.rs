@@ -137,6 +137,12 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn nan_max(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // FMAX returns NaN when either is NaN.
+        unsafe { vmaxq_f32(a, b) }
+    }
+
+    #[inline(always)]
     fn round(self, a: float32x4_t) -> float32x4_t {
         unsafe { vrndnq_f32(a) }
     }

@@ -141,6 +141,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn nan_max(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| if b > a || b.is_nan() { b } else { a })
+    }
+
+    #[inline(always)]
     fn round(self, a: Self::V) -> Self::V {
         // Adding 2^23 leaves no bits for a fraction.
         const SHIFT: f32 = 8_388_608.0;
