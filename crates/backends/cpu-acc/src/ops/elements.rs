@@ -89,7 +89,7 @@ impl<T: Element> Sink for &mut [T] {
         parallel: bool,
         body: impl for<'p> Fn(usize, Self::Part<'p>) + Sync,
     ) {
-        for_each_chunk(self, chunk, parallel, |index, part| body(index, part));
+        for_each_chunk(self, chunk, parallel, body);
     }
 }
 
@@ -112,6 +112,6 @@ impl Sink for FloatsMut<'_> {
         parallel: bool,
         body: impl for<'p> Fn(usize, Self::Part<'p>) + Sync,
     ) {
-        for_each_float_chunk(self, chunk, parallel, |index, part| body(index, part));
+        for_each_float_chunk(self, chunk, parallel, body);
     }
 }

@@ -85,7 +85,7 @@ pub(super) struct Extents {
 /// The offset of position `index` of nested loops.
 #[inline(always)]
 pub(super) fn offset(loops: &[Loop], mut index: usize) -> usize {
-    if let [] = loops {
+    if loops.is_empty() {
         return 0;
     }
     if let &[(_, stride)] = loops {
