@@ -48,7 +48,6 @@ struct Col2Im {
 
 /// The kernel.
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    signature.check_inferred()?;
     signature.f32_shape(0)?;
     let extents = |index| -> Result<Vec<usize>, Refusal> {
         let ints = signature.constant_ints(index)?.unwrap_or_default();

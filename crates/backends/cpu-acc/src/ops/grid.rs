@@ -32,7 +32,6 @@ struct GridSample {
 
 /// The kernel of GridSample.
 pub(super) fn sample(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    signature.check_inferred()?;
     let (input, output) = (signature.input(0)?, signature.output(0)?.shape());
     let (extents, rank) = match input.shape()[2..] {
         [w] => ([1, 1, w], 1),
@@ -180,7 +179,6 @@ struct AffineGrid {
 
 /// The kernel of AffineGrid.
 pub(super) fn affine(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    signature.check_inferred()?;
     let (extents, rank) = match signature.output(0)?.shape()[1..] {
         [h, w, 2] => ([1, h, w], 2),
         [d, h, w, 3] => ([d, h, w], 3),

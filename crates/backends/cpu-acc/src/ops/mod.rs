@@ -100,6 +100,7 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     // The past of an attention may be empty.
     if signature.op.name != "Attention" {
         signature.refuse_empty()?;
+        signature.check_inferred()?;
     }
     match signature.op.name {
         "tenon.MatMul" => matmul::fused(signature),

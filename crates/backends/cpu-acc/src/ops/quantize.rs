@@ -180,7 +180,6 @@ impl LinearQuantization {
 
 /// The kernel of DynamicQuantizeLinear.
 pub(super) fn dynamic(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    signature.check_inferred()?;
     signature.f32_shape(0)?;
     let level = signature.level;
     Ok(Box::new(DynamicQuantization { level }))

@@ -24,7 +24,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Option<Result<Box<dyn Kernel>
         "Multinomial" => multinomial,
         _ => return None,
     };
-    Some(signature.check_inferred().and_then(|()| build(signature)))
+    Some(build(signature))
 }
 
 fn stream(signature: &Signature<'_>) -> Result<Stream, Refusal> {

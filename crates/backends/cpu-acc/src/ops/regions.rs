@@ -33,7 +33,6 @@ struct Regions {
 
 impl Regions {
     fn new(signature: &Signature<'_>) -> Result<Self, Refusal> {
-        signature.check_inferred()?;
         let [images, channels, height, width] = signature.ranked(0)?;
         let [_, _, rows, columns] = signature.ranked_output()?;
         signature.ranked::<2>(1)?;

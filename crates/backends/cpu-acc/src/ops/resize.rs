@@ -34,7 +34,6 @@ struct Resize {
 
 /// The kernel.
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    signature.check_inferred()?;
     let input = signature.input(0)?;
     let text = |error: Error| refuse(error.to_string());
     let axes = resize_axes(&signature.inference()).map_err(text)?;

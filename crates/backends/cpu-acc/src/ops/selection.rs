@@ -25,7 +25,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Option<Result<Box<dyn Kernel>
         "Range" => range,
         _ => return None,
     };
-    Some(signature.check_inferred().and_then(|()| build(signature)))
+    Some(build(signature))
 }
 
 /// The rows of a chunk: all of them in one chunk when there are few elements.

@@ -38,7 +38,6 @@ struct TopK<T> {
 
 /// The kernel.
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    signature.check_inferred()?;
     let input = signature.input(0)?;
     let shape = input.shape();
     let axis = signature.axis("axis", -1, shape.len())?;

@@ -247,12 +247,7 @@ fn backends_that_agree_are_compared_to_the_end() {
     assert!(found.divergence.is_none(), "{:?}", found.divergence);
     // Operators that only CpuRef has.
     let skipped: Vec<&str> = found.skipped.iter().map(|node| node.operator).collect();
-    assert_eq!(skipped, ["And", "Where"]);
-    assert!(
-        found.skipped[0].reason.starts_with("CpuAcc: "),
-        "{:?}",
-        found.skipped
-    );
+    assert!(skipped.is_empty(), "{:?}", found.skipped);
     assert!(found.compared.len() > 10);
     assert!(found.largest().unwrap().difference.relative < 1e-4);
 }
