@@ -141,7 +141,7 @@ impl Table {
             if n > 0 && whole.is_multiple_of(n) {
                 Ok(whole / n)
             } else {
-                let text = format!("{whole} is not divisible into {n} equal parts");
+                let text = format!("{whole} is not divisible by {n}");
                 Err(wrong_shape(text))
             }
         };
