@@ -8,7 +8,7 @@ use crate::{
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, RwLock};
-use tenon_base::{Error, ErrorKind, Result};
+use tenon_base::{CpuLevel, Error, ErrorKind, Result};
 use tenon_runtime::{
     Component, CoreOptions, Cores, MAX_CORES, Publisher, RequestQueues, Runtime, SharedFolder,
 };
@@ -133,6 +133,7 @@ fn start() -> Result<()> {
     failed_inputs::set_by_environment()?;
     async_api::set_by_environment()?;
     data_types::set_by_environment()?;
+    CpuLevel::from_environment()?;
     register_locks(&cores);
     let queues = RequestQueues::new(cores.len() as u32, in_flight.unwrap_or(QUEUE_DEPTH));
     let process = Process {

@@ -488,6 +488,7 @@ fn environment_variables_are_applied_or_rejected() {
     );
     each("TENON_NRT_ASYNC_API", &[("3", "0 0"), ("4", "2 13")]);
     each("TENON_NRT_OLD_DTYPES", &[("1", "0 0"), ("x", "2 13")]);
+    each("TENON_CPU", &[("avx2", "0 0"), ("axv2", "2 13")]);
     each("TENON_CORE_MEMORY", &[("1000", "0 4"), ("0", "2 13")]);
     each("TENON_CORES", &[("1", "0 0"), ("none", "2 13")]);
     each(
