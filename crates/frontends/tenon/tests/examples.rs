@@ -1,6 +1,7 @@
 //! The programs of `examples/`, built into this test and run.
 
 #![allow(dead_code, reason = "the main functions of the examples")]
+#![allow(clippy::print_stderr, reason = "prints the reason of a skipped test")]
 
 #[path = "../examples/classify.rs"]
 mod classify;
@@ -16,6 +17,7 @@ mod placement;
 mod threads;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tenon::{Control, ErrorKind};
 
 fn models(path: &str) -> PathBuf {
@@ -78,4 +80,44 @@ fn placement_is_reported_for_every_node() {
     let lines = placement::report(&models("small/gpt2.onnx")).unwrap();
     assert!(lines.iter().any(|line| line.starts_with("CpuAcc: ")));
     assert!(lines.last().unwrap().starts_with("arena: "));
+}
+
+/// The lines that an example prints without arguments; `None` if it is not built, as by
+/// `cargo test --test examples`.
+fn printed(example: &str) -> Option<Vec<String>> {
+    let program = std::env::current_exe().unwrap();
+    let folder = program.parent().and_then(Path::parent).unwrap();
+    let program = folder.join("examples").join(example);
+    if !program.is_file() {
+        eprintln!("skipped: {} is not built", program.display());
+        return None;
+    }
+    let output = Command::new(program).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{example}: {error}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    Some(text.lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn each_example_runs_without_arguments() {
+    // The start of a line of each example.
+    let expected = [
+        ("classify", "seven "),
+        ("compare_backends", "largest difference: "),
+        ("deadline", "too late: "),
+        ("embed_text", "1.000  the quick brown fox jumps"),
+        ("placement", "arena: "),
+        (
+            "threads",
+            "8 requests on threads, 8 as futures; equal outputs",
+        ),
+    ];
+    for (example, start) in expected {
+        let Some(lines) = printed(example) else {
+            continue;
+        };
+        let is_printed = lines.iter().any(|line| line.starts_with(start));
+        assert!(is_printed, "{example}: {lines:?}");
+    }
 }
