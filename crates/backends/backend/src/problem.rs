@@ -105,7 +105,7 @@ impl fmt::Display for LoadError {
                 "built with version {major}.{minor} of the interface, which {MAJOR}.{MINOR} \
                  cannot load"
             ),
-            LoadError::DuplicateId(id) => write!(f, "backend {id} is there already"),
+            LoadError::DuplicateId(id) => write!(f, "backend {id} is already registered"),
             LoadError::NoBackend => f.write_str("BackendFactory returns null"),
             LoadError::BadBackend(error) => error.fmt(f),
         }

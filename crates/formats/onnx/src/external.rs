@@ -81,7 +81,7 @@ impl ExternalFiles {
         let failed = |error| Error::io(&path, "read", error);
         // Before `open`, which would block on a pipe.
         if !path.metadata().map_err(failed)?.is_file() {
-            return Err(invalid("external data is not a plain file").at(Location::file(&path)));
+            return Err(invalid("external data is not a regular file").at(Location::file(&path)));
         }
         let buffer = File::open(&path)
             .and_then(|file| Buffer::map(&file))
@@ -224,7 +224,7 @@ mod tests {
             assert!(data("../secret").is_err());
             assert!(ExternalFiles::in_folder(folder.clone(), &[folder.join("none")]).is_err());
         }
-        assert!(refused(".").contains("not a plain file"));
+        assert!(refused(".").contains("not a regular file"));
         assert!(refused("missing").contains("cannot read"));
     }
 }

@@ -9,7 +9,7 @@ pub fn expect_regular_file(path: &Path) -> io::Result<()> {
     match std::fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "it is not a plain file",
+            "it is not a regular file",
         )),
         _ => Ok(()),
     }

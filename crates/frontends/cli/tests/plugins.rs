@@ -153,7 +153,7 @@ fn libraries_are_listed_and_what_is_passed_over() {
     assert_eq!(list["libraries"][1]["id"], "ExampleC");
     let text = done(folder.path(), &["plugin", "list", "--backend-path", "here"]);
     assert!(
-        text.contains("passed over: here: the path is not absolute"),
+        text.contains("skipped: here: the path is not absolute"),
         "{text}"
     );
 
@@ -231,12 +231,12 @@ fn the_list_has_the_reason_of_each_library_that_is_not_loaded() {
         (
             "Test_B_backend.so",
             "ID=\"Valid\"",
-            "backend Valid is there already",
+            "backend Valid is already registered",
         ),
         (
             "Test_C_backend.so",
             "ID=\"CpuRef\"",
-            "backend CpuRef is there already",
+            "backend CpuRef is already registered",
         ),
         ("Test_D_backend.so", "ID=\"\"", "the id '' is reserved"),
         (
@@ -311,7 +311,7 @@ fn libraries_that_do_not_answer_are_passed_over() {
     };
     has("Test_Sleeps", "no answer within 1s");
     has("Test_Valid", "Valid");
-    has("Test_Pipe", "not a plain file");
+    has("Test_Pipe", "not a regular file");
 
     let check = [
         "plugin",
@@ -328,7 +328,7 @@ fn libraries_that_do_not_answer_are_passed_over() {
     // A pipe with the name of a library is not opened.
     let answer = tenon(folder.path(), &["plugin", "check", "Test_Pipe_backend.so"]);
     assert_eq!(answer.status, Some(1));
-    assert!(answer.out.contains("not a plain file"), "{}", answer.out);
+    assert!(answer.out.contains("not a regular file"), "{}", answer.out);
     let pipe = pipe.to_str().unwrap();
     let node = format!("relu={pipe}:function");
     for command in [
@@ -349,7 +349,7 @@ fn libraries_that_do_not_answer_are_passed_over() {
     std::fs::remove_file(folder.path().join("Test_Sleeps_backend.so")).unwrap();
     let answer = tenon(folder.path(), &["backends", "--backend-path", here]);
     assert_eq!(answer.status, Some(0));
-    assert!(answer.err.contains("not a plain file"), "{}", answer.err);
+    assert!(answer.err.contains("not a regular file"), "{}", answer.err);
 }
 
 /// A crash in a callback on a thread of the library.

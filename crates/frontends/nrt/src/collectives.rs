@@ -33,7 +33,7 @@ pub(crate) fn check_world(worker: u32, workers: u32) -> Result<()> {
     if workers > 1 {
         return Err(Error::new(
             ErrorKind::Unsupported,
-            format!("a world of {workers} workers needs a network provider, and there is none"),
+            format!("a world of {workers} workers needs a network provider, which is unavailable"),
         )
         .expected("a world of 1 worker")
         .help("run the model in one process"));
@@ -146,7 +146,7 @@ unsafe fn schedule(cc_ctx: *mut Handle, to: Destination) -> Result<()> {
     // SAFETY: `cc_ctx` is null or readable by this function's condition.
     let handle = unsafe { *read_input(cc_ctx, "cc_ctx")? };
     if to.queue != 0 {
-        return Err(invalid("collective operations go on queue 0").found(to.queue));
+        return Err(invalid("collective operations require queue 0").found(to.queue));
     }
     let context = CONTEXTS.find(handle)?;
     let core = context.core;

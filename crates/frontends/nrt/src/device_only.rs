@@ -20,14 +20,14 @@ entry! {
     fn nrt_get_dmabuf_fd(_va: u64, _size: u64, fd: *mut c_int) {
         process::check()?;
         check(fd, "fd")?;
-        Err(unsupported("device memory cannot be shared, there is none"))
+        Err(unsupported("device memory is unavailable"))
     }
 
     fn nrt_get_dmabuf_fd_v2(_va: u64, _size: u64, fd: *mut c_int, offset: *mut u64) {
         process::check()?;
         check(fd, "fd")?;
         check(offset, "offset")?;
-        Err(unsupported("device memory cannot be shared, there is none"))
+        Err(unsupported("device memory is unavailable"))
     }
 
     fn nrt_host_device_id_get(neuron_dev: c_int, host_device_id: *mut u32) {

@@ -1,4 +1,4 @@
-//! Sending tensors between workers, which requires a network provider: there is none.
+//! Sending tensors between workers, which requires a network provider; it is unavailable.
 
 use crate::arguments::{check, write_output};
 use crate::call::entry;
@@ -10,7 +10,7 @@ fn no_provider() -> Result<()> {
     process::check()?;
     Err(Error::new(
         ErrorKind::Unsupported,
-        "sending tensors requires a network provider, and there is none",
+        "sending tensors requires a network provider, which is unavailable",
     ))
 }
 

@@ -16,7 +16,8 @@ use tenon_test_data::netlists;
 
 /// Runs of which the best counts, for noise only ever adds.
 const RUNS: usize = 10;
-/// Short ones go on for so long: the system first sees two busy threads, then gives each a core.
+/// Shorter measurements are repeated until then: the scheduler assigns two busy threads to two cores
+/// only after some time.
 const LONG: Duration = Duration::from_millis(200);
 /// Length of the chain of ops whose overhead is measured.
 const CHAIN: usize = 200;

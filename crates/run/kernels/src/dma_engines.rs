@@ -162,7 +162,7 @@ impl Engines {
                 }
                 return;
             }
-            let goes_on = advanced.unwrap_or(false);
+            let continues = advanced.unwrap_or(false);
             let mut still = Vec::new();
             for each in std::mem::take(&mut state.blocked) {
                 let BlockedEngine { core, engine, .. } = &each.waiting;
@@ -173,7 +173,7 @@ impl Engines {
                 }
             }
             state.blocked = still;
-            state.is_busy = goes_on || !ready.is_empty();
+            state.is_busy = continues || !ready.is_empty();
             let ends = !state.is_busy;
             drop(state);
             for (promise, value) in ready {

@@ -60,7 +60,7 @@ fn list(flags: &PluginList) -> Result<()> {
     }
     warnings
         .iter()
-        .try_for_each(|warning| say!("passed over: {warning}"))
+        .try_for_each(|warning| say!("skipped: {warning}"))
 }
 
 fn check(flags: &PluginCheck) -> Result<ExitCode> {

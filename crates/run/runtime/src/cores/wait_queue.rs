@@ -20,12 +20,12 @@ use tenon_base::{Control, Error, ErrorKind, Result};
 const WAKE_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The waiting time after which a core is granted directly.
-const HAND_OVER: Duration = Duration::from_millis(5);
+const GRANT_AFTER: Duration = Duration::from_millis(5);
 
-/// The polling interval of a waiting thread before [`HAND_OVER`].
+/// The polling interval of a waiting thread before [`GRANT_AFTER`].
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The interval of cancellation checks after [`HAND_OVER`], longer because each check takes CPU
+/// The interval of cancellation checks after [`GRANT_AFTER`], longer because each check takes CPU
 /// time from executions.
 const CANCELLED: Duration = Duration::from_millis(20);
 
@@ -137,7 +137,7 @@ impl CoreGroup {
         loop {
             // Measured before `take_granted`, which takes the lock: a release that found this
             // thread too young has finished by then.
-            let long = since.elapsed() >= HAND_OVER;
+            let long = since.elapsed() >= GRANT_AFTER;
             let interval = if long { CANCELLED } else { POLL_INTERVAL };
             if let Some(core) = self.queue.take_granted(ticket) {
                 return Ok(core);
@@ -220,7 +220,7 @@ impl WaitQueue {
                     .any(|candidate| Arc::ptr_eq(candidate, core))
         };
         let first = waiting.iter_mut().find(accepts);
-        if let Some(waiter) = first.filter(|waiter| now - waiter.since >= HAND_OVER) {
+        if let Some(waiter) = first.filter(|waiter| now - waiter.since >= GRANT_AFTER) {
             waiter.granted = Some(core.clone());
             waiter.thread.unpark();
             return;
@@ -315,7 +315,7 @@ mod tests {
         let cores = cores(1);
         let group = cores.group(0..1).unwrap();
         let held = group.occupy(&Control::new()).unwrap();
-        for waits in [HAND_OVER / 5, HAND_OVER * 3] {
+        for waits in [GRANT_AFTER / 5, GRANT_AFTER * 3] {
             let deadline = Instant::now() + waits;
             let error = group.occupy(&Control::with_deadline(deadline)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
@@ -334,7 +334,7 @@ mod tests {
             while group.queue.length.load(Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }
-            std::thread::sleep(HAND_OVER);
+            std::thread::sleep(GRANT_AFTER);
             drop(held);
             assert_eq!(waits.join().unwrap().unwrap(), 0);
         });
