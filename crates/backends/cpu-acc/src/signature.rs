@@ -131,6 +131,17 @@ impl<'a> Signature<'a> {
         self.inputs.get(index).copied().flatten()
     }
 
+    /// The shape of a required input of the type `float`.
+    pub(crate) fn float_shape(&self, index: usize, float: FloatType) -> Result<&'a Shape, Refusal> {
+        let ty = self.input(index)?;
+        let found = ty.dtype();
+        if FloatType::of(found) == Some(float) {
+            return Ok(ty.shape());
+        }
+        let input = index;
+        Err(Reason::InputType { input, found }.into())
+    }
+
     /// The shape of a required f32 input.
     pub(crate) fn f32_shape(&self, index: usize) -> Result<&'a Shape, Refusal> {
         let ty = self.input(index)?;
@@ -142,13 +153,6 @@ impl<'a> Signature<'a> {
             }
             .into()),
         }
-    }
-
-    /// The shape of an optional f32 input.
-    pub(crate) fn optional_f32_shape(&self, index: usize) -> Result<Option<&'a Shape>, Refusal> {
-        self.optional(index)
-            .map(|_| self.f32_shape(index))
-            .transpose()
     }
 
     /// The shape of an optional input of type `float`.

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{ACTIVATIONS, Case, InputKind, LEVELS, Random, activate, check};
+use half::f16;
 use tenon_backend::{Backend, CpuLevel};
 use tenon_cpu_acc::CpuAcc;
 use tenon_tensor::Tensor;
@@ -307,6 +308,74 @@ fn transposed_convolutions_with_gaps() {
             weights: InputKind::Constant,
         };
         compare(&shape, &mut random);
+    }
+}
+
+/// Bands of rows in each axis, with few channels, groups, phases and weights of every kind.
+#[test]
+fn convolutions_of_half_precision() {
+    let mut random = Random::new(22);
+    for round in 0..48 {
+        let rank = round % 3 + 1;
+        let group = random.pick(&[1, 1, 2, 6]);
+        let sizes = [
+            group * random.between(1, 9),
+            group * random.between(1, 20),
+            group,
+        ];
+        let mut shape = match round % 4 {
+            0 => Shape::transposed(&mut random, rank, sizes),
+            _ => Shape::random(&mut random, rank, sizes),
+        };
+        if round % 8 < 2 {
+            // Several bands.
+            let mut longest = [9000, 150, 30][rank - 1];
+            if shape.transposed.is_some() {
+                longest /= 2;
+            }
+            shape.size[0] = longest;
+            shape.images = 2;
+        }
+        let Some(extents) = shape.output() else {
+            continue;
+        };
+        let depth = shape.channels / shape.group;
+        let image = [&[shape.images], &*shape.size, &[shape.channels]].concat();
+        let output = [&[shape.images], &*extents, &[shape.filters]].concat();
+        let (op, leading) = match shape.transposed {
+            None => ("tenon.Conv", [shape.filters, depth]),
+            Some(_) => (
+                "tenon.ConvTranspose",
+                [shape.channels, shape.filters / shape.group],
+            ),
+        };
+        let weights = [&leading, &*shape.kernel].concat();
+        let mut values = |shape: &[usize], scale: f32| {
+            let count = shape.iter().product();
+            let values: Vec<f16> = (0..count)
+                .map(|_| f16::from_f32(random.value() * scale))
+                .collect();
+            Tensor::from_slice(shape, &values).unwrap()
+        };
+        let scale = 1.0 / (depth * shape.kernel.iter().product::<usize>()) as f32;
+        let kind = [InputKind::Constant, InputKind::Variable][round / 2 % 2];
+        let addend = (round % 5 == 0).then(|| values(&output, 1.0));
+        let bias = (round % 3 > 0).then(|| values(&[shape.filters], 1.0));
+        let case = Case::new(op)
+            .tensor(Some(values(&image, 1.0)), InputKind::Variable)
+            .tensor(Some(values(&weights, scale)), kind)
+            .tensor(bias, InputKind::Constant)
+            .tensor(addend, InputKind::Variable)
+            .ints("strides", &shape.strides)
+            .ints("dilations", &shape.dilations)
+            .ints("pads", &[&*shape.before, &*shape.after].concat())
+            .int("group", shape.group as i64)
+            .string("activation", "relu");
+        let case = match &shape.transposed {
+            None => case,
+            Some(extra) => case.ints("output_padding", extra),
+        };
+        case.outputs(1).agrees_with_reference(4e-3);
     }
 }
 

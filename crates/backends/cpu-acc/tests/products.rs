@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Case, Random};
+use half::{bf16, f16};
 use tenon_tensor::Element;
 
 /// Shapes of A and B: odd sizes, broadcast batches, vectors.
@@ -36,10 +37,47 @@ fn compare<T: Element>(tolerance: f64, value: impl Fn(&mut Random) -> T) {
 #[test]
 fn products_of_every_type() {
     compare(1e-4, |random| random.value());
+    compare(2e-3, |random| f16::from_f32(random.value()));
+    compare(1.6e-2, |random| bf16::from_f32(random.value()));
     compare(1e-12, |random| f64::from(random.value()));
     // Products that wrap.
     compare(0.0, |random| random.next() as i32);
     compare(0.0, |random| random.next() as u32);
     compare(0.0, |random| random.next() as i64);
     compare(0.0, |random| random.next());
+}
+
+/// Several blocks of rows, constant and variable B, bias, addend and activation.
+#[test]
+fn fused_products_of_half_precision() {
+    let mut random = Random::new(32);
+    for (rows, depth, columns) in [(300, 600, 40), (5, 33, 17), (1, 70, 300)] {
+        for (with_bias, with_addend) in [(false, false), (true, false), (false, true), (true, true)]
+        {
+            let mut values = |count: usize| -> Vec<f16> {
+                (0..count)
+                    .map(|_| f16::from_f32(random.value() / 4.0))
+                    .collect()
+            };
+            let case =
+                Case::new("tenon.MatMul").input(&[2, rows, depth], &values(2 * rows * depth));
+            let b = values(columns * depth);
+            let case = if with_bias {
+                case.constant(&[columns, depth], &b)
+                    .constant(&[columns], &values(columns))
+            } else {
+                case.input(&[columns, depth], &b).none()
+            };
+            let case = if with_addend {
+                case.input(&[2, rows, columns], &values(2 * rows * columns))
+            } else {
+                case
+            };
+            let case = case
+                .int("trans_b", 1)
+                .float("scale", 0.5)
+                .string("activation", "silu");
+            case.outputs(1).agrees_with_reference(4e-3);
+        }
+    }
 }

@@ -3,13 +3,16 @@
 //! Deep Learning", 2014).
 //!
 //! A transposed convolution is decomposed by the phase of its output pixels (`conv_parts`). Weights are
-//! packed when compiling if they are constant, else into scratch memory.
+//! packed when compiling if they are constant, else into scratch memory. Operands of f16 and bf16 are
+//! converted in bands (`conv_half`).
 
 use super::Kernel;
+use super::conv_half::HalfBuffers;
 use super::conv_parts::Part;
 use super::depthwise;
 use super::prepared::{Preparation, Weights};
 use crate::activation::Activation;
+use crate::floats::FloatType;
 use crate::panels::{LAYOUT, Panels, WIDTH, packed_len};
 use crate::signature::{Signature, refuse};
 use crate::simd::Level;
@@ -27,15 +30,19 @@ const FEW_CHANNELS: usize = 12;
 const PARALLEL_PACKING: usize = 1 << 16;
 
 /// A dense or grouped convolution.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Conv {
     pub(super) level: Level,
+    /// The type of all operands; sums are of f32.
+    pub(super) float: FloatType,
     pub(super) shape: Geometry,
     /// Whether the shape is of a transposed convolution.
     pub(super) transposed: bool,
     pub(super) groups: usize,
     /// Output channels of all groups.
     pub(super) filters: usize,
+    /// Whether the direct algorithm computes the convolution.
+    pub(super) direct: bool,
     pub(super) activation: Activation,
     /// Whether the weights are known when compiling.
     pub(super) constant: bool,
@@ -51,11 +58,13 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
 impl Conv {
     fn of(signature: &Signature<'_>) -> Result<Self, Refusal> {
         let transposed = signature.op.name == "tenon.ConvTranspose";
-        let (image, weights) = (signature.f32_shape(0)?, signature.f32_shape(1)?);
+        let float = FloatType::of_input(signature.input(0)?.dtype(), 0)?;
+        let image = signature.float_shape(0, float)?;
+        let weights = signature.float_shape(1, float)?;
         let &[first, second, ref kernel @ ..] = &weights[..] else {
             return Err(refuse("the shapes do not fit"));
         };
-        let output = signature.only_output()?;
+        let output = signature.typed_output(signature.input(0)?.dtype())?;
         let shape = signature.geometry(image, kernel, transposed)?;
         let groups = usize::try_from(signature.int("group", 1)?).unwrap_or(0);
         let unfit = || refuse("the shapes do not fit");
@@ -74,27 +83,30 @@ impl Conv {
         if !consistent {
             return Err(unfit());
         }
-        let bias = signature.optional_f32_shape(2)?;
+        let bias = signature.float_input(2, float)?;
         if bias.is_some_and(|bias| bias[..] != [filters]) {
             return Err(refuse("the bias requires one element per filter"));
         }
-        let addend = signature.optional_f32_shape(3)?;
+        let addend = signature.float_input(3, float)?;
         if addend.is_some_and(|addend| addend != output) {
             return Err(refuse(
                 "no kernel for an addend whose shape differs from the output's",
             ));
         }
-        let conv = Self {
+        let mut conv = Self {
             level: signature.level,
+            float,
             shape,
             transposed,
             groups,
             filters,
+            direct: false,
             activation: Activation::of(signature)?,
             constant: signature.is_constant(1),
             bias: bias.is_some(),
             addend: addend.is_some(),
         };
+        conv.direct = conv.is_direct();
         if Part::cover_kernel(&conv) {
             Ok(conv)
         } else {
@@ -123,7 +135,7 @@ impl Conv {
 
     /// Elements of the packed weights of all groups, for some kernel positions.
     fn packed(&self, positions: usize) -> usize {
-        let each = if self.is_direct() {
+        let each = if self.direct {
             positions.saturating_mul(self.depth() * self.group_filters())
         } else {
             self.packed_group(positions)
@@ -132,12 +144,12 @@ impl Conv {
     }
 
     /// Packs the weights of all parts, for each part those of all groups.
-    fn fill(&self, from: &[f32], to: &mut [f32]) {
+    pub(super) fn fill(&self, from: &[f32], to: &mut [f32]) {
         let mut rest = to;
         for part in Part::all(self) {
             let to = rest.split_off_mut(..self.packed(part.positions()));
             let to = to.unwrap_or_default();
-            if self.is_direct() {
+            if self.direct {
                 self.fill_direct(&part, from, to);
             } else {
                 self.fill_part(&part, from, to);
@@ -183,7 +195,7 @@ impl Conv {
     fn preparation<'a>(&self, fill: &'a dyn Fn(&[f32], &mut [f32])) -> Preparation<'a> {
         Preparation {
             input: 1,
-            layout: if self.is_direct() {
+            layout: if self.direct {
                 depthwise::LAYOUT
             } else {
                 LAYOUT
@@ -214,26 +226,38 @@ impl Conv {
         })
     }
 
-    /// Elements of scratch memory for the padded image, then for the packed weights.
-    fn scratch(&self) -> [usize; 2] {
-        let padded = self.padded().map_or(0, |padded| padded.input_len());
-        [
-            padded,
-            if self.constant {
-                0
-            } else {
-                self.packed(self.positions())
-            },
-        ]
+    /// Elements of the packed weights in scratch memory.
+    fn packed_scratch(&self) -> usize {
+        if self.constant {
+            0
+        } else {
+            self.packed(self.positions())
+        }
+    }
+
+    /// Elements of scratch memory.
+    fn scratch(&self) -> usize {
+        let half = HalfBuffers::of(self);
+        let buffers = half.map_or(0, |buffers| buffers.len());
+        let padded = match half {
+            Some(buffers) => self.band(buffers.axis, 0..buffers.rows).0.padded_len(),
+            None => self.padded_len(),
+        };
+        self.packed_scratch()
+            .saturating_add(padded)
+            .saturating_add(buffers)
+    }
+
+    /// Elements of the padded image.
+    fn padded_len(&self) -> usize {
+        self.padded().map_or(0, |padded| padded.input_len())
     }
 }
 
 impl Kernel for Conv {
     fn plan(&self, spec: &WorkloadSpec) -> Result<WorkloadPlan> {
-        let [padded, packed] = self.scratch();
-        let scratch = padded.saturating_add(packed);
         let mut plan = WorkloadPlan {
-            scratch_bytes: scratch.saturating_mul(size_of::<f32>()),
+            scratch_bytes: self.scratch().saturating_mul(size_of::<f32>()),
             ..WorkloadPlan::default()
         };
         if self.constant {
@@ -260,7 +284,6 @@ impl Kernel for Conv {
             None
         };
         Ok(Box::new(BoundConv {
-            padded: self.padded(),
             conv: *self,
             weights,
         }))
@@ -270,7 +293,6 @@ impl Kernel for Conv {
 /// A convolution with its weights, ready to execute.
 struct BoundConv {
     conv: Conv,
-    padded: Option<Geometry>,
     /// `None` where they are not constant.
     weights: Option<Weights>,
 }
@@ -279,17 +301,19 @@ impl Workload for BoundConv {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let conv = &self.conv;
         let (inputs, mut outputs) = operands.split();
-        let input = inputs.slice::<f32>(0)?;
+        let scratch = super::scratch(&mut outputs, conv.scratch())?;
+        let (packed, scratch) = scratch.split_at_mut(conv.packed_scratch());
+        if let Some(buffers) = HalfBuffers::of(conv) {
+            let weights = self.weights.as_ref();
+            return conv.run_half(buffers, weights, &inputs, &mut outputs, (packed, scratch));
+        }
         let optional =
             |is_used: bool, index: usize| is_used.then(|| inputs.slice::<f32>(index)).transpose();
-        let (bias, addend) = (optional(conv.bias, 2)?, optional(conv.addend, 3)?);
-        let output = outputs.slice::<f32>(0)?;
-        if output.is_empty() {
-            return Ok(());
-        }
-        let [padded_len, packed_len] = conv.scratch();
-        let scratch = super::scratch(&mut outputs, padded_len + packed_len)?;
-        let (copy, packed) = scratch.split_at_mut(padded_len);
+        let operands = ConvOperands {
+            input: inputs.slice(0)?,
+            bias: optional(conv.bias, 2)?,
+            addend: optional(conv.addend, 3)?,
+        };
         let weights = match &self.weights {
             Some(weights) => weights.elements(),
             None => {
@@ -297,29 +321,7 @@ impl Workload for BoundConv {
                 packed
             }
         };
-        let operands = ConvOperands {
-            input,
-            bias,
-            addend,
-        };
-        if let Some(padded) = &self.padded {
-            pad(input, &conv.shape, padded, copy);
-            // A padded copy is only made for one group of a convolution of one part.
-            let output = MatrixMut::new(output, conv.shape.pixels(), conv.filters, conv.filters);
-            let gemm = conv.gemm(weights, conv.positions(), &operands);
-            multiply(conv.level, &PaddedIm2col::new(copy, *padded), &gemm, output);
-            return Ok(());
-        }
-        let mut rest = weights;
-        for part in Part::all(conv) {
-            let weights = rest.split_off(..conv.packed(part.positions()));
-            let weights = weights.unwrap_or_default();
-            if conv.is_direct() {
-                conv.run_direct(&part, weights, &operands, output);
-            } else {
-                conv.run_part(&part, weights, &operands, output);
-            }
-        }
+        conv.run(weights, &operands, scratch, outputs.slice(0)?);
         Ok(())
     }
 
@@ -336,6 +338,35 @@ pub(super) struct ConvOperands<'a> {
 }
 
 impl Conv {
+    /// Computes the output from packed weights; `scratch` is for the padded image.
+    pub(super) fn run(
+        &self,
+        weights: &[f32],
+        operands: &ConvOperands<'_>,
+        scratch: &mut [f32],
+        output: &mut [f32],
+    ) {
+        if let Some(padded) = self.padded() {
+            let copy = &mut scratch[..padded.input_len()];
+            pad(operands.input, &self.shape, &padded, copy);
+            // A padded copy is only made for one group of a convolution of one part.
+            let output = MatrixMut::new(output, self.shape.pixels(), self.filters, self.filters);
+            let gemm = self.gemm(weights, self.positions(), operands);
+            multiply(self.level, &PaddedIm2col::new(copy, padded), &gemm, output);
+            return;
+        }
+        let mut rest = weights;
+        for part in Part::all(self) {
+            let weights = rest.split_off(..self.packed(part.positions()));
+            let weights = weights.unwrap_or_default();
+            if self.direct {
+                self.run_direct(&part, weights, operands, output);
+            } else {
+                self.run_part(&part, weights, operands, output);
+            }
+        }
+    }
+
     /// Computes the output pixels of one part.
     fn run_part(
         &self,

@@ -82,7 +82,7 @@ impl PartAxis {
         Self {
             first_output: phase,
             output_step: stride,
-            outputs: (shape.output[axis] - phase).div_ceil(stride),
+            outputs: shape.output[axis].saturating_sub(phase).div_ceil(stride),
             first_position: first,
             position_step: step,
             positions,

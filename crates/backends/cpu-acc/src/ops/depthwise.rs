@@ -12,7 +12,7 @@ pub(super) const LAYOUT: &str = "taps_c:f32"; // words: allow
 const MAX_DEPTH: usize = 32;
 
 impl Conv {
-    /// Whether the direct algorithm computes the convolution: where the filters of a group fill less than
+    /// Whether the direct algorithm is to compute the convolution: where the filters of a group fill less than
     /// a panel of the GEMM.
     pub(super) fn is_direct(&self) -> bool {
         self.groups > 1

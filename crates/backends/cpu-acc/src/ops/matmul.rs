@@ -1,9 +1,12 @@
 //! Matrix products: `tenon.MatMul`, `MatMul`, `Gemm`. A is read in place; B is packed in panels: when
-//! compiling if it is a constant, else into scratch memory.
+//! compiling if it is a constant, else into scratch memory. Operands of f16 and bf16 are converted in
+//! blocks of rows (`matmul_half`).
 
 use super::Kernel;
+use super::matmul_half::HalfBuffers;
 use super::prepared::{Preparation, Weights};
 use crate::activation::Activation;
+use crate::floats::FloatType;
 use crate::panels::{LAYOUT, Panels, WIDTH, pack_columns, pack_rows, packed_len};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::Level;
@@ -12,7 +15,7 @@ use crate::simd::gemm::{Gemm, multiply};
 use crate::simd::rows::Matrix;
 use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Result, bounded, pool};
-use tenon_tensor::{DataType, Shape, Tensor};
+use tenon_tensor::{Shape, Tensor};
 
 /// Most packed matrices of B in scratch memory; more threads than that do not help.
 const SLOTS: usize = 16;
@@ -33,27 +36,29 @@ const PART_COLUMNS: usize = 2 * WIDTH;
 
 /// A batched matrix product, `[batch, M, K] x [batch, K, N]`.
 #[derive(Debug, Clone)]
-struct MatMul {
-    level: Level,
-    rows: usize,
-    depth: usize,
-    columns: usize,
+pub(super) struct MatMul {
+    pub(super) level: Level,
+    /// The type of all operands; sums are of f32.
+    pub(super) float: FloatType,
+    pub(super) rows: usize,
+    pub(super) depth: usize,
+    pub(super) columns: usize,
     /// Whether B is stored as `[N, K]`.
-    transposed: bool,
+    pub(super) transposed: bool,
     /// Matrices of the output.
-    count: usize,
+    pub(super) count: usize,
     /// The batch dimensions of the output, of A and of B.
-    batches: [Shape; 3],
+    pub(super) batches: [Shape; 3],
     /// Matrices of B.
-    b_count: usize,
+    pub(super) b_count: usize,
     /// Whether B is a constant.
-    constant: bool,
-    scale: f32,
-    activation: Activation,
+    pub(super) constant: bool,
+    pub(super) scale: f32,
+    pub(super) activation: Activation,
     /// The index of the bias input.
-    bias: Option<usize>,
+    pub(super) bias: Option<usize>,
     /// The index of the addend input.
-    addend: Option<usize>,
+    pub(super) addend: Option<usize>,
 }
 
 /// `tenon.MatMul`.
@@ -64,12 +69,12 @@ pub(super) fn fused(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusa
     let mut matmul = MatMul::of(signature, signature.flag("trans_b", false)?)?;
     matmul.scale = signature.float("scale", 1.0)?;
     matmul.activation = Activation::of(signature)?;
-    if let Some(bias) = signature.optional_f32_shape(2)? {
+    if let Some(bias) = signature.float_input(2, matmul.float)? {
         matmul.check_bias(bias)?;
         matmul.bias = Some(2);
     }
-    if let Some(addend) = signature.optional_f32_shape(3)? {
-        if addend != signature.only_output()? {
+    if let Some(addend) = signature.float_input(3, matmul.float)? {
+        if addend != signature.typed_output(signature.input(0)?.dtype())? {
             return Err(refuse(format!("no kernel for an addend of shape {addend}")));
         }
         matmul.addend = Some(3);
@@ -79,7 +84,7 @@ pub(super) fn fused(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusa
 
 /// ONNX `MatMul`.
 pub(super) fn plain(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    if signature.input(0)?.dtype() != DataType::F32 {
+    if FloatType::of(signature.input(0)?.dtype()).is_none() {
         return super::plain_matmul::kernel(signature);
     }
     Ok(Box::new(MatMul::of(signature, false)?))
@@ -92,12 +97,12 @@ pub(super) fn gemm(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal
     }
     let mut matmul = MatMul::of(signature, signature.flag("transB", false)?)?;
     matmul.scale = signature.float("alpha", 1.0)?;
-    if let Some(c) = signature.optional_f32_shape(2)? {
+    if let Some(c) = signature.float_input(2, matmul.float)? {
         let beta = signature.float("beta", 1.0)?;
         if beta != 1.0 {
             return Err(refuse_attribute("beta", beta));
         }
-        if c == signature.only_output()? {
+        if c == signature.typed_output(signature.input(0)?.dtype())? {
             matmul.addend = Some(2);
         } else {
             matmul.check_bias(c)?;
@@ -110,11 +115,12 @@ pub(super) fn gemm(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal
 impl MatMul {
     /// The product of inputs 0 and 1.
     fn of(signature: &Signature<'_>, transposed: bool) -> Result<Self, Refusal> {
+        let float = FloatType::of_input(signature.input(0)?.dtype(), 0)?;
         let (mut a, mut b) = (
-            signature.f32_shape(0)?.to_vec(),
-            signature.f32_shape(1)?.to_vec(),
+            signature.float_shape(0, float)?.to_vec(),
+            signature.float_shape(1, float)?.to_vec(),
         );
-        let output = signature.only_output()?;
+        let output = signature.typed_output(signature.input(0)?.dtype())?;
         let vectors = extend_vectors(&mut a, &mut b);
         let ([a_batch @ .., rows, depth], [b_batch @ .., first, second]) = (&a[..], &b[..]) else {
             return Err(refuse("no kernel for scalars as operands"));
@@ -134,6 +140,7 @@ impl MatMul {
         }
         let mut matmul = Self {
             level: signature.level,
+            float,
             rows: *rows,
             depth: *depth,
             columns,
@@ -184,7 +191,7 @@ impl MatMul {
     }
 
     /// Packs one matrix of B.
-    fn pack(&self, from: &[f32], to: &mut [f32]) {
+    pub(super) fn pack(&self, from: &[f32], to: &mut [f32]) {
         if self.transposed {
             pack_columns(from, self.depth, self.depth, self.columns, to);
         } else {
@@ -203,13 +210,15 @@ impl MatMul {
         }
     }
 
-    fn packed(&self) -> usize {
+    pub(super) fn packed(&self) -> usize {
         packed_len(self.depth, self.columns)
     }
 
     /// Elements of scratch memory: one packed matrix of B for each slot.
     fn scratch(&self) -> usize {
-        if self.constant {
+        if let Some(buffers) = HalfBuffers::of(self) {
+            buffers.len()
+        } else if self.constant {
             0
         } else {
             self.count.min(SLOTS).saturating_mul(self.packed())
@@ -314,6 +323,16 @@ impl Workload for BoundMatMul {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let matmul = &self.matmul;
         let (inputs, mut outputs) = operands.split();
+        if let Some(buffers) = HalfBuffers::of(matmul) {
+            let scratch = super::scratch(&mut outputs, buffers.len())?;
+            let weights = self.weights.as_ref();
+            return buffers.run(
+                (matmul, &self.pairs),
+                weights,
+                (&inputs, &mut outputs),
+                scratch,
+            );
+        }
         let a = inputs.slice::<f32>(0)?;
         let bias = matmul
             .bias

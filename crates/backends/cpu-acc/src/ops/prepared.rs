@@ -4,7 +4,7 @@
 use crate::panels;
 use tenon_backend::{Prepared, WorkloadSpec};
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::{Buffer, Tensor};
+use tenon_tensor::{Buffer, DataType, Tensor, TensorType, convert};
 
 /// The preparation of a constant.
 pub(crate) struct Preparation<'a> {
@@ -22,6 +22,7 @@ impl Preparation<'_> {
     /// Prepares the constant.
     pub(crate) fn prepare(&self, spec: &WorkloadSpec) -> Result<Prepared> {
         let constant = self.constant(spec).ok_or_else(|| self.missing())?;
+        let constant = convert(constant, DataType::F32)?;
         let elements = constant.as_slice::<f32>().ok_or_else(|| self.missing())?;
         let data = panels::buffer(self.len, |to| (self.fill)(elements, to))?;
         Ok(Prepared {
@@ -69,7 +70,9 @@ impl Preparation<'_> {
                 .expected(count)
                 .found(found));
         }
-        Tensor::new(input.ty.clone(), plain).map(Some)
+        let wide = TensorType::new(DataType::F32, input.ty.shape().clone())?;
+        // Exact: the elements were of this type before.
+        convert(&Tensor::new(wide, plain)?, input.ty.dtype()).map(Some)
     }
 
     /// The prepared form: that of the specification when it has this layout, else prepared now.
