@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 /// The shapes of the inputs, separated by spaces. A lower-case letter is an extent, the same in all
 /// inputs; its upper-case form that extent times the groups (`g`). A digit multiplies the next letter,
-/// or is an extent. `S` stands for one to three extents of an image, `K` for as many of a kernel, `*` for
+/// or is an extent. `S` is one to three extents of an image, `K` for as many of a kernel, `*` for
 /// up to two leading extents, `_` for no dimension.
 const PATTERNS: &[(&str, &str)] = &[
     ("Conv", "nCS McK M"),

@@ -22,7 +22,7 @@ pub(crate) fn tensor(
     values: Values,
     choices: &mut Choices<'_>,
 ) -> Option<Result<Tensor>> {
-    // A generator of its own: elements are many, and which ones hardly matters.
+    // A separate generator: elements are many, and which ones hardly matters.
     let mut state = 1 + choices.below(65536) as u64;
     let mut next = || {
         // Knuth's MMIX generator.

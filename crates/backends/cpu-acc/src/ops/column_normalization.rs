@@ -78,7 +78,7 @@ impl ColumnNorm {
         self.extents.inner.div_ceil(self.columns())
     }
 
-    /// Elements of scratch memory: two numbers of the mean, and the factor, of each column.
+    /// Elements of scratch memory: two terms of the mean, and the factor, of each column.
     fn scratch(&self) -> usize {
         let blocks = self.extents.lines().saturating_mul(self.blocks());
         blocks.saturating_mul(3 * self.columns())

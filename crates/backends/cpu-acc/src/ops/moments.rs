@@ -176,7 +176,7 @@ pub(super) fn sum_of_magnitudes(block: &[f32]) -> f64 {
     f64::from(sum_of(block, f32::abs))
 }
 
-/// The function `(x - mean) * factor + offset` of elements. The mean is the sum of two numbers, so that
+/// The function `(x - mean) * factor + offset` of elements. The mean is the sum of two terms, so that
 /// a large mean is not rounded.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Scaling {

@@ -81,9 +81,9 @@ struct Transform {
     length: usize,
     inverse: bool,
     kind: SampleKind,
-    /// Numbers of a sample: 1 (real) or 2.
+    /// Components of a sample: 1 (real) or 2.
     parts: usize,
-    /// Numbers of a result: 1 (the real part) or 2.
+    /// Components of a result: 1 (the real part) or 2.
     out_parts: usize,
     /// Results of a transform: the first ones of its spectrum.
     frequencies: usize,
@@ -448,7 +448,7 @@ impl<T: Sample> BoundTransform<T> {
     fn lane(&self, from: &[T], window: Option<&[T]>, lane: usize, scratch: &mut [T::Real]) {
         let transform = &self.transform;
         let (length, parts) = (transform.length, transform.parts);
-        // The samples are `count` numbers or pairs, `stride` apart.
+        // The samples are `count` elements or pairs, `stride` apart.
         let (start, stride, count) = match transform.lanes {
             Lanes::Axis { extent, inner, .. } => {
                 let start = lane / inner * extent * inner + lane % inner;

@@ -35,7 +35,7 @@ operators! { "image"
             string("mode", "avg or max; default avg"),
             int("output_height", "default 1"),
             int("output_width", "default 1"),
-            int("sampling_ratio", "samples along each side of a cell; 0: adaptive; default 0"),
+            int("sampling_ratio", "samples along each side of a cell, at most 64; 0: adaptive; default 0"),
             float("spatial_scale", "scale from coordinates of regions to those of X; default 1"),
         ] roi_align;
     /// Regions [R, 5] (image, x1, y1, x2, y2) of X [N, C, H, W], the maximum of each cell.
@@ -109,8 +109,18 @@ fn roi_align(node: &Inference<'_>) -> Inferred {
         node.attributes.int("output_width", 1)?,
         "attribute 'output_width'",
     )?;
+    // The square of it is the work for each output element, whatever the size of the image.
+    let ratio = node.attributes.int("sampling_ratio", 0)?;
+    if ratio > SAMPLING_RATIO {
+        return Err(invalid("attribute 'sampling_ratio' is too large")
+            .expected(format_args!("at most {SAMPLING_RATIO}"))
+            .found(ratio));
+    }
     one(dtype, [regions, x.shape()[1], height, width])
 }
+
+/// Most samples along each side of a cell of RoiAlign; models have 0 to 4.
+const SAMPLING_RATIO: i64 = 64;
 
 fn max_roi_pool(node: &Inference<'_>) -> Inferred {
     let dtype = same_dtype(node, &["X", "rois"])?;
