@@ -33,8 +33,8 @@ fn window(random: &mut Random, case: Case, spatial: &[usize]) -> Option<Case> {
     let (kernel, strides, dilations) = (list(1, 4), list(1, 5), list(1, 2));
     let mut pads = Vec::new();
     for _ in 0..2 {
-        for axis in 0..rank {
-            pads.push(random.below(kernel[axis]));
+        for &extent in &kernel {
+            pads.push(random.below(extent));
         }
     }
     for axis in 0..rank {

@@ -292,7 +292,7 @@ fn an_index_out_of_bounds_is_an_error() {
     let error = case.bind(LEVELS[0]).try_execute().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "an index is out of the bounds of the data: expected -5 to 5 - 1, found 5"
+        "an index is out of the bounds of its dimension: expected -5 to 5 - 1, found 5"
     );
 }
 

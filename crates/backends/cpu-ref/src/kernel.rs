@@ -55,8 +55,11 @@ impl Kernel {
     }
 }
 
+/// The computation of a kernel.
+type Compute = dyn Fn(&mut Operands<'_>) -> Result<()> + Send + Sync;
+
 /// Boxed, so that the check for empty outputs is not compiled for each of the 1000 kernels.
-struct FnWorkload(Box<dyn Fn(&mut Operands<'_>) -> Result<()> + Send + Sync>);
+struct FnWorkload(Box<Compute>);
 
 impl Workload for FnWorkload {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {

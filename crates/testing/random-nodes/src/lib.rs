@@ -203,7 +203,8 @@ fn difference(expected: &Tensor, found: &Tensor, tolerance: f64) -> Option<Strin
     for (index, (expected, found)) in pairs.enumerate() {
         let allowed = (tolerance + place) * expected.abs().max(1.0);
         let equal = expected == found || (expected.is_nan() && found.is_nan());
-        if !equal && !(is_float && (expected - found).abs() <= allowed) {
+        let is_close = is_float && (expected - found).abs() <= allowed;
+        if !equal && !is_close {
             return Some(format!(
                 "element {index}: expected {expected}, found {found}"
             ));

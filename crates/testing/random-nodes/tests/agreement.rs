@@ -1,6 +1,8 @@
 //! CpuAcc agrees with CpuRef on random nodes, at every CPU level. `TENON_SOAK_CASES` sets the number of
 //! cases of each operator.
 
+#![allow(clippy::print_stdout, reason = "a table of the outcomes")]
+
 use std::collections::BTreeMap;
 use tenon_backend::CpuLevel;
 use tenon_cpu_acc::CpuAcc;

@@ -314,9 +314,9 @@ fn extents(
     heads: &'static str,
 ) -> Result<HeadExtents, Refusal> {
     let shape = signature.float_input(input, float)?;
-    match shape.map_or(&[][..], |shape| &shape[..]) {
-        &[batch, heads, steps, width] => Ok([batch, heads, steps, width]),
-        &[batch, steps, features] => {
+    match *shape.map_or(&[][..], |shape| &shape[..]) {
+        [batch, heads, steps, width] => Ok([batch, heads, steps, width]),
+        [batch, steps, features] => {
             let count = usize::try_from(signature.int(heads, 0)?).unwrap_or(0);
             if count == 0 || !features.is_multiple_of(count) {
                 return Err(refuse(format!("'{heads}' does not divide the features")));

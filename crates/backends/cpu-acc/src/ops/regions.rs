@@ -129,15 +129,15 @@ impl SideWeights<'_> {
     fn fill(&mut self, side: &Side, cell: usize) -> Range<usize> {
         let weights = &mut self.weights[cell * self.extent..][..self.extent];
         weights.fill(0.0);
-        let mut pixels = usize::MAX..0;
+        let (mut first, mut end) = (usize::MAX, 0);
         for nth in 0..side.samples {
             if let Some((low, high, ratio)) = around(side.sample(cell, nth), self.extent) {
                 weights[low] += (1.0 - ratio) as f32;
                 weights[high] += ratio as f32;
-                pixels = pixels.start.min(low)..pixels.end.max(high + 1);
+                (first, end) = (first.min(low), end.max(high + 1));
             }
         }
-        if pixels.is_empty() { 0..0 } else { pixels }
+        first.min(end)..end
     }
 }
 

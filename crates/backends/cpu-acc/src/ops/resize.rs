@@ -534,7 +534,7 @@ impl Pass {
             return Ok(pass);
         }
         pass.samples = weights.iter().map(<[_]>::len).max().unwrap_or(0).max(1);
-        let len = to.checked_mul(pass.samples).unwrap_or(usize::MAX);
+        let len = to.saturating_mul(pass.samples);
         bounded::reserve(TABLE, &mut pass.positions, len)?;
         bounded::reserve(TABLE, &mut pass.weights, len)?;
         for (at, samples) in weights.iter().enumerate() {

@@ -497,10 +497,10 @@ impl<T: Sample> BoundTransform<T> {
                 }
             }
             SampleKind::Half => {
-                for nth in 0..length {
+                for (nth, z) in buffer[..length].iter_mut().enumerate() {
                     let mirror = length - nth;
                     // The imaginary parts of the first and the middle one are 0 for a real signal.
-                    buffer[nth] = if nth == 0 || nth == mirror {
+                    *z = if nth == 0 || nth == mirror {
                         Complex {
                             re: sample(nth).re,
                             im: zero,

@@ -127,6 +127,7 @@ macro_rules! keyed_floats {
                 }
             }
             #[inline(always)]
+            #[allow(clippy::neg_cmp_op_on_partial_ord, reason = "NaN is beyond all others")]
             fn is_beyond(self, other: Self, greater: bool) -> bool {
                 let compare: fn($T, $T, bool) -> bool = $beyond;
                 compare(self, other, greater)
