@@ -112,10 +112,8 @@ impl Suite {
                         Verdict::Failed("passes, but is listed as unsupported".into())
                     }
                     (Ok(share), None) => Verdict::Passed(share),
-                    (Err(runner::Failure::Refused(_)), Some(known)) => {
-                        Verdict::Skipped(known.into())
-                    }
-                    (Err(failure), _) => Verdict::Failed(failure.to_string()),
+                    (Err(_), Some(known)) => Verdict::Skipped(known.into()),
+                    (Err(failure), None) => Verdict::Failed(failure.to_string()),
                 },
             };
             report.add(case, verdict);

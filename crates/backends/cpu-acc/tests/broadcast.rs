@@ -519,12 +519,14 @@ fn operands_without_a_kernel_are_refused() {
         .input::<f32>(&[3], &[1.0; 3])
         .output(DataType::F32, &[3]);
     let refusal = different.supported(LEVELS[0]).unwrap_err();
-    assert_eq!(refusal.to_string(), "the shapes do not fit");
+    let broadcast = "input 'B' does not broadcast with those before it";
+    assert!(refusal.to_string().starts_with(broadcast), "{refusal}");
     let types = Case::new("Where")
         .input::<u8>(&[3], &[1; 3])
         .input::<f32>(&[3], &[1.0; 3])
         .input::<f32>(&[3], &[1.0; 3])
         .output(DataType::F32, &[3]);
     let refusal = types.supported(LEVELS[0]).unwrap_err();
-    assert_eq!(refusal.to_string(), "no kernel for type u8 of input 0");
+    let expected = "Where does not take input 'condition' of this type";
+    assert!(refusal.to_string().starts_with(expected), "{refusal}");
 }

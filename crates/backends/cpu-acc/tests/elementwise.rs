@@ -310,7 +310,8 @@ fn refusals_have_a_reason() {
     };
     let backend = CpuAcc::at_most(CpuLevel::Baseline);
     let refusal = backend.supports(&node).unwrap_err();
-    assert_eq!(refusal.to_string(), "no kernel for type i64 of input 0");
+    let expected = "Exp does not take input 'input' of this type";
+    assert!(refusal.to_string().starts_with(expected), "{refusal}");
     let empty = TensorType::new(DataType::F32, [0, 1 << 40]).unwrap();
     let nothing = [Some(&empty)];
     let node = NodeView {
@@ -320,12 +321,12 @@ fn refusals_have_a_reason() {
     };
     let refusal = backend.supports(&node).unwrap_err();
     assert_eq!(refusal.to_string(), "no kernel for empty tensors");
-    let one = [Some(&wide)];
-    let op = operator::operator("Einsum").unwrap();
+    let matrix = TensorType::new(DataType::F32, [2, 2]).unwrap();
+    let scalar = TensorType::new(DataType::F32, [0; 0]).unwrap();
     let node = NodeView {
-        op,
-        inputs: &one,
-        outputs: &one,
+        op: operator::operator("Det").unwrap(),
+        inputs: &[Some(&matrix)],
+        outputs: &[Some(&scalar)],
         ..node
     };
     let refusal = backend.supports(&node).unwrap_err();

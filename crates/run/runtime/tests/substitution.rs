@@ -253,7 +253,7 @@ fn crossings_are_recounted_for_the_substituted_backends() {
     let registry = tenon_builtin::registry();
     let without = compile(graph.clone(), &Options::new(&registry)).unwrap();
     let expected = crossings(&without.contents.tenon.placement);
-    assert_eq!(expected.count, 2, "{expected:?}");
+    assert!(expected.values.iter().all(|value| value.to != "Npu"));
     let model = load(&on_device, &runtime(device())).unwrap();
     assert_eq!(crossings(model.placement()), expected);
 }

@@ -30,7 +30,11 @@ pub(crate) fn node(
     let shapes = Shapes::new(op.name, count, choices);
     let count = count.max(op.inputs.len().min(shapes.inputs.len()));
     // NaN or infinity times a weight that one backend rounds to zero, or omits, differs.
-    let is_weighted = op.name.ends_with("Attention") || matches!(op.name, "DFT" | "STFT");
+    let is_weighted = op.name.ends_with("Attention")
+        || matches!(
+            op.name,
+            "DFT" | "STFT" | "RoiAlign" | "GridSample" | "Resize"
+        );
     let values = if choices.one_in(4) && !is_weighted {
         Values::Special
     } else {

@@ -412,8 +412,7 @@ fn log_softmax<S: Simd>(s: S, row: &mut [f32]) {
         sum = s.add(sum, exp(s, s.sub(s.load(chunk), shift)));
     }
     let rest: f32 = row[whole..].iter().map(|&x| (x - most).exp()).sum();
-    let offset = most + (s.sum(sum) + rest).ln();
     // In two steps: a large maximum would absorb the logarithm of the sum.
-    let tail = offset - most;
+    let tail = (s.sum(sum) + rest).ln();
     row.iter_mut().for_each(|x| *x = (*x - most) - tail);
 }
