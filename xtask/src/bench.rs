@@ -7,7 +7,7 @@ mod page;
 
 use crate::{Result, cargo, models, output, python, root, target};
 use serde::Deserialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 use tenon_base::{CPU_VARIABLE, CpuLevel};
@@ -113,23 +113,26 @@ pub fn run(options: &Options) -> Result<()> {
         return report("Runtime", &nrt()?, options.write);
     }
     crate::run(cargo().args(["build", "--release", "--package", "tenon-cli"]))?;
-    let tenon = target().join("release/tenon");
+    let comparison = Comparison {
+        tenon: &target().join("release/tenon"),
+        python: &python::for_tests()?,
+        options,
+    };
     if options.ops {
-        let text = operators::section(options, &tenon)?;
+        let text = operators::section(&comparison)?;
         return report("Operators", &text, options.write);
     }
-    let python = python::for_tests()?;
     let chosen: Vec<_> = MODELS
         .iter()
         .filter(|(name, _)| options.names.is_empty() || options.names.iter().any(|n| n == name))
         .collect();
     let names: Vec<String> = chosen.iter().map(|(name, _)| (*name).to_owned()).collect();
     let folder = models(&names)?;
-    let ceiling = ceiling(&tenon)?;
+    let ceiling = ceiling(comparison.tenon)?;
     let mut rows = Vec::new();
     for (name, limit) in chosen {
         eprintln!("measuring {name}");
-        rows.push(measure(name, *limit, &tenon, &python, &folder, options)?);
+        rows.push(measure(&comparison, name, *limit, &folder)?);
     }
     let table = table(&rows, options, &ceiling)?;
     print!("{table}");
@@ -206,75 +209,106 @@ fn cpu() -> String {
     name.trim_start_matches([' ', '\t', ':']).to_owned()
 }
 
-fn measure(
-    name: &'static str,
-    limit: Option<f64>,
-    tenon: &Path,
-    python: &Path,
-    folder: &Path,
-    options: &Options,
-) -> Result<Row> {
-    let model = folder.join(format!("{name}.onnx"));
-    let arrays = folder.join(format!("{name}.npz"));
-    let package = folder.join(format!("{name}.neff"));
-    run_quietly(
-        Command::new(tenon)
-            .arg("compile")
-            .arg(&model)
-            .arg("-o")
-            .arg(&package),
-    )?;
-    let (threads, seconds) = (options.threads.to_string(), options.seconds.to_string());
-    let mut measurements: [Vec<Measurement>; 2] = [Vec::new(), Vec::new()];
-    let mut process_ms = f64::INFINITY;
-    for _ in 0..options.rounds {
-        let mut ours = Command::new(tenon);
-        ours.arg("bench")
-            .arg(&package)
-            .arg("--json")
-            .args(["--input".as_ref(), arrays.as_os_str()]);
+/// The two programs that are compared, and the options of their runs.
+struct Comparison<'a> {
+    tenon: &'a Path,
+    python: &'a Path,
+    options: &'a Options,
+}
+
+/// A model, its inputs, and the package of it.
+struct Files {
+    model: PathBuf,
+    arrays: PathBuf,
+    package: PathBuf,
+}
+
+impl Files {
+    fn of(folder: &Path, name: &str) -> Self {
+        let file = |ending: &str| folder.join(format!("{name}.{ending}"));
+        Self {
+            model: file("onnx"),
+            arrays: file("npz"),
+            package: file("neff"),
+        }
+    }
+}
+
+impl Comparison<'_> {
+    /// Compiles the model and returns `tenon info --json` of the package.
+    fn compile(&self, files: &Files) -> Result<serde_json::Value> {
+        let mut compile = Command::new(self.tenon);
+        compile.arg("compile").arg(&files.model);
+        run_quietly(compile.arg("-o").arg(&files.package))?;
+        let mut info = Command::new(self.tenon);
+        let text = output(info.args(["info", "--json"]).arg(&files.package))?;
+        serde_json::from_str(&text).map_err(|error| error.to_string())
+    }
+
+    /// Measures Tenon, then onnxruntime.
+    fn round(&self, files: &Files) -> Result<[Measurement; 2]> {
+        let Options {
+            threads, seconds, ..
+        } = self.options;
+        let (threads, seconds) = (threads.to_string(), seconds.to_string());
+        let mut ours = Command::new(self.tenon);
+        ours.arg("bench").arg(&files.package).arg("--json");
+        ours.arg("--input").arg(&files.arrays);
         ours.args(["--threads", &threads, "--seconds", &seconds]);
-        if let Some(level) = options.cpu {
+        if let Some(level) = self.options.cpu {
             ours.env(CPU_VARIABLE, level.name());
         }
-        let mut theirs = Command::new(python);
-        theirs
-            .arg(root().join("xtask/python/ort_bench.py"))
-            .args([&model, &arrays]);
+        let mut theirs = Command::new(self.python);
+        theirs.arg(root().join("xtask/python/ort_bench.py"));
+        theirs.args([&files.model, &files.arrays]);
         theirs.args([&threads, &seconds]);
-        for (side, command) in measurements.iter_mut().zip([&mut ours, &mut theirs]) {
-            let text = output(command)?;
-            side.push(
-                serde_json::from_str(&text).map_err(|e| format!("{command:?}: {e}: {text}"))?,
-            );
-        }
+        let measured = |mut command: Command| {
+            let text = output(&mut command)?;
+            serde_json::from_str(&text).map_err(|error| format!("{command:?}: {error}: {text}"))
+        };
+        Ok([measured(ours)?, measured(theirs)?])
+    }
+}
+
+fn measure(
+    comparison: &Comparison<'_>,
+    name: &'static str,
+    limit: Option<f64>,
+    folder: &Path,
+) -> Result<Row> {
+    let Comparison { tenon, options, .. } = *comparison;
+    let files = Files::of(folder, name);
+    let info = comparison.compile(&files)?;
+    let threads = options.threads.to_string();
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut process_ms = f64::INFINITY;
+    for _ in 0..options.rounds {
+        let [tenon_side, onnxruntime_side] = comparison.round(&files)?;
+        ours.push(tenon_side);
+        theirs.push(onnxruntime_side);
         for _ in 0..STARTS {
             let start = Instant::now();
             let mut once = Command::new(tenon);
-            once.arg("run").arg(&package).args([
-                "--quiet".as_ref(),
-                "--input".as_ref(),
-                arrays.as_os_str(),
-            ]);
+            once.arg("run").arg(&files.package).arg("--quiet");
+            once.arg("--input").arg(&files.arrays);
             run_quietly(once.args(["--threads", &threads]))?;
             process_ms = process_ms.min(start.elapsed().as_secs_f64() * 1e3);
         }
     }
-    let [ours, theirs] = measurements.map(|rounds| best(&rounds));
-    let difference = agreement(tenon, &package, &arrays)?;
-    let info = output(Command::new(tenon).args(["info", "--json"]).arg(&package))?;
-    let info: serde_json::Value = serde_json::from_str(&info).map_err(|e| e.to_string())?;
+    let difference = agreement(tenon, &files.package, &files.arrays)?;
     let bytes = |key: &str| info["sizes"][key].as_u64().unwrap_or(0);
     Ok(Row {
         name,
         limit,
-        tenon: ours.ok_or("no round was measured")?,
-        onnxruntime: theirs.ok_or("no round was measured")?,
+        tenon: best(&ours).ok_or(NO_ROUND)?,
+        onnxruntime: best(&theirs).ok_or(NO_ROUND)?,
         process_ms,
         memory_kb: (bytes("used_constant_bytes") + bytes("arena_bytes")) / 1024,
         difference,
     })
 }
+
+const NO_ROUND: &str = "no round was measured";
 
 /// Runs once and compares with onnxruntime's outputs stored when the model was exported. Fails if the
 /// most probable class differs.

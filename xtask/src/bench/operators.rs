@@ -2,11 +2,10 @@
 //!
 //! The cases are those of `xtask/python/operator_cases.py`.
 
-use super::{Measurement, Options, best, ceiling, cpu, date, met, run_quietly, time};
-use crate::{Result, output, python, root, target};
+use super::{Comparison, Files, NO_ROUND, Options, ceiling, cpu, date, met, time};
+use crate::{Result, output, root, target};
 use std::path::Path;
 use std::process::Command;
-use tenon_base::CPU_VARIABLE;
 
 /// Limits of the ratio to onnxruntime: the geometric mean, 95 % of the cases, every case.
 const LIMITS: [f64; 3] = [0.9, 1.2, 2.0];
@@ -30,66 +29,42 @@ impl Row {
     }
 }
 
-/// The table of the cases whose names contain one of `options.names`.
-pub fn section(options: &Options, tenon: &Path) -> Result<String> {
-    let python = python::for_tests()?;
+/// The table of the cases whose names contain one of the given texts.
+pub fn section(comparison: &Comparison<'_>) -> Result<String> {
     let folder = target().join("operators");
-    let mut list = Command::new(&python);
+    let mut list = Command::new(comparison.python);
     list.arg(root().join("xtask/python/operator_cases.py"))
         .arg(&folder)
-        .args(&options.names);
+        .args(&comparison.options.names);
     let names = output(&mut list)?;
     let names: Vec<&str> = names.lines().collect();
     let mut rows = Vec::new();
     for (index, name) in names.iter().enumerate() {
         eprintln!("measuring {name} ({} of {})", index + 1, names.len());
-        rows.push(measure(name, tenon, &python, &folder, options)?);
+        rows.push(measure(comparison, name, &folder)?);
     }
     if rows.is_empty() {
         return Err("no case has one of these texts in its name".into());
     }
-    table(&rows, options, &ceiling(tenon)?)
+    table(&rows, comparison.options, &ceiling(comparison.tenon)?)
 }
 
-fn measure(
-    name: &str,
-    tenon: &Path,
-    python: &Path,
-    folder: &Path,
-    options: &Options,
-) -> Result<Row> {
-    let file = |ending: &str| folder.join(format!("{name}.{ending}"));
-    let (model, arrays, package) = (file("onnx"), file("npz"), file("neff"));
-    let mut compile = Command::new(tenon);
-    compile.arg("compile").arg(&model).arg("-o").arg(&package);
-    run_quietly(&mut compile)?;
-    let info = output(Command::new(tenon).args(["info", "--json"]).arg(&package))?;
-    let info: serde_json::Value = serde_json::from_str(&info).map_err(|e| e.to_string())?;
-    let (threads, seconds) = (options.threads.to_string(), options.seconds.to_string());
-    let mut sides: [Vec<Measurement>; 2] = [Vec::new(), Vec::new()];
-    for _ in 0..options.rounds {
-        let mut ours = Command::new(tenon);
-        ours.arg("bench").arg(&package).arg("--json");
-        ours.arg("--input").arg(&arrays);
-        ours.args(["--threads", &threads, "--seconds", &seconds]);
-        if let Some(level) = options.cpu {
-            ours.env(CPU_VARIABLE, level.name());
-        }
-        let mut theirs = Command::new(python);
-        theirs.arg(root().join("xtask/python/ort_bench.py"));
-        theirs.args([&model, &arrays]).args([&threads, &seconds]);
-        for (side, command) in sides.iter_mut().zip([&mut ours, &mut theirs]) {
-            let text = output(command)?;
-            let found = serde_json::from_str(&text);
-            side.push(found.map_err(|e| format!("{command:?}: {e}: {text}"))?);
-        }
+fn measure(comparison: &Comparison<'_>, name: &str, folder: &Path) -> Result<Row> {
+    let files = Files::of(folder, name);
+    let info = comparison.compile(&files)?;
+    let (mut tenon_us, mut onnxruntime_us) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..comparison.options.rounds {
+        let [ours, theirs] = comparison.round(&files)?;
+        tenon_us = tenon_us.min(ours.median_us);
+        onnxruntime_us = onnxruntime_us.min(theirs.median_us);
     }
-    let [tenon_us, onnxruntime_us] = sides.map(|side| best(&side).map(|best| best.median_us));
-    let missing = "no round was measured";
+    if tenon_us.is_infinite() {
+        return Err(NO_ROUND.into());
+    }
     Ok(Row {
         name: name.into(),
-        tenon_us: tenon_us.ok_or(missing)?,
-        onnxruntime_us: onnxruntime_us.ok_or(missing)?,
+        tenon_us,
+        onnxruntime_us,
         placement: info["placement"].as_str().unwrap_or_default().into(),
     })
 }
