@@ -81,21 +81,27 @@ struct Suite {
     /// The source of the cases, for the page.
     source: String,
     cases: Vec<Case>,
-    /// Name patterns of cases that are known not to pass, with the reason; see [`Suite::reason`].
-    unsupported: Vec<(Regex, String)>,
+    /// Cases that are known not to pass.
+    known: Vec<KnownCases>,
+}
+
+/// Cases that are known not to pass.
+struct KnownCases {
+    /// A pattern of their names.
+    pattern: Regex,
+    reason: String,
+    /// Whether they run, with other values than the expected ones; else they are refused.
+    run: bool,
 }
 
 impl Suite {
-    /// The reason of the first pattern that matches the name of a case. The variant of an operator as
-    /// a function of others (`_expanded`) is only matched by a pattern that contains this suffix.
-    fn reason(&self, name: &str) -> Option<&str> {
+    /// The first entry that matches the name of a case. The variant of an operator as a function of
+    /// others (`_expanded`) is only matched by a pattern that contains this suffix.
+    fn known(&self, name: &str) -> Option<&KnownCases> {
         let expanded = |text: &str| text.contains("_expanded");
-        let known = self.unsupported.iter();
-        known
-            .filter(|(pattern, _)| pattern.is_match(name))
-            .filter(|(pattern, _)| expanded(pattern.as_str()) || !expanded(name))
-            .map(|(_, reason)| reason.as_str())
-            .next()
+        self.known.iter().find(|known| {
+            known.pattern.is_match(name) && (expanded(known.pattern.as_str()) || !expanded(name))
+        })
     }
 
     /// Runs the cases that `filter` accepts on one backend.
@@ -103,17 +109,20 @@ impl Suite {
         let chosen = self.cases.iter().filter(|case| case.name.contains(filter));
         let mut report = Report::new(self.name, runner.backend());
         for case in chosen {
-            let verdict = match (&case.trials, self.reason(&case.name)) {
+            let known = self.known(&case.name);
+            let skipped = |known: &KnownCases| Verdict::Skipped(known.reason.clone());
+            let verdict = match (&case.trials, known) {
                 (Err(NotRun::Skipped(reason)), _) => Verdict::Skipped(reason.clone()),
-                (Err(NotRun::Refused(_)), Some(known)) => Verdict::Skipped(known.into()),
+                (Err(NotRun::Refused(_)), Some(known)) => skipped(known),
                 (Err(NotRun::Refused(reason)), None) => Verdict::Failed(reason.clone()),
                 (Ok(trials), known) => match (runner.run(trials), known) {
                     (Ok(_), Some(_)) => {
                         Verdict::Failed("passes, but is listed as unsupported".into())
                     }
                     (Ok(share), None) => Verdict::Passed(share),
-                    (Err(_), Some(known)) => Verdict::Skipped(known.into()),
-                    (Err(failure), None) => Verdict::Failed(failure.to_string()),
+                    (Err(runner::Failure::Refused(_)), Some(known)) => skipped(known),
+                    (Err(_), Some(known)) if known.run => skipped(known),
+                    (Err(failure), _) => Verdict::Failed(failure.to_string()),
                 },
             };
             report.add(case, verdict);

@@ -1,7 +1,7 @@
 //! ONNX's node tests: every case of a backend of tensors.
 
 use super::compare::compare;
-use super::{Case, NotRun, Suite, Trial};
+use super::{Case, KnownCases, NotRun, Suite, Trial};
 use crate::{Result, output, root, run, target};
 use half::{bf16, f16};
 use regex_lite::Regex;
@@ -78,20 +78,25 @@ pub(super) fn suite(python: &Path) -> Result<Suite> {
         name: "ONNX node tests",
         source: format!("onnx {}", file.onnx),
         cases: file.cases.into_iter().map(case).collect(),
-        unsupported: unsupported()?,
+        known: known_cases()?,
     })
 }
 
-/// The patterns of the list, each with the comment above it.
-fn unsupported() -> Result<Vec<(Regex, String)>> {
+/// The patterns of the list, each with the comment above it; `run:` marks cases that run.
+fn known_cases() -> Result<Vec<KnownCases>> {
     let (mut reason, mut list) = ("", Vec::new());
     for line in UNSUPPORTED.lines().map(str::trim) {
         match line.strip_prefix('#') {
             Some(comment) => reason = comment.trim().trim_end_matches('.'),
             None if line.is_empty() => {}
             None => {
-                let whole = Regex::new(&format!("^(?:{line})$"));
-                list.push((whole.map_err(|error| error.to_string())?, reason.to_owned()));
+                let text = line.strip_prefix("run:");
+                let whole = Regex::new(&format!("^(?:{})$", text.unwrap_or(line).trim()));
+                list.push(KnownCases {
+                    pattern: whole.map_err(|error| error.to_string())?,
+                    reason: reason.to_owned(),
+                    run: text.is_some(),
+                });
             }
         }
     }
