@@ -13,19 +13,20 @@ const RESIDUAL: usize = 3;
 
 /// Fuses the addition of a constant for each channel into a convolution without bias.
 pub(crate) fn bias(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
-    match add_bias(rewriter, node, "tenon.Conv")? {
-        Outcome::Keep => add_bias(rewriter, node, "tenon.ConvTranspose"),
-        fused => Ok(fused),
-    }
+    add_bias(rewriter, node, &["tenon.Conv", "tenon.ConvTranspose"])
 }
 
-/// The same for a convolution or matmul.
-pub(crate) fn add_bias(rewriter: &mut Rewriter<'_>, node: &Node, op: &str) -> Result<Outcome> {
+/// Fuses the addition of a bias into a product of one of `operators`.
+pub(crate) fn add_bias(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+    operators: &[&str],
+) -> Result<Outcome> {
     if node.op.name != "Add" {
         return Ok(Outcome::Keep);
     }
     for (side, other) in [(0, 1), (1, 0)] {
-        let Some(product) = open_product(rewriter, node, side, op)? else {
+        let Some(product) = open_product(rewriter, node, side, operators)? else {
             continue;
         };
         if product.inputs.get(BIAS).copied().flatten().is_some() {
@@ -46,14 +47,16 @@ pub(crate) fn add_bias(rewriter: &mut Rewriter<'_>, node: &Node, op: &str) -> Re
     Ok(Outcome::Keep)
 }
 
-/// A producer of operator `op` with `node` as its only user, the same shape and no activation.
+/// A producer of one of `operators` with `node` as its only user, the same shape and no activation.
 fn open_product(
     rewriter: &Rewriter<'_>,
     node: &Node,
     side: usize,
-    op: &str,
+    operators: &[&str],
 ) -> Result<Option<Node>> {
-    let Some(product) = rewriter.sole_producer_of(node, side, op) else {
+    let mut producers = operators.iter();
+    let producer = producers.find_map(|op| rewriter.sole_producer_of(node, side, op));
+    let Some(product) = producer else {
         return Ok(None);
     };
     let (Some(made), Some(output)) = (
@@ -102,27 +105,25 @@ pub(crate) fn residual(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outco
         return Ok(Outcome::Keep);
     }
     for (side, other) in [(0, 1), (1, 0)] {
-        for op in PRODUCTS {
-            let Some(product) = open_product(rewriter, node, side, op)? else {
-                continue;
-            };
-            let (Some(other), Some(output)) = (
-                rewriter.input(node, other),
-                node.outputs.first().copied().flatten(),
-            ) else {
-                continue;
-            };
-            let taken = product.inputs.get(RESIDUAL).copied().flatten().is_some();
-            let constant = rewriter.constant(Some(other)).is_some();
-            if taken || constant || rewriter.ty(other)? != rewriter.ty(output)? {
-                continue;
-            }
-            let mut new = product;
-            new.inputs.resize(RESIDUAL + 1, None);
-            new.inputs[RESIDUAL] = Some(other);
-            new.outputs.clone_from(&node.outputs);
-            return Ok(Outcome::Replace(new));
+        let Some(product) = open_product(rewriter, node, side, &PRODUCTS)? else {
+            continue;
+        };
+        let (Some(other), Some(output)) = (
+            rewriter.input(node, other),
+            node.outputs.first().copied().flatten(),
+        ) else {
+            continue;
+        };
+        let taken = product.inputs.get(RESIDUAL).copied().flatten().is_some();
+        let constant = rewriter.constant(Some(other)).is_some();
+        if taken || constant || rewriter.ty(other)? != rewriter.ty(output)? {
+            continue;
         }
+        let mut new = product;
+        new.inputs.resize(RESIDUAL + 1, None);
+        new.inputs[RESIDUAL] = Some(other);
+        new.outputs.clone_from(&node.outputs);
+        return Ok(Outcome::Replace(new));
     }
     Ok(Outcome::Keep)
 }

@@ -193,7 +193,7 @@ pub(crate) fn factor_of(rewriter: &Rewriter<'_>, node: &Node) -> Option<(ValueId
 
 /// Fuses the addition of a constant for each column as the bias.
 pub(crate) fn bias(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
-    add_bias(rewriter, node, MATMUL)
+    add_bias(rewriter, node, &[MATMUL])
 }
 
 /// Fuses the scale of the result of a matmul without epilogue.

@@ -35,7 +35,7 @@ pub(crate) fn convolution(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
 }
 
 /// MaxPool without the output of indices, and AveragePool, of images that have the channels last
-/// already: with the channels first a pool costs less than a transpose before it.
+/// already: a pool with the channels first needs no transpose, which is a pass over the image.
 pub(crate) fn pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let op = match node.op.name {
         "MaxPool" if node.outputs.iter().skip(1).flatten().next().is_none() => "tenon.MaxPool",
