@@ -245,11 +245,33 @@ fn backends_that_agree_are_compared_to_the_end() {
     let pair = [BackendId::new("CpuAcc"), BackendId::new("CpuRef")];
     let found = compare(&package, &registry, pair, &inputs).unwrap();
     assert!(found.divergence.is_none(), "{:?}", found.divergence);
-    // Operators that only CpuRef has.
-    let skipped: Vec<&str> = found.skipped.iter().map(|node| node.operator).collect();
-    assert!(skipped.is_empty(), "{:?}", found.skipped);
+    assert!(found.skipped.is_empty(), "{:?}", found.skipped);
     assert!(found.compared.len() > 10);
     assert!(found.largest().unwrap().difference.relative < 1e-4);
+}
+
+#[test]
+fn operators_that_one_backend_refuses_are_skipped() {
+    let mut graph: Graph = r#"graph "g" (%x: f64[2, 3]) -> (%y) {
+          %m = Hardmax(%x)
+          %y = Neg(%m)
+        }"#
+    .parse()
+    .unwrap();
+    graph.infer_types().unwrap();
+    let registry = tenon_builtin::registry();
+    let options = tenon_compiler::Options::new(&registry);
+    let compiled = compile_nodes(graph, Vec::new(), 1, &options).unwrap();
+    let compiled = crate::CompiledPackage::new(compiled, Control::new());
+    let x = Tensor::from_slice([2, 3], &[0.5f64, 2.0, -1.0, 3.0, 0.0, 1.0]).unwrap();
+    let pair = [BackendId::new("CpuAcc"), BackendId::new("CpuRef")];
+    let package = compiled.to_package().unwrap();
+    let found = compare(&package, &registry, pair, &[("x".into(), x)]).unwrap();
+    let skipped: Vec<&str> = found.skipped.iter().map(|node| node.operator).collect();
+    assert_eq!(skipped, ["Hardmax"]);
+    let reason = &found.skipped[0].reason;
+    assert!(reason.starts_with("CpuAcc: "), "{reason}");
+    assert_eq!(found.compared.len(), 1);
 }
 
 #[test]
