@@ -134,7 +134,7 @@ fn options_are_listed_taken_and_refused() {
 }
 
 #[test]
-fn libraries_are_listed_and_what_is_passed_over() {
+fn libraries_are_listed_with_those_that_are_skipped() {
     let folder = folder();
     example(folder.path());
     std::fs::write(folder.path().join("Broken_Text_backend.so"), "text").unwrap();
@@ -288,7 +288,7 @@ fn the_list_has_the_reason_of_each_library_that_is_not_loaded() {
 }
 
 #[test]
-fn libraries_that_do_not_answer_are_passed_over() {
+fn libraries_that_do_not_answer_are_skipped() {
     let folder = folder();
     variant(folder.path(), "Test_Sleeps_backend.so", &["SLEEPS"]);
     variant(folder.path(), "Test_Valid_backend.so", &[]);

@@ -145,7 +145,7 @@ impl<T: Clone> Handles<T> {
         is_valid.then_some((slot as usize, generation as u32))
     }
 
-    /// Why a number is no handle of the table.
+    /// The error of a number that is no handle of the table.
     #[cold]
     fn invalid(&self, number: usize, cleared: bool) -> Error {
         // `nrt_close` may have run since the caller's own check.
@@ -200,7 +200,7 @@ mod tests {
         let local = 5u8;
         assert!(integers.find(&raw const local).is_err());
         assert_eq!(integers.clear(), [8]);
-        // The runtime is not started here, which is the reason that counts after its end.
+        // The error of `process::check`: this test does not start the runtime.
         let cleared = integers.find(second).unwrap_err();
         assert_eq!(cleared.kind(), ErrorKind::Uninitialized);
         let third = integers.insert(9).unwrap();
