@@ -170,10 +170,10 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Option<Result<Box<dyn Kernel>
         "ReduceLogSumExp" => (ReductionKind::LogSumExp, false),
         "GlobalAveragePool" => (ReductionKind::Mean, true),
         "GlobalMaxPool" => (ReductionKind::Max, true),
-        "GlobalLpPool" => match super::pool::exponent(signature) {
-            Ok(1.0) => (ReductionKind::L1, true),
-            Ok(2.0) => (ReductionKind::L2, true),
-            Ok(p) => (ReductionKind::Norm(p), true),
+        "GlobalLpPool" => match signature.int("p", 2) {
+            Ok(1) => (ReductionKind::L1, true),
+            Ok(2) => (ReductionKind::L2, true),
+            Ok(p) => (ReductionKind::Norm(p as f64), true),
             Err(refusal) => return Some(Err(refusal)),
         },
         _ => return None,

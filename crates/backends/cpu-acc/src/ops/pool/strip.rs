@@ -1,0 +1,187 @@
+//! Strips of several rows of images with the channels first: the rows are joined with their padding, then
+//! the columns of all windows of the strip at once.
+
+use super::element::{Join, PoolElement, join_all};
+use super::{SLACK, WindowPool};
+use crate::ops::elements::{Sink, Source};
+use crate::simd::Simd;
+
+/// Elements of a strip of rows, with their padding.
+const STRIP: usize = 4096;
+
+/// Memory for a strip of rows.
+pub(super) struct StripBuffers<T> {
+    /// The rows with their padding.
+    padded: [T; STRIP],
+    /// The joined rows.
+    rows: [T; STRIP],
+    /// The joined columns.
+    columns: [T; STRIP + SLACK],
+    /// A row of the output.
+    output: [T; STRIP],
+    /// Runs of the input, converted.
+    runs: [[T; STRIP]; 3],
+}
+
+impl<T: Copy> StripBuffers<T> {
+    #[inline(always)]
+    pub(super) fn new(start: T) -> Self {
+        Self {
+            padded: [start; STRIP],
+            rows: [start; STRIP],
+            columns: [start; STRIP + SLACK],
+            output: [start; STRIP],
+            runs: [[start; STRIP]; 3],
+        }
+    }
+}
+
+/// Most rows of the output of a strip, and the columns of its rows.
+pub(super) struct Strip {
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+}
+
+impl WindowPool {
+    /// The strips of images with the channels first; `None` where the rows of one window are too large,
+    /// or most elements of a row would be skipped.
+    pub(super) fn strip(&self) -> Option<Strip> {
+        let [_, height, width] = self.shape.axes;
+        if self.shape.run > 1 || width.stride > SLACK {
+            return None;
+        }
+        let columns = (width.output - 1) * width.stride + (width.kernel - 1) * width.dilation + 1;
+        let reach = (height.kernel - 1) * height.dilation + 1;
+        let left = (STRIP / columns).checked_sub(reach)?;
+        Some(Strip {
+            rows: left / height.stride + 1,
+            columns,
+        })
+    }
+
+    /// Joins the planes of the windows of `count` output rows from `[image, d, h]` on into padded rows.
+    #[inline(always)]
+    fn pad_rows<S: Simd, I: Source<Element: PoolElement>, J: Join<I::Element>>(
+        &self,
+        s: S,
+        input: &I,
+        [image, d, h]: [usize; 3],
+        [rows, columns]: [usize; 2],
+        buffers: &mut StripBuffers<I::Element>,
+    ) {
+        let [depths, heights, width] = self.shape.axes;
+        let StripBuffers { padded, runs, .. } = buffers;
+        let left = width.before.min(columns);
+        let right = (width.input + width.before).clamp(left, columns);
+        let planes = depths.inside(d);
+        let first = h * heights.stride;
+        // The rows that are inside the image.
+        let top = heights.before.saturating_sub(first).min(rows);
+        let bottom = (heights.input + heights.before).saturating_sub(first);
+        let bottom = bottom.clamp(top, rows);
+        padded[..top * columns].fill(J::START);
+        padded[bottom * columns..rows * columns].fill(J::START);
+        if planes.is_empty() || left == right {
+            padded[..rows * columns].fill(J::START);
+            return;
+        }
+        // Rows without padding are one run.
+        let (count, len) = if right - left == columns && columns == width.input {
+            (1.min(bottom - top), (bottom - top) * columns)
+        } else {
+            (bottom - top, right - left)
+        };
+        for row in top..top + count {
+            let line = &mut padded[row * columns..];
+            if count > 1 || len < columns {
+                line[..left].fill(J::START);
+                line[right..columns].fill(J::START);
+            }
+            let line = &mut line[left..left + len];
+            let y = first + row - heights.before;
+            let mut nth = 0;
+            while nth < planes.len() {
+                let group = (planes.len() - nth).min(3);
+                let ranges = [0, 1, 2].map(|more: usize| {
+                    let z = depths.source(d, planes.start + nth + more.min(group - 1));
+                    let plane = (image * depths.input + z) * heights.input;
+                    let start = (plane + y) * width.input + left.saturating_sub(width.before);
+                    start..start + len
+                });
+                self.join_loaded::<S, I, J>(
+                    s,
+                    (input, ranges),
+                    group,
+                    runs.each_mut().map(|run| &mut run[..]),
+                    nth == 0,
+                    line,
+                );
+                nth += group;
+            }
+        }
+    }
+
+    /// Computes `count` rows of the output from `at` on, the `first` of `output` on.
+    #[inline(always)]
+    pub(super) fn strip_rows<S: Simd, I, O, J>(
+        &self,
+        s: S,
+        (input, output): (&I, &mut O),
+        [image, d, h]: [usize; 3],
+        [first, count, columns]: [usize; 3],
+        buffers: &mut StripBuffers<I::Element>,
+    ) where
+        I: Source<Element: PoolElement>,
+        O: Sink<Element = I::Element>,
+        J: Join<I::Element>,
+    {
+        let [_, height, width] = self.shape.axes;
+        let rows = (count - 1) * height.stride + (height.kernel - 1) * height.dilation + 1;
+        self.pad_rows::<S, I, J>(s, input, [image, d, h], [rows, columns], buffers);
+        let StripBuffers {
+            padded,
+            rows: joined,
+            columns: windows,
+            output: line,
+            ..
+        } = buffers;
+        // Rows at a distance of one are joined at once.
+        let (steps, len) = if height.stride == 1 {
+            (1, count * columns)
+        } else {
+            (count, columns)
+        };
+        for step in 0..steps {
+            let to = &mut joined[step * columns..][..len];
+            join_all::<S, I::Element, J>(s, height.kernel, true, to, |row| {
+                &padded[(step * height.stride + row * height.dilation) * columns..]
+            });
+        }
+        let len = (count - 1) * columns + (width.output - 1) * width.stride + 1;
+        join_all::<S, I::Element, J>(s, width.kernel, true, &mut windows[..len], |column| {
+            &joined[column * width.dilation..]
+        });
+        for row in 0..count {
+            let line = &mut line[..width.output];
+            let windows = &windows[row * columns..];
+            match width.stride {
+                1 => line.copy_from_slice(&windows[..line.len()]),
+                2 => every::<I::Element, 2>(windows, line),
+                3 => every::<I::Element, 3>(windows, line),
+                _ => every::<I::Element, 4>(windows, line),
+            }
+            self.finish([image, d, h + row], 0, 1, line);
+            let to = (first + row) * width.output;
+            output.write(self.level, to..to + line.len(), line);
+        }
+    }
+}
+
+/// Copies every `STRIDE`th element of `from`.
+#[inline(always)]
+fn every<T: Copy, const STRIDE: usize>(from: &[T], to: &mut [T]) {
+    let (groups, _) = from.as_chunks::<STRIDE>();
+    for (to, group) in to.iter_mut().zip(groups) {
+        *to = group[0];
+    }
+}
