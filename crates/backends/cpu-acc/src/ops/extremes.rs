@@ -1,16 +1,20 @@
 //! Positions of the greatest or least element along a dimension: ArgMax, ArgMin and Hardmax.
 
-use super::elements::{Sink, Source};
+mod hardmax;
+
+use super::axis_extents::AxisExtents;
+use super::elements::Source;
 use super::reduction::{self, Reducer};
 use super::{Kernel, UnpreparedWorkload};
-use crate::floats::{FloatType, Floats, FloatsMut};
+use crate::floats::{FloatType, Floats};
 use crate::signature::{Signature, refuse};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::{Level, Simd, VectorOp};
-use std::ops::Range;
 use tenon_backend::{Operands, Reason, Refusal, Workload};
 use tenon_base::{Result, pool, stop};
-use tenon_tensor::{DataType, Shape};
+use tenon_tensor::DataType;
+
+pub(super) use self::hardmax::kernel as hardmax;
 
 /// Elements below which one thread is used.
 const PARALLEL: usize = 1 << 16;
@@ -20,31 +24,6 @@ const BLOCK: usize = 1024;
 
 /// Columns that are searched at once.
 const COLUMNS: usize = 256;
-
-/// A dimension, and the elements before and after it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct AxisExtents {
-    pub(super) outer: usize,
-    pub(super) extent: usize,
-    pub(super) inner: usize,
-}
-
-impl AxisExtents {
-    /// The dimension `axis`, which is below the rank.
-    pub(super) fn new(shape: &Shape, axis: usize) -> Self {
-        Self {
-            outer: shape[..axis].iter().product(),
-            extent: shape[axis],
-            inner: shape[axis + 1..].iter().product(),
-        }
-    }
-
-    /// Elements before a line.
-    #[inline(always)]
-    pub(super) fn start(&self, line: usize) -> usize {
-        line * self.extent * self.inner
-    }
-}
 
 /// The position of an extreme along a dimension.
 struct ExtremePosition {
@@ -60,7 +39,7 @@ struct ExtremePosition {
 /// The kernel of ArgMax and ArgMin.
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     let input = signature.input(0)?;
-    let output = signature.output(0)?;
+    signature.output(0)?;
     let axis = signature.axis("axis", 0, input.shape().len())?;
     let extents = AxisExtents::new(input.shape(), axis);
     let dtype = input.dtype();
@@ -75,11 +54,8 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         }
         .into());
     }
-    if output.dtype() != DataType::I64 || output.elements() != extents.outer * extents.inner {
-        return Err(refuse("the shapes do not fit"));
-    }
-    if extents.extent == 0 || extents.extent > i32::MAX as usize {
-        return Err(refuse("no kernel for a dimension of this extent"));
+    if extents.extent > i32::MAX as usize {
+        return Err(refuse("no kernel for so large a dimension"));
     }
     Ok(Box::new(ExtremePosition {
         level: signature.level,
@@ -252,156 +228,5 @@ fn is_replaced<T: PartialOrd + Copy>(joined: T, best: T, x: T, last: bool) -> bo
         same(joined, x)
     } else {
         !same(joined, best)
-    }
-}
-
-/// 1 at the first of the greatest elements along a dimension, else 0.
-struct Hardmax {
-    level: Level,
-    extents: AxisExtents,
-    float: FloatType,
-}
-
-/// The kernel of Hardmax.
-pub(super) fn hardmax(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    let input = signature.input(0)?;
-    let axis = signature.axis("axis", -1, input.shape().len())?;
-    let float = FloatType::of_input(input.dtype(), 0)?;
-    if signature.output(0)? != input {
-        return Err(refuse("the shapes do not fit"));
-    }
-    let extents = AxisExtents::new(input.shape(), axis);
-    if extents.extent == 0 || extents.extent > i32::MAX as usize {
-        return Err(refuse("no kernel for a dimension of this extent"));
-    }
-    Ok(Box::new(Hardmax {
-        level: signature.level,
-        extents,
-        float,
-    }))
-}
-
-impl UnpreparedWorkload for Hardmax {}
-
-impl Workload for Hardmax {
-    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
-        let (inputs, mut outputs) = operands.split();
-        let input = Floats::input(&inputs, 0, self.float)?;
-        let output = FloatsMut::output(&mut outputs, 0, self.float)?;
-        let AxisExtents {
-            outer,
-            extent,
-            inner,
-        } = self.extents;
-        let slab = extent * inner;
-        let parallel = outer * slab >= PARALLEL;
-        let chunks = if parallel { 4 * pool::threads() } else { 1 };
-        let lines = outer.div_ceil(chunks);
-        output.for_each(lines * slab, parallel, |index, output| {
-            self.level.run(HardmaxLines {
-                hardmax: self,
-                input,
-                lines: index * lines..index * lines + output.len() / slab,
-                output,
-            });
-        });
-        Ok(())
-    }
-}
-
-/// Some lines.
-struct HardmaxLines<'a> {
-    hardmax: &'a Hardmax,
-    input: Floats<'a>,
-    lines: Range<usize>,
-    output: FloatsMut<'a>,
-}
-
-impl VectorOp for HardmaxLines<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn eval<S: Simd>(mut self, _: S) {
-        let AxisExtents { extent, inner, .. } = self.hardmax.extents;
-        let level = self.hardmax.level;
-        let mut buffer = [0f32; BLOCK];
-        let first = self.lines.start;
-        for line in self.lines {
-            let (start, to) = (line * extent * inner, (line - first) * extent * inner);
-            for column in (0..inner).step_by(COLUMNS) {
-                let count = (inner - column).min(COLUMNS);
-                let mut best_at = [0i32; COLUMNS];
-                if inner == 1 {
-                    best_at[0] = self.hardmax.row(&self.input, start, &mut buffer) as i32;
-                } else {
-                    let mut best = [0f32; COLUMNS];
-                    for row in 0..extent {
-                        stop::checkpoint();
-                        let start = start + row * inner + column;
-                        let from = self.input.load(level, start..start + count, &mut buffer);
-                        if row == 0 {
-                            best[..count].copy_from_slice(from);
-                        }
-                        for ((best, at), &x) in best.iter_mut().zip(&mut best_at).zip(from) {
-                            let better = x > *best;
-                            *best = if better { x } else { *best };
-                            *at = if better { row as i32 } else { *at };
-                        }
-                    }
-                }
-                if inner == 1 {
-                    let at = best_at[0] as usize;
-                    for block in (0..extent).step_by(BLOCK) {
-                        let end = (block + BLOCK).min(extent);
-                        let elements = &mut buffer[..end - block];
-                        elements.fill(0.0);
-                        if (block..end).contains(&at) {
-                            elements[at - block] = 1.0;
-                        }
-                        self.output.write(level, to + block..to + end, elements);
-                    }
-                    continue;
-                }
-                for row in 0..extent {
-                    let elements = &mut buffer[..count];
-                    for (element, &at) in elements.iter_mut().zip(&best_at) {
-                        *element = f32::from(u8::from(at == row as i32));
-                    }
-                    let to = to + row * inner + column;
-                    self.output.write(level, to..to + count, elements);
-                }
-            }
-        }
-    }
-}
-
-impl Hardmax {
-    /// The position of the first of the greatest elements of a row; NaN is only the greatest when it is
-    /// the first.
-    #[inline(always)]
-    fn row(&self, input: &Floats<'_>, start: usize, buffer: &mut [f32; BLOCK]) -> usize {
-        let extent = self.extents.extent;
-        let mut best = input.get(start);
-        let mut position = 0;
-        for block in (0..extent).step_by(BLOCK) {
-            stop::checkpoint();
-            let range = start + block..start + (block + BLOCK).min(extent);
-            let elements = input.load(self.level, range, buffer);
-            let (groups, rest) = elements.as_chunks::<32>();
-            let mut greatest = [f32::NEG_INFINITY; 32];
-            for group in groups {
-                for (greatest, &x) in greatest.iter_mut().zip(group) {
-                    *greatest = if x > *greatest { x } else { *greatest };
-                }
-            }
-            let all = greatest.iter().chain(rest);
-            let greatest = all.fold(f32::NEG_INFINITY, |a, &x| if x > a { x } else { a });
-            if greatest > best {
-                best = greatest;
-                let found = elements.iter().position(|&x| x == greatest);
-                position = block + found.unwrap_or(0);
-            }
-        }
-        position
     }
 }

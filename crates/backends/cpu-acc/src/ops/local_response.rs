@@ -3,7 +3,7 @@
 
 use super::{Kernel, UnpreparedWorkload};
 use crate::floats::{FloatType, Floats, FloatsMut, for_each_float_chunk};
-use crate::signature::{Signature, refuse, refuse_attribute};
+use crate::signature::Signature;
 use crate::simd::{Level, Simd, VectorOp};
 use tenon_backend::{Operands, Refusal, Workload};
 use tenon_base::{Result, pool, stop};
@@ -32,20 +32,14 @@ struct LocalResponse {
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     let input = signature.input(0)?;
     let float = FloatType::of_input(input.dtype(), 0)?;
-    if signature.output(0)? != input {
-        return Err(refuse("the shapes do not fit"));
-    }
-    let [_, channels, inner @ ..] = &input.shape()[..] else {
-        return Err(refuse("no kernel for fewer than two dimensions"));
-    };
-    let size = signature.int("size", 1)?;
-    let size = usize::try_from(size).ok().filter(|&size| size > 0);
-    let size = size.ok_or_else(|| refuse_attribute("size", "a size below 1"))?;
+    signature.output(0)?;
+    let shape = input.shape();
+    let size = signature.int("size", 1)? as usize;
     Ok(Box::new(LocalResponse {
         level: signature.level,
         float,
-        channels: *channels,
-        inner: inner.iter().product(),
+        channels: shape[1],
+        inner: shape[2..].iter().product(),
         size,
         alpha: (f64::from(signature.float("alpha", 1e-4)?) / size as f64) as f32,
         beta: signature.float("beta", 0.75)?,

@@ -1,10 +1,11 @@
 //! Losses: negative log-likelihood, and cross-entropy of the softmax of scores.
 
-use super::extremes::AxisExtents;
-use super::softmax::{Buffers, Matrix, row_shift};
+use super::axis_extents::AxisExtents;
+use super::blocks::{Buffers, blocks};
+use super::softmax::{ColumnShifts, Matrix, RowShift, log_softmax_of_columns, log_softmax_of_row};
 use super::{Kernel, UnpreparedWorkload};
 use crate::floats::{FloatType, Floats, FloatsMut};
-use crate::signature::{Signature, refuse, refuse_attribute};
+use crate::signature::Signature;
 use crate::simd::{Level, Simd, VectorOp};
 use tenon_backend::{Inputs, Operands, Refusal, Workload};
 use tenon_base::{Error, ErrorKind, Result, stop};
@@ -37,54 +38,28 @@ struct Loss {
 /// The kernel.
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     let scores = signature.input(0)?;
-    let labels = signature.input(1)?;
     let float = FloatType::of_input(scores.dtype(), 0)?;
-    if scores.shape().len() < 2 {
-        return Err(refuse("no kernel for fewer than two dimensions"));
-    }
+    signature.output(0)?;
     let extents = AxisExtents::new(scores.shape(), 1);
     let softmax = signature.op.name == "SoftmaxCrossEntropyLoss";
     let reduction = match signature.string("reduction", "mean")? {
         "none" => LossReduction::None,
         "sum" => LossReduction::Sum,
-        "mean" => LossReduction::Mean,
-        found => return Err(refuse_attribute("reduction", found)),
+        _ => LossReduction::Mean,
     };
     let ignored = if signature.has("ignore_index") {
         Some(signature.int("ignore_index", 0)?)
     } else {
         None
     };
-    let positions = extents.outer * extents.inner;
-    let output = signature.output(0)?;
-    let losses = if reduction == LossReduction::None {
-        positions
-    } else {
-        1
-    };
-    let weights = signature.optional(2);
-    if !matches!(labels.dtype(), DataType::I64 | DataType::I32)
-        || labels.elements() != positions
-        || output.dtype() != scores.dtype()
-        || output.elements() != losses
-        || weights.is_some_and(|weights| {
-            weights.dtype() != scores.dtype() || weights.shape()[..] != [extents.extent]
-        })
-    {
-        return Err(refuse("the shapes or types do not fit"));
-    }
-    let logarithms = signature.has_output(1);
-    if logarithms && (!softmax || signature.output(1)? != scores) {
-        return Err(refuse("no kernel for these outputs"));
-    }
     Ok(Box::new(Loss {
         level: signature.level,
         extents,
         float,
-        label_type: labels.dtype(),
+        label_type: signature.input(1)?.dtype(),
         softmax,
-        weighted: weights.is_some(),
-        logarithms,
+        weighted: signature.optional(2).is_some(),
+        logarithms: signature.has_output(1),
         reduction,
         ignored,
     }))
@@ -165,18 +140,18 @@ impl VectorOp for Losses<'_> {
         } = loss.extents;
         let level = loss.level;
         let mut buffers = Buffers::new();
+        // The maximum and the logarithm of the sum of exponentials of each column; 0 without a softmax.
+        let mut shifts = ColumnShifts::new();
         let (mut sum, mut weight_sum) = (0.0, 0.0);
         for line in 0..outer {
             let start = line * classes * inner;
             for column in (0..inner).step_by(COLUMNS) {
                 stop::checkpoint();
                 let count = (inner - column).min(COLUMNS);
-                // The maximum and the logarithm of the sum of exponentials of each column.
-                let mut shifts = [[0f32; 2]; COLUMNS];
                 if loss.softmax && inner == 1 {
                     let row = start..start + classes;
-                    let shift = row_shift(s, level, &self.scores, row, &mut buffers);
-                    shifts[0] = [shift.most, shift.sum.ln()];
+                    let shift = RowShift::of(s, level, &self.scores, row, &mut buffers.from);
+                    (shifts.most[0], shifts.sums[0]) = (shift.most, shift.sum.ln());
                 } else if loss.softmax {
                     let matrix = Matrix {
                         start: start + column,
@@ -184,24 +159,18 @@ impl VectorOp for Losses<'_> {
                         inner,
                         count,
                     };
-                    matrix.shifts(s, level, &self.scores, &mut buffers);
-                    let statistics = buffers.most.iter().zip(&buffers.sums);
-                    for (shift, (&most, &sum)) in shifts[..count].iter_mut().zip(statistics) {
-                        *shift = [most, sum.ln()];
+                    matrix.shifts(s, level, &self.scores, &mut buffers.from, &mut shifts);
+                    for sum in &mut shifts.sums[..count] {
+                        *sum = sum.ln();
                     }
                 }
-                if let Some(logarithms) = &mut self.logarithms {
-                    let shape = [classes, inner, count];
-                    log_softmax(
-                        level,
-                        &self.scores,
-                        start + column,
-                        shape,
-                        &shifts,
-                        logarithms,
-                    );
+                let (most, logarithms) = (&shifts.most[..count], &shifts.sums[..count]);
+                if let Some(to) = &mut self.logarithms {
+                    let scores = (&self.scores, start + column);
+                    let shape = [classes, inner];
+                    log_softmax(level, scores, shape, [most, logarithms], &mut buffers, to);
                 }
-                for (nth, [most, rest]) in shifts[..count].iter().enumerate() {
+                for (nth, (most, rest)) in most.iter().zip(logarithms).enumerate() {
                     let position = line * inner + column + nth;
                     let label = self.labels.get(position);
                     let (mut of_position, mut weight) = (0.0, 0.0);
@@ -234,37 +203,33 @@ impl VectorOp for Losses<'_> {
     }
 }
 
-/// Writes the log-softmax of `count` columns of a matrix.
+/// Writes the log-softmax of some columns of a matrix from `start` on, with their maxima and logarithms of
+/// sums.
 #[inline(always)]
 fn log_softmax(
     level: Level,
-    scores: &Floats<'_>,
-    start: usize,
-    [classes, inner, count]: [usize; 3],
-    shifts: &[[f32; 2]; COLUMNS],
+    (scores, start): (&Floats<'_>, usize),
+    [classes, inner]: [usize; 2],
+    [most, logarithms]: [&[f32]; 2],
+    buffers: &mut Buffers,
     to: &mut FloatsMut<'_>,
 ) {
-    let mut buffer = [0f32; 1024];
-    let mut results = [0f32; 1024];
+    let Buffers { from, to: results } = buffers;
     if inner == 1 {
-        let [most, rest] = shifts[0];
-        for at in (0..classes).step_by(buffer.len()) {
-            let range = start + at..start + (at + buffer.len()).min(classes);
-            let from = scores.load(level, range.clone(), &mut buffer);
-            for (to, &x) in results.iter_mut().zip(from) {
-                *to = (x - most) - rest;
-            }
-            to.write(level, range.clone(), &results[..range.len()]);
+        for block in blocks(start..start + classes) {
+            let results = &mut results[..block.len()];
+            let from = scores.load(level, block.clone(), from);
+            log_softmax_of_row(from, most[0], logarithms[0], results);
+            to.write(level, block, results);
         }
         return;
     }
+    let results = &mut results[..most.len()];
     for class in 0..classes {
-        let range = start + class * inner..start + class * inner + count;
-        let from = scores.load(level, range.clone(), &mut buffer);
-        for ((to, &x), [most, rest]) in results.iter_mut().zip(from).zip(shifts) {
-            *to = (x - most) - rest;
-        }
-        to.write(level, range, &results[..count]);
+        let row = start + class * inner..start + class * inner + most.len();
+        let from = scores.load(level, row.clone(), from);
+        log_softmax_of_columns(from, most, logarithms, results);
+        to.write(level, row, results);
     }
 }
 

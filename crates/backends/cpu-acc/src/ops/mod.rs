@@ -2,7 +2,9 @@
 
 mod arithmetic;
 mod attention;
+mod axis_extents;
 mod binary;
+mod blocks;
 mod broadcast;
 mod col2im;
 mod column_normalization;

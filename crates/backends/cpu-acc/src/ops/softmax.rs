@@ -1,11 +1,15 @@
 //! Softmax and LogSoftmax along any dimension: safe softmax, which subtracts the maximum, in three passes;
-//! log-softmax by log-sum-exp. Along the last dimension a row is computed in place; along another, or in
-//! half precision, the exponentials are computed twice instead of stored between the passes.
+//! log-softmax by log-sum-exp. A row of f32 along the last dimension is computed in place; else the
+//! exponentials are computed twice instead of stored between the passes.
 
-use super::extremes::AxisExtents;
+mod shifts;
+
+use self::shifts::{COLUMNS, replace_by_exp};
+use super::axis_extents::AxisExtents;
+use super::blocks::{BLOCK, Buffers};
 use super::{Kernel, UnpreparedWorkload};
 use crate::floats::{FloatType, Floats, FloatsMut, for_each_float_chunk};
-use crate::signature::{Signature, refuse};
+use crate::signature::Signature;
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::math::exp;
 use crate::simd::{Level, Simd, VectorOp};
@@ -13,14 +17,13 @@ use std::ops::Range;
 use tenon_backend::{OperandPair, Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::{Result, pool, stop};
 
+pub(super) use self::shifts::{
+    ColumnShifts, Matrix, RowShift, add_exp, largest, log_softmax_of_columns, log_softmax_of_row,
+    sum_exp,
+};
+
 /// Elements below which one thread is used.
 const PARALLEL: usize = 1 << 13;
-
-/// Elements of a block of a row in half precision.
-const BLOCK: usize = 4096;
-
-/// Most columns that are computed at once.
-const COLUMNS: usize = 512;
 
 /// Elements of a block of columns, which stay in the second-level cache between the passes.
 const MATRIX: usize = 1 << 16;
@@ -37,9 +40,7 @@ struct Softmax {
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     let input = signature.input(0)?;
     let axis = signature.axis("axis", -1, input.shape().len())?;
-    if signature.output(0)? != input || signature.has_output(1) {
-        return Err(refuse("the shapes do not fit"));
-    }
+    signature.output(0)?;
     Ok(Box::new(Softmax {
         level: signature.level,
         logarithm: signature.op.name == "LogSoftmax",
@@ -72,10 +73,10 @@ impl Workload for Softmax {
             extent,
             inner,
         } = self.extents;
-        let slab = (extent * inner).max(1);
+        let slab = extent * inner;
         let parallel = outer * slab >= PARALLEL;
         let chunks = if parallel { 4 * pool::threads() } else { 1 };
-        let lines = outer.div_ceil(chunks).max(1);
+        let lines = outer.div_ceil(chunks);
         if !self.is_in_place() {
             let (inputs, mut outputs) = operands.split();
             let input = Floats::input(&inputs, 0, self.float)?;
@@ -118,10 +119,7 @@ impl VectorOp for SoftmaxRows<'_> {
 
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
-        for row in self
-            .rows
-            .chunks_exact_mut(self.softmax.extents.extent.max(1))
-        {
+        for row in self.rows.chunks_exact_mut(self.softmax.extents.extent) {
             if self.softmax.logarithm {
                 log_softmax(s, row);
             } else {
@@ -148,10 +146,12 @@ impl VectorOp for SoftmaxLines<'_> {
         let level = self.softmax.level;
         let logarithm = self.softmax.logarithm;
         let mut buffers = Buffers::new();
+        let mut shifts = ColumnShifts::new();
         for (nth, line) in self.lines.clone().enumerate() {
             let (start, to) = (line * extent * inner, nth * extent * inner);
             if inner == 1 {
-                let shift = row_shift(s, level, &self.input, start..start + extent, &mut buffers);
+                let row = start..start + extent;
+                let shift = RowShift::of(s, level, &self.input, row, &mut buffers.from);
                 for at in (0..extent).step_by(BLOCK) {
                     stop::checkpoint();
                     let end = (at + BLOCK).min(extent);
@@ -163,7 +163,7 @@ impl VectorOp for SoftmaxLines<'_> {
                 }
                 continue;
             }
-            let columns = (MATRIX / extent.max(1)).clamp(64, COLUMNS);
+            let columns = (MATRIX / extent).clamp(64, COLUMNS);
             for column in (0..inner).step_by(columns) {
                 let count = (inner - column).min(columns);
                 let matrix = Matrix {
@@ -172,18 +172,13 @@ impl VectorOp for SoftmaxLines<'_> {
                     inner,
                     count,
                 };
-                matrix.shifts(s, level, &self.input, &mut buffers);
-                let Buffers {
-                    from,
-                    to: results,
-                    most,
-                    sums,
-                } = &mut buffers;
+                let Buffers { from, to: results } = &mut buffers;
+                matrix.shifts(s, level, &self.input, from, &mut shifts);
+                let (most, sums) = (&shifts.most[..count], &mut shifts.sums[..count]);
                 // Multiplied by the reciprocals of the sums, or shifted by their logarithms.
-                for sum in &mut sums[..count] {
+                for sum in &mut *sums {
                     *sum = if logarithm { sum.ln() } else { 1.0 / *sum };
                 }
-                let (most, sums) = (&most[..count], &sums[..count]);
                 for row in 0..extent {
                     if row.is_multiple_of(64) {
                         stop::checkpoint();
@@ -191,10 +186,7 @@ impl VectorOp for SoftmaxLines<'_> {
                     let from = self.input.load(level, matrix.row(row), &mut from[..]);
                     let results = &mut results[..count];
                     if logarithm {
-                        let shifts = most.iter().zip(sums);
-                        for ((to, &x), (&most, &sum)) in results.iter_mut().zip(from).zip(shifts) {
-                            *to = (x - most) - sum;
-                        }
+                        log_softmax_of_columns(from, most, sums, results);
                     } else {
                         let shifts = most.chunks(S::LANES).zip(sums.chunks(S::LANES));
                         let elements = results.chunks_mut(S::LANES).zip(from.chunks(S::LANES));
@@ -211,193 +203,11 @@ impl VectorOp for SoftmaxLines<'_> {
     }
 }
 
-/// Memory for the blocks of a thread.
-pub(super) struct Buffers {
-    from: [f32; BLOCK],
-    to: [f32; BLOCK],
-    /// The maxima of columns.
-    pub(super) most: [f32; COLUMNS],
-    /// The sums of the exponentials of columns.
-    pub(super) sums: [f32; COLUMNS],
-}
-
-impl Buffers {
-    #[inline(always)]
-    pub(super) fn new() -> Self {
-        Self {
-            from: [0.0; BLOCK],
-            to: [0.0; BLOCK],
-            most: [0.0; COLUMNS],
-            sums: [0.0; COLUMNS],
-        }
-    }
-}
-
-/// The maximum of a row, and the sum of the exponentials of the differences to it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RowShift {
-    pub(super) most: f32,
-    pub(super) sum: f32,
-}
-
-impl RowShift {
-    /// The softmax of elements, or its logarithm.
-    #[inline(always)]
-    fn apply<S: Simd>(self, s: S, logarithm: bool, from: &[f32], to: &mut [f32]) {
-        if logarithm {
-            // In two steps: a large maximum would absorb the logarithm of the sum.
-            let rest = self.sum.ln();
-            for (to, &x) in to.iter_mut().zip(from) {
-                *to = (x - self.most) - rest;
-            }
-            return;
-        }
-        let (most, factor) = (s.splat(self.most), s.splat(1.0 / self.sum));
-        for (to, x) in to.chunks_mut(S::LANES).zip(from.chunks(S::LANES)) {
-            let power = exp(s, s.sub(s.load_part(x), most));
-            s.store_part(s.mul(power, factor), to);
-        }
-    }
-}
-
-/// The shift of a row of any length.
-#[inline(always)]
-pub(super) fn row_shift<S: Simd>(
-    s: S,
-    level: Level,
-    input: &Floats<'_>,
-    row: Range<usize>,
-    buffers: &mut Buffers,
-) -> RowShift {
-    let blocks = || {
-        let (start, end) = (row.start, row.end);
-        let firsts = row.clone().step_by(BLOCK);
-        firsts.map(move |at| at..(at + BLOCK).min(end).max(start))
-    };
-    let mut most = f32::NEG_INFINITY;
-    for block in blocks() {
-        stop::checkpoint();
-        let of_block = largest(s, input.load(level, block, &mut buffers.from));
-        // NaN stays the maximum.
-        most = if of_block > most || of_block.is_nan() {
-            of_block
-        } else {
-            most
-        };
-    }
-    let shift = s.splat(most);
-    let mut total = 0.0;
-    for block in blocks() {
-        let from = input.load(level, block, &mut buffers.from);
-        let whole = from.len() - from.len() % S::LANES;
-        let mut sum = s.splat(0.0);
-        for chunk in from[..whole].chunks_exact(S::LANES) {
-            sum = s.add(sum, exp(s, s.sub(s.load(chunk), shift)));
-        }
-        let rest: f32 = from[whole..].iter().map(|&x| (x - most).exp()).sum();
-        total += f64::from(s.sum(sum)) + f64::from(rest);
-    }
-    RowShift {
-        most,
-        sum: total as f32,
-    }
-}
-
-/// Some columns of a matrix.
-pub(super) struct Matrix {
-    /// The first element.
-    pub(super) start: usize,
-    pub(super) rows: usize,
-    /// Elements from a row to the next.
-    pub(super) inner: usize,
-    /// Columns.
-    pub(super) count: usize,
-}
-
-impl Matrix {
-    #[inline(always)]
-    pub(super) fn row(&self, row: usize) -> Range<usize> {
-        let start = self.start + row * self.inner;
-        start..start + self.count
-    }
-
-    /// Computes the maxima of the columns, and the sums of the exponentials of the differences.
-    #[inline(always)]
-    pub(super) fn shifts<S: Simd>(
-        &self,
-        s: S,
-        level: Level,
-        input: &Floats<'_>,
-        buffers: &mut Buffers,
-    ) {
-        let Buffers {
-            from, most, sums, ..
-        } = buffers;
-        let (most, sums) = (&mut most[..self.count], &mut sums[..self.count]);
-        most.fill(f32::NEG_INFINITY);
-        sums.fill(0.0);
-        for row in 0..self.rows {
-            if row.is_multiple_of(64) {
-                stop::checkpoint();
-            }
-            let from = input.load(level, self.row(row), &mut from[..]);
-            for (most, &x) in most.iter_mut().zip(from) {
-                *most = if x > *most { x } else { *most };
-            }
-        }
-        for row in 0..self.rows {
-            if row.is_multiple_of(64) {
-                stop::checkpoint();
-            }
-            let from = input.load(level, self.row(row), &mut from[..]);
-            let sums = sums.chunks_mut(S::LANES).zip(most.chunks(S::LANES));
-            for ((sums, most), x) in sums.zip(from.chunks(S::LANES)) {
-                let power = exp(s, s.sub(s.load_part(x), s.load_part(most)));
-                s.store_part(s.add(s.load_part(sums), power), sums);
-            }
-        }
-    }
-}
-
-/// The maximum of a row; negative infinity for an empty row.
-#[inline(always)]
-pub(super) fn largest<S: Simd>(s: S, row: &[f32]) -> f32 {
-    let mut most = s.splat(f32::NEG_INFINITY);
-    let whole = row.len() - row.len() % S::LANES;
-    let mut chunks = row[..whole].chunks_exact(S::LANES);
-    for chunk in chunks.by_ref() {
-        most = s.max(most, s.load(chunk));
-    }
-    row[whole..]
-        .iter()
-        .fold(s.largest(most), |most, &x| most.max(x))
-}
-
-/// Replaces a row by its softmax.
+/// Replaces a row by its softmax. A row of negative infinities only becomes NaN, as in ONNX.
 #[inline(always)]
 fn softmax<S: Simd>(s: S, row: &mut [f32]) {
     let most = largest(s, row);
-    // A row of negative infinities only becomes NaN, as in ONNX.
-    let shift = s.splat(most);
-    let mut sums = [s.splat(0.0); 2];
-    let whole = row.len() - row.len() % (2 * S::LANES);
-    let (body, tail) = row.split_at_mut(whole);
-    for pair in body.chunks_exact_mut(2 * S::LANES) {
-        let (first, second) = pair.split_at_mut(S::LANES);
-        let (a, b) = (
-            exp(s, s.sub(s.load(first), shift)),
-            exp(s, s.sub(s.load(second), shift)),
-        );
-        s.store(a, first);
-        s.store(b, second);
-        sums = [s.add(sums[0], a), s.add(sums[1], b)];
-    }
-    let mut rest = 0.0;
-    for chunk in tail.chunks_mut(S::LANES) {
-        s.store_part(exp(s, s.sub(s.load_part(chunk), shift)), chunk);
-        rest += chunk.iter().sum::<f32>();
-    }
-    let factor = 1.0 / (s.sum(s.add(sums[0], sums[1])) + rest);
+    let factor = 1.0 / replace_by_exp(s, row, most);
     row.iter_mut().for_each(|x| *x *= factor);
 }
 
@@ -405,14 +215,7 @@ fn softmax<S: Simd>(s: S, row: &mut [f32]) {
 #[inline(always)]
 fn log_softmax<S: Simd>(s: S, row: &mut [f32]) {
     let most = largest(s, row);
-    let shift = s.splat(most);
-    let mut sum = s.splat(0.0);
-    let whole = row.len() - row.len() % S::LANES;
-    for chunk in row[..whole].chunks_exact(S::LANES) {
-        sum = s.add(sum, exp(s, s.sub(s.load(chunk), shift)));
-    }
-    let rest: f32 = row[whole..].iter().map(|&x| (x - most).exp()).sum();
     // In two steps: a large maximum would absorb the logarithm of the sum.
-    let tail = (s.sum(sum) + rest).ln();
+    let tail = sum_exp(s, row, most).ln();
     row.iter_mut().for_each(|x| *x = (*x - most) - tail);
 }
