@@ -1,20 +1,20 @@
 //! Normalizations whose statistics are not those of contiguous rows: of columns, or of several rows.
 //! The first pass computes the statistics, the second the elements.
 
-use super::moments::{Buffers, Mapped, Moments, Scaling};
-use super::normalization::{NormKind, unless_replaced};
-use super::reduction::{Extents, Loop, offset};
-use super::{Kernel, UnpreparedWorkload};
+use super::mapped::Mapped;
+use super::moments::Moments;
+use super::scaling::{NormKind, Scaling};
+use super::{PARALLEL, unless_replaced};
 use crate::floats::{FloatType, Floats, FloatsMut, for_each_float_chunk};
-use crate::signature::{Signature, refuse};
+use crate::ops::blocks::Buffers;
+use crate::ops::reduction::{Extents, Loop, offset};
+use crate::ops::{Kernel, UnpreparedWorkload, scratch};
+use crate::signature::Signature;
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::{Level, Simd, VectorOp};
-use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
+use tenon_backend::{Operands, Workload, WorkloadPlan};
 use tenon_base::{Result, stop};
 use tenon_tensor::Shape;
-
-/// Elements below which one thread is used.
-const PARALLEL: usize = 1 << 14;
 
 /// Columns of a block.
 const COLUMNS: usize = 512;
@@ -39,11 +39,8 @@ pub(super) fn kernel(
     kind: NormKind,
     (shape, float): (&Shape, FloatType),
     reduced: &[bool],
-) -> Result<Box<dyn Kernel>, Refusal> {
+) -> Box<dyn Kernel> {
     let extents = Extents::new(shape, reduced);
-    if extents.positions() == 0 || shape.elements() == 0 {
-        return Err(refuse("no kernel for empty tensors"));
-    }
     let mut line_stride = 1;
     let mut slabs: Vec<(usize, Loop)> = Vec::new();
     for &(extent, stride) in extents.kept.iter().rev() {
@@ -57,14 +54,14 @@ pub(super) fn kernel(
             .map(|&(extent, stride)| (stride, (extent, 0))),
     );
     slabs.sort_unstable_by_key(|&(stride, _)| std::cmp::Reverse(stride));
-    Ok(Box::new(ColumnNorm {
+    Box::new(ColumnNorm {
         level: signature.level,
         kind,
         float,
         slabs: slabs.into_iter().map(|(_, dim)| dim).collect(),
         extents,
         elements: shape.elements(),
-    }))
+    })
 }
 
 impl ColumnNorm {
@@ -99,7 +96,7 @@ impl Workload for ColumnNorm {
         let (inputs, mut outputs) = operands.split();
         let level = self.level;
         let from = unless_replaced(&inputs, self.float)?;
-        let statistics = super::scratch(&mut outputs, self.scratch())?;
+        let statistics = scratch(&mut outputs, self.scratch())?;
         let to = FloatsMut::output(&mut outputs, 0, self.float)?;
         let parallel = self.elements >= PARALLEL;
         let all = Mapped { level, from, to };
@@ -298,7 +295,6 @@ impl VectorOp for ColumnRows<'_> {
         }
         let columns = norm.columns();
         let rows = elements.to.len() / inner;
-        let is_centred = norm.kind.is_centred();
         for row in 0..rows {
             if row.is_multiple_of(ROWS) {
                 stop::checkpoint();
@@ -312,16 +308,11 @@ impl VectorOp for ColumnRows<'_> {
                 let scaled = &mut scaled[..count];
                 let input = elements.input();
                 let from = input.load(elements.level, start..start + count, &mut buffers.from);
-                for ((to, &x), &factor) in scaled.iter_mut().zip(from).zip(factors) {
-                    *to = x * factor;
-                }
-                if is_centred {
-                    let means = highs.iter().zip(lows).zip(factors);
-                    for ((to, &x), ((&high, &low), &factor)) in
-                        scaled.iter_mut().zip(from).zip(means)
-                    {
-                        *to = (x - high - low) * factor;
-                    }
+                // A mean that is not subtracted is 0.
+                let statistics = highs.iter().zip(lows).zip(factors);
+                let rows = scaled.iter_mut().zip(from).zip(statistics);
+                for ((to, &x), ((&high, &low), &factor)) in rows {
+                    *to = (x - high - low) * factor;
                 }
                 elements
                     .to
