@@ -426,6 +426,16 @@ fn compare(ty: &TensorType, found: &[u8], expected: &[u8], tolerance: f64, what:
     }
 }
 
+/// A tensor of `dtype` from values in f32.
+pub fn converted(dtype: DataType, shape: &[usize], values: &[f32]) -> Tensor {
+    let plain = Tensor::from_slice(shape, values).unwrap();
+    let convert = converter(DataType::F32, dtype).unwrap();
+    let mut bytes = vec![0; values.len() * dtype.bits().div_ceil(8)];
+    convert(plain.bytes(), &mut bytes);
+    let buffer = BufferMut::copy_of(&bytes).unwrap().freeze();
+    Tensor::new(TensorType::new(dtype, shape).unwrap(), buffer).unwrap()
+}
+
 /// A pseudorandom generator, the same sequence for each seed.
 pub struct Random(u64);
 
@@ -458,6 +468,19 @@ impl Random {
 
     pub fn values(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| self.value()).collect()
+    }
+
+    /// A shape of `rank` dimensions of extents up to `most`, some of them 1.
+    pub fn shape(&mut self, rank: usize, most: usize) -> Vec<usize> {
+        (0..rank)
+            .map(|_| {
+                if self.below(5) == 0 {
+                    1
+                } else {
+                    self.between(1, most)
+                }
+            })
+            .collect()
     }
 
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
