@@ -89,29 +89,16 @@ fn indices(random: &mut Random, shape: &[usize], extent: usize, wide: bool) -> T
     }
 }
 
-/// A shape of `rank` dimensions, some of them 1.
-fn shape(random: &mut Random, rank: usize, most: usize) -> Vec<usize> {
-    (0..rank)
-        .map(|_| {
-            if random.below(5) == 0 {
-                1
-            } else {
-                random.between(1, most)
-            }
-        })
-        .collect()
-}
-
 #[test]
 fn gather_of_any_axis_and_type() {
     let mut random = Random::new(51);
     for round in 0..80 {
         let dtype = TYPES[round % TYPES.len()];
         let rank = random.between(1, 4);
-        let data = shape(&mut random, rank, 9);
+        let data = random.shape(rank, 9);
         let axis = random.below(rank);
         let index_rank = random.below(3);
-        let taken = shape(&mut random, index_rank, 20);
+        let taken = random.shape(index_rank, 20);
         let at = indices(&mut random, &taken, data[axis], round % 2 == 0);
         let axis = if random.below(2) == 0 {
             axis as i64
@@ -137,7 +124,7 @@ fn gather_elements_of_any_axis() {
     for round in 0..100 {
         let dtype = TYPES[round % TYPES.len()];
         let rank = random.between(1, 4);
-        let data = shape(&mut random, rank, if round == 99 { 40 } else { 8 });
+        let data = random.shape(rank, if round == 99 { 40 } else { 8 });
         let axis = random.below(rank);
         let mut taken: Vec<usize> = data.clone();
         for (at, extent) in taken.iter_mut().enumerate() {
@@ -177,11 +164,11 @@ fn gather_nd_with_batches() {
     for round in 0..80 {
         let dtype = TYPES[round % TYPES.len()];
         let rank = random.between(1, 5);
-        let data = shape(&mut random, rank, 6);
+        let data = random.shape(rank, 6);
         let batch = random.below(rank.min(3));
         let tuple = random.between(1, rank - batch);
         let index_rank = random.below(3);
-        let middle = shape(&mut random, index_rank, 18);
+        let middle = random.shape(index_rank, 18);
         let at = [&data[..batch], &middle, &[tuple]].concat();
         let at = tuples(&mut random, &at, &data[batch..batch + tuple]);
         let case = variable(Case::new("GatherND"), elements(&mut random, dtype, &data));
@@ -199,7 +186,7 @@ fn scatter_elements_with_all_reductions() {
         let dtype = TYPES[round % TYPES.len()];
         let reduction = REDUCTIONS[round / TYPES.len() % 5];
         let rank = random.between(1, 4);
-        let data = shape(&mut random, rank, 8);
+        let data = random.shape(rank, 8);
         let axis = random.below(rank);
         let mut at: Vec<usize> = data
             .iter()
@@ -226,10 +213,10 @@ fn scatter_nd_with_all_reductions() {
         let dtype = TYPES[round % TYPES.len()];
         let reduction = REDUCTIONS[round / TYPES.len() % 5];
         let rank = random.between(1, 4);
-        let data = shape(&mut random, rank, 8);
+        let data = random.shape(rank, 8);
         let tuple = random.between(1, rank);
         let index_rank = random.below(3);
-        let middle = shape(&mut random, index_rank, 25);
+        let middle = random.shape(index_rank, 25);
         let updates = elements(&mut random, dtype, &[&middle, &data[tuple..]].concat());
         let at = tuples(&mut random, &[&*middle, &[tuple]].concat(), &data[..tuple]);
         let case = variable(Case::new("ScatterND"), elements(&mut random, dtype, &data));
@@ -281,7 +268,7 @@ fn triangles_one_hot_diagonals_and_ranges() {
     let mut random = Random::new(57);
     for (round, &dtype) in TYPES.repeat(3).iter().enumerate() {
         let rank = random.between(2, 4);
-        let shape = shape(&mut random, rank, 12);
+        let shape = random.shape(rank, 12);
         let k = random.below(20) as i64 - 10;
         let case = variable(Case::new("Trilu"), elements(&mut random, dtype, &shape));
         let case = if round % 3 == 0 {
@@ -333,7 +320,7 @@ fn compressed_and_reversed_slices() {
     let mut random = Random::new(58);
     for &dtype in &TYPES {
         let rank = random.between(2, 4);
-        let shape = shape(&mut random, rank, 9);
+        let shape = random.shape(rank, 9);
         let axis = random.below(rank);
         for along in [None, Some(axis)] {
             let len = along.map_or(shape.iter().product(), |axis| shape[axis]);
@@ -370,7 +357,7 @@ fn top_k_of_any_axis_with_ties_and_nan() {
     for round in 0..120 {
         let dtype = TYPES[round % 12];
         let rank = random.between(1, 3);
-        let mut shape = shape(&mut random, rank, 6);
+        let mut shape = random.shape(rank, 6);
         let axis = random.below(rank);
         shape[axis] = random.pick(&[1, 2, 7, 100, 300, 1000, 2500]);
         let k = random
