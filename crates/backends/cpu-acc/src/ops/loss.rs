@@ -151,7 +151,7 @@ impl VectorOp for Losses<'_> {
                 if loss.softmax && inner == 1 {
                     let row = start..start + classes;
                     let shift = RowShift::of(s, level, &self.scores, row, &mut buffers.from);
-                    (shifts.most[0], shifts.sums[0]) = (shift.most, shift.sum.ln());
+                    (shifts.maxima[0], shifts.sums[0]) = (shift.maximum, shift.sum.ln());
                 } else if loss.softmax {
                     let matrix = Matrix {
                         start: start + column,
@@ -164,13 +164,13 @@ impl VectorOp for Losses<'_> {
                         *sum = sum.ln();
                     }
                 }
-                let (most, logarithms) = (&shifts.most[..count], &shifts.sums[..count]);
+                let (maxima, logarithms) = (&shifts.maxima[..count], &shifts.sums[..count]);
                 if let Some(to) = &mut self.logarithms {
                     let scores = (&self.scores, start + column);
                     let shape = [classes, inner];
-                    log_softmax(level, scores, shape, [most, logarithms], &mut buffers, to);
+                    log_softmax(level, scores, shape, [maxima, logarithms], &mut buffers, to);
                 }
-                for (nth, (most, rest)) in most.iter().zip(logarithms).enumerate() {
+                for (nth, (maximum, rest)) in maxima.iter().zip(logarithms).enumerate() {
                     let position = line * inner + column + nth;
                     let label = self.labels.get(position);
                     let (mut of_position, mut weight) = (0.0, 0.0);
@@ -180,7 +180,7 @@ impl VectorOp for Losses<'_> {
                             .weights
                             .map_or(1.0, |weights| weights.get(class).into());
                         let score = self.scores.get(start + class * inner + column + nth);
-                        let logarithm = f64::from(score - most) - f64::from(*rest);
+                        let logarithm = f64::from(score - maximum) - f64::from(*rest);
                         of_position = -weight * logarithm;
                     }
                     sum += of_position;
@@ -210,7 +210,7 @@ fn log_softmax(
     level: Level,
     (scores, start): (&Floats<'_>, usize),
     [classes, inner]: [usize; 2],
-    [most, logarithms]: [&[f32]; 2],
+    [maxima, logarithms]: [&[f32]; 2],
     buffers: &mut Buffers,
     to: &mut FloatsMut<'_>,
 ) {
@@ -219,16 +219,16 @@ fn log_softmax(
         for block in blocks(start..start + classes) {
             let results = &mut results[..block.len()];
             let from = scores.load(level, block.clone(), from);
-            log_softmax_of_row(from, most[0], logarithms[0], results);
+            log_softmax_of_row(from, maxima[0], logarithms[0], results);
             to.write(level, block, results);
         }
         return;
     }
-    let results = &mut results[..most.len()];
+    let results = &mut results[..maxima.len()];
     for class in 0..classes {
-        let row = start + class * inner..start + class * inner + most.len();
+        let row = start + class * inner..start + class * inner + maxima.len();
         let from = scores.load(level, row.clone(), from);
-        log_softmax_of_columns(from, most, logarithms, results);
+        log_softmax_of_columns(from, maxima, logarithms, results);
         to.write(level, row, results);
     }
 }

@@ -174,7 +174,7 @@ impl VectorOp for SoftmaxLines<'_> {
                 };
                 let Buffers { from, to: results } = &mut buffers;
                 matrix.shifts(s, level, &self.input, from, &mut shifts);
-                let (most, sums) = (&shifts.most[..count], &mut shifts.sums[..count]);
+                let (maxima, sums) = (&shifts.maxima[..count], &mut shifts.sums[..count]);
                 // Multiplied by the reciprocals of the sums, or shifted by their logarithms.
                 for sum in &mut *sums {
                     *sum = if logarithm { sum.ln() } else { 1.0 / *sum };
@@ -186,12 +186,12 @@ impl VectorOp for SoftmaxLines<'_> {
                     let from = self.input.load(level, matrix.row(row), &mut from[..]);
                     let results = &mut results[..count];
                     if logarithm {
-                        log_softmax_of_columns(from, most, sums, results);
+                        log_softmax_of_columns(from, maxima, sums, results);
                     } else {
-                        let shifts = most.chunks(S::LANES).zip(sums.chunks(S::LANES));
+                        let shifts = maxima.chunks(S::LANES).zip(sums.chunks(S::LANES));
                         let elements = results.chunks_mut(S::LANES).zip(from.chunks(S::LANES));
-                        for ((to, x), (most, factor)) in elements.zip(shifts) {
-                            let power = exp(s, s.sub(s.load_part(x), s.load_part(most)));
+                        for ((to, x), (maximum, factor)) in elements.zip(shifts) {
+                            let power = exp(s, s.sub(s.load_part(x), s.load_part(maximum)));
                             s.store_part(s.mul(power, s.load_part(factor)), to);
                         }
                     }
@@ -206,16 +206,16 @@ impl VectorOp for SoftmaxLines<'_> {
 /// Replaces a row by its softmax. A row of negative infinities only becomes NaN, as in ONNX.
 #[inline(always)]
 fn softmax<S: Simd>(s: S, row: &mut [f32]) {
-    let most = largest(s, row);
-    let factor = 1.0 / replace_by_exp(s, row, most);
+    let maximum = largest(s, row);
+    let factor = 1.0 / replace_by_exp(s, row, maximum);
     row.iter_mut().for_each(|x| *x *= factor);
 }
 
 /// Replaces a row by the logarithm of its softmax.
 #[inline(always)]
 fn log_softmax<S: Simd>(s: S, row: &mut [f32]) {
-    let most = largest(s, row);
+    let maximum = largest(s, row);
     // In two steps: a large maximum would absorb the logarithm of the sum.
-    let tail = sum_exp(s, row, most).ln();
-    row.iter_mut().for_each(|x| *x = (*x - most) - tail);
+    let tail = sum_exp(s, row, maximum).ln();
+    row.iter_mut().for_each(|x| *x = (*x - maximum) - tail);
 }

@@ -14,7 +14,7 @@ pub(super) const COLUMNS: usize = 512;
 /// The maximum of a row, and the sum of the exponentials of the differences to it.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::ops) struct RowShift {
-    pub(in crate::ops) most: f32,
+    pub(in crate::ops) maximum: f32,
     pub(in crate::ops) sum: f32,
 }
 
@@ -28,23 +28,23 @@ impl RowShift {
         row: Range<usize>,
         buffer: &mut [f32; BLOCK],
     ) -> Self {
-        let mut most = f32::NEG_INFINITY;
+        let mut maximum = f32::NEG_INFINITY;
         for block in blocks(row.clone()) {
             stop::checkpoint();
             let of_block = largest(s, input.load(level, block, buffer));
             // NaN stays the maximum.
-            most = if of_block > most || of_block.is_nan() {
+            maximum = if of_block > maximum || of_block.is_nan() {
                 of_block
             } else {
-                most
+                maximum
             };
         }
         let mut total = 0.0;
         for block in blocks(row) {
-            total += f64::from(sum_exp(s, input.load(level, block, buffer), most));
+            total += f64::from(sum_exp(s, input.load(level, block, buffer), maximum));
         }
         Self {
-            most,
+            maximum,
             sum: total as f32,
         }
     }
@@ -53,11 +53,11 @@ impl RowShift {
     #[inline(always)]
     pub(super) fn apply<S: Simd>(self, s: S, logarithm: bool, from: &[f32], to: &mut [f32]) {
         if logarithm {
-            return log_softmax_of_row(from, self.most, self.sum.ln(), to);
+            return log_softmax_of_row(from, self.maximum, self.sum.ln(), to);
         }
-        let (most, factor) = (s.splat(self.most), s.splat(1.0 / self.sum));
+        let (maximum, factor) = (s.splat(self.maximum), s.splat(1.0 / self.sum));
         for (to, x) in to.chunks_mut(S::LANES).zip(from.chunks(S::LANES)) {
-            let power = exp(s, s.sub(s.load_part(x), most));
+            let power = exp(s, s.sub(s.load_part(x), maximum));
             s.store_part(s.mul(power, factor), to);
         }
     }
@@ -66,7 +66,7 @@ impl RowShift {
 /// The shifts of columns, or their logarithms.
 pub(in crate::ops) struct ColumnShifts {
     /// The maxima.
-    pub(in crate::ops) most: [f32; COLUMNS],
+    pub(in crate::ops) maxima: [f32; COLUMNS],
     /// The sums of the exponentials.
     pub(in crate::ops) sums: [f32; COLUMNS],
 }
@@ -75,7 +75,7 @@ impl ColumnShifts {
     #[inline(always)]
     pub(in crate::ops) fn new() -> Self {
         Self {
-            most: [0.0; COLUMNS],
+            maxima: [0.0; COLUMNS],
             sums: [0.0; COLUMNS],
         }
     }
@@ -109,24 +109,24 @@ impl Matrix {
         buffer: &mut [f32; BLOCK],
         shifts: &mut ColumnShifts,
     ) {
-        let most = &mut shifts.most[..self.count];
+        let maxima = &mut shifts.maxima[..self.count];
         let sums = &mut shifts.sums[..self.count];
-        most.fill(f32::NEG_INFINITY);
+        maxima.fill(f32::NEG_INFINITY);
         sums.fill(0.0);
         for row in 0..self.rows {
             if row.is_multiple_of(64) {
                 stop::checkpoint();
             }
             let from = input.load(level, self.row(row), buffer);
-            for (most, &x) in most.iter_mut().zip(from) {
-                *most = if x > *most { x } else { *most };
+            for (maximum, &x) in maxima.iter_mut().zip(from) {
+                *maximum = if x > *maximum { x } else { *maximum };
             }
         }
         for row in 0..self.rows {
             if row.is_multiple_of(64) {
                 stop::checkpoint();
             }
-            add_exp(s, input.load(level, self.row(row), buffer), most, sums);
+            add_exp(s, input.load(level, self.row(row), buffer), maxima, sums);
         }
     }
 }
@@ -134,15 +134,15 @@ impl Matrix {
 /// The maximum of a row; negative infinity for an empty row.
 #[inline(always)]
 pub(in crate::ops) fn largest<S: Simd>(s: S, row: &[f32]) -> f32 {
-    let mut most = s.splat(f32::NEG_INFINITY);
+    let mut maximum = s.splat(f32::NEG_INFINITY);
     let whole = row.len() - row.len() % S::LANES;
     let mut chunks = row[..whole].chunks_exact(S::LANES);
     for chunk in chunks.by_ref() {
-        most = s.max(most, s.load(chunk));
+        maximum = s.max(maximum, s.load(chunk));
     }
     row[whole..]
         .iter()
-        .fold(s.largest(most), |most, &x| most.max(x))
+        .fold(s.largest(maximum), |maximum, &x| maximum.max(x))
 }
 
 /// The sum of `exp(x - shift)` over a row.
@@ -202,12 +202,12 @@ pub(in crate::ops) fn add_exp<S: Simd>(s: S, row: &[f32], shifts: &[f32], sums: 
 #[inline(always)]
 pub(in crate::ops) fn log_softmax_of_row(
     from: &[f32],
-    most: f32,
+    maximum: f32,
     sum_logarithm: f32,
     to: &mut [f32],
 ) {
     for (to, &x) in to.iter_mut().zip(from) {
-        *to = (x - most) - sum_logarithm;
+        *to = (x - maximum) - sum_logarithm;
     }
 }
 
@@ -215,12 +215,12 @@ pub(in crate::ops) fn log_softmax_of_row(
 #[inline(always)]
 pub(in crate::ops) fn log_softmax_of_columns(
     from: &[f32],
-    most: &[f32],
+    maxima: &[f32],
     sum_logarithms: &[f32],
     to: &mut [f32],
 ) {
-    let shifts = most.iter().zip(sum_logarithms);
-    for ((to, &x), (&most, &logarithm)) in to.iter_mut().zip(from).zip(shifts) {
-        *to = (x - most) - logarithm;
+    let shifts = maxima.iter().zip(sum_logarithms);
+    for ((to, &x), (&maximum, &logarithm)) in to.iter_mut().zip(from).zip(shifts) {
+        *to = (x - maximum) - logarithm;
     }
 }
