@@ -2,7 +2,8 @@
 
 use super::rows::*;
 use super::shapes::{
-    Inferred, choice, expect_dtype, expect_optional_shape, expect_shape, invalid, positive, rank,
+    Inferred, choice, expect_dtype, expect_optional_shape, expect_shape, invalid, positive,
+    product, rank,
 };
 use crate::Inference;
 use crate::operator::OperandDef;
@@ -107,7 +108,8 @@ fn linear_attention(node: &Inference<'_>) -> Inferred {
         [groups * features, groups],
     )?;
     gate(5, "beta", rule.ends_with("delta"), [groups, 1])?;
-    let output = TensorType::new(query.dtype(), [batch, steps, queries * rows])?;
+    let last = product(queries, rows, "the output")?;
+    let output = TensorType::new(query.dtype(), [batch, steps, last])?;
     let kept = node.optional(3).map_or(query.dtype(), TensorType::dtype);
     Ok(vec![output, TensorType::new(kept, state)?])
 }
