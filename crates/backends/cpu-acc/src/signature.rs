@@ -171,22 +171,6 @@ impl<'a> Signature<'a> {
         Ok(Some(ty.shape()))
     }
 
-    /// The shape of an optional output of type `float`.
-    pub(crate) fn float_output(
-        &self,
-        index: usize,
-        float: FloatType,
-    ) -> Result<Option<&'a Shape>, Refusal> {
-        match self.outputs.get(index).copied().flatten() {
-            None => Ok(None),
-            Some(ty) if FloatType::of(ty.dtype()) == Some(float) => Ok(Some(ty.shape())),
-            Some(ty) => Err(refuse(format!(
-                "no kernel for an output of type {}",
-                ty.dtype()
-            ))),
-        }
-    }
-
     /// The extents of a required f32 input of rank `N`.
     pub(crate) fn ranked<const N: usize>(&self, index: usize) -> Result<[usize; N], Refusal> {
         let shape = self.f32_shape(index)?;

@@ -1,34 +1,17 @@
 //! ONNX's Attention in every form, compared with the reference backend.
 
 mod common;
+#[path = "common/operands.rs"]
+mod operands;
 
 use common::{Case, InputKind, LEVELS, Random};
-use half::{bf16, f16};
-use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
-
-/// The input of random elements of a type.
-fn floats(case: Case, random: &mut Random, dtype: DataType, shape: &[usize]) -> Case {
-    let elements = random.values(shape.iter().product());
-    let elements = elements.iter();
-    match dtype {
-        DataType::F16 => case.input(
-            shape,
-            &elements.map(|&x| f16::from_f32(x)).collect::<Vec<_>>(),
-        ),
-        DataType::BF16 => case.input(
-            shape,
-            &elements.map(|&x| bf16::from_f32(x)).collect::<Vec<_>>(),
-        ),
-        _ => case.input(shape, &elements.copied().collect::<Vec<_>>()),
-    }
-}
+use operands::{floats, plan_at_all_levels, without_elements};
+use tenon_tensor::{DataType, Tensor};
 
 /// The input of booleans.
 fn bools(case: Case, shape: &[usize], elements: &[bool]) -> Case {
-    let bytes: Vec<u8> = elements.iter().map(|&element| element.into()).collect();
-    let ty = TensorType::new(DataType::Bool, shape).unwrap();
-    let tensor = Tensor::new(ty, BufferMut::copy_of(&bytes).unwrap().freeze());
-    case.tensor(Some(tensor.unwrap()), InputKind::Variable)
+    let tensor = Tensor::from_bools(shape, elements).unwrap();
+    case.tensor(Some(tensor), InputKind::Variable)
 }
 
 /// A mask of a random type and shape, broadcast to the scores.
@@ -234,4 +217,33 @@ fn hostile_operands() {
     // The heads of the queries are no multiple of those of the keys.
     let refused = case(&[1, 3, 1, 4]).f32_output(&[1, 3, 1, 4]);
     assert!(refused.supported(LEVELS[2]).is_err());
+}
+
+#[test]
+fn extents_beyond_any_memory() {
+    const LARGE: usize = 1 << 40;
+    for dtype in [DataType::F32, DataType::F16] {
+        // All scores; then the output, whose heads are concatenated.
+        let case = Case::new("Attention");
+        let case = without_elements(case, dtype, &[1, 1, LARGE, 1]);
+        let case = without_elements(case, dtype, &[1, 1, LARGE, 1]);
+        let case = without_elements(case, dtype, &[1, 1, LARGE, 1]);
+        plan_at_all_levels(&case.output(dtype, &[1, 1, LARGE, 1]));
+
+        let case = Case::new("Attention")
+            .int("q_num_heads", LARGE as i64)
+            .int("kv_num_heads", 1);
+        let case = without_elements(case, dtype, &[1, 1, LARGE]);
+        let case = without_elements(case, dtype, &[1, 1, 1]);
+        let case = without_elements(case, dtype, &[1, 1, LARGE]);
+        plan_at_all_levels(&case.output(dtype, &[1, 1, LARGE]));
+
+        for (steps, depth) in [(LARGE, 1), (1, 1 << 44), (1 << 44, 1)] {
+            let case = Case::new("tenon.Attention");
+            let case = without_elements(case, dtype, &[1, steps, 1, depth]);
+            let case = without_elements(case, dtype, &[1, steps, 1, depth]);
+            let case = without_elements(case, dtype, &[1, steps, 1, 1]);
+            plan_at_all_levels(&case.output(dtype, &[1, steps, 1, 1]));
+        }
+    }
 }

@@ -1,11 +1,13 @@
 //! LSTM, GRU and RNN in every direction, layout and with every option, compared with the reference backend.
 
 mod common;
+#[path = "common/operands.rs"]
+mod operands;
 
-use common::{Case, InputKind, Random};
-use half::{bf16, f16};
+use common::{Case, InputKind, LEVELS, Random};
+use operands::{floats, has_inferred_outputs, plan_at_all_levels, rounded, without_elements};
 use tenon_graph::Attribute;
-use tenon_tensor::{DataType, Tensor};
+use tenon_tensor::DataType;
 
 /// The names of all activations.
 const FUNCTIONS: [&str; 11] = [
@@ -21,22 +23,6 @@ const FUNCTIONS: [&str; 11] = [
     "Softsign",
     "Softplus",
 ];
-
-/// The operand of elements of a type.
-fn floats(case: Case, dtype: DataType, kind: InputKind, shape: &[usize], from: &[f32]) -> Case {
-    let tensor = match dtype {
-        DataType::F16 => {
-            let elements: Vec<f16> = from.iter().map(|&x| f16::from_f32(x)).collect();
-            Tensor::from_slice(shape, &elements)
-        }
-        DataType::BF16 => {
-            let elements: Vec<bf16> = from.iter().map(|&x| bf16::from_f32(x)).collect();
-            Tensor::from_slice(shape, &elements)
-        }
-        _ => Tensor::from_slice(shape, from),
-    };
-    case.tensor(Some(tensor.unwrap()), kind)
-}
 
 /// A layer of random extents and options.
 fn layer(random: &mut Random, cell: &str, dtype: DataType) -> Case {
@@ -62,7 +48,7 @@ fn layer(random: &mut Random, cell: &str, dtype: DataType) -> Case {
         .string("direction", direction)
         .int("hidden_size", hidden as i64)
         .int("layout", batch_first.into());
-    case = floats(case, dtype, InputKind::Variable, &shape, &x);
+    case = rounded(case, dtype, InputKind::Variable, &shape, &x);
     for depth in [features, hidden] {
         let scale = 1.0 / (depth as f32).sqrt();
         let weights: Vec<f32> = random
@@ -76,14 +62,10 @@ fn layer(random: &mut Random, cell: &str, dtype: DataType) -> Case {
         } else {
             InputKind::Variable
         };
-        case = floats(case, dtype, kind, &shape, &weights);
+        case = rounded(case, dtype, kind, &shape, &weights);
     }
-    let variable = |case, random: &mut Random, shape: &[usize]| {
-        let elements = random.values(shape.iter().product());
-        floats(case, dtype, InputKind::Variable, shape, &elements)
-    };
     case = if random.below(4) > 0 {
-        variable(case, random, &[directions, 2 * rows])
+        floats(case, random, dtype, &[directions, 2 * rows])
     } else {
         case.none()
     };
@@ -102,14 +84,14 @@ fn layer(random: &mut Random, cell: &str, dtype: DataType) -> Case {
     };
     for _ in 0..states {
         case = if random.below(2) == 1 {
-            variable(case, random, &state)
+            floats(case, random, dtype, &state)
         } else {
             case.none()
         };
     }
     if cell == "LSTM" {
         if random.below(2) == 1 {
-            case = variable(case, random, &[directions, 3 * hidden]);
+            case = floats(case, random, dtype, &[directions, 3 * hidden]);
         }
         case = case.int("input_forget", random.below(2) as i64);
     }
@@ -194,9 +176,31 @@ fn a_length_out_of_range_is_an_error() {
         .none()
         .input(&[1], &[3i32])
         .outputs(2);
-    let error = case.bind(common::LEVELS[0]).try_execute().unwrap_err();
+    let error = case.bind(LEVELS[0]).try_execute().unwrap_err();
     assert_eq!(
         error.to_string(),
         "a length is out of range: expected 0 to 2, found 3"
     );
+}
+
+#[test]
+fn extents_beyond_any_memory() {
+    for dtype in [DataType::F32, DataType::F16] {
+        for [steps, batch, features, hidden] in [
+            [1 << 44, 1, 1, 1],
+            [1, 1 << 44, 1, 1],
+            [1, 1, 1 << 42, 1],
+            [1, 1, 1, 1 << 21],
+            [1 << 30, 1, 1 << 14, 1],
+            [1 << 24, 1, 1, 1 << 20],
+            [1, 1 << 24, 1, 1 << 20],
+        ] {
+            let case = without_elements(Case::new("LSTM"), dtype, &[steps, batch, features]);
+            let case = without_elements(case, dtype, &[1, 4 * hidden, features]);
+            let case = without_elements(case, dtype, &[1, 4 * hidden, hidden]);
+            if has_inferred_outputs(&case, 3) {
+                plan_at_all_levels(&case.outputs(3));
+            }
+        }
+    }
 }

@@ -1,10 +1,12 @@
 //! RotaryEmbedding, CausalConvWithState and LinearAttention, compared with the reference backend.
 
 mod common;
+#[path = "common/operands.rs"]
+mod operands;
 
-use common::{Case, InputKind, LEVELS, Random};
-use half::{bf16, f16};
-use tenon_tensor::{DataType, Tensor};
+use common::{Case, LEVELS, Random};
+use operands::{floats, plan_at_all_levels, without_elements};
+use tenon_tensor::DataType;
 
 /// The types and the tolerances of their results.
 const TYPES: [(DataType, f64); 3] = [
@@ -12,22 +14,6 @@ const TYPES: [(DataType, f64); 3] = [
     (DataType::F16, 2e-3),
     (DataType::BF16, 1.2e-2),
 ];
-
-/// The input of random elements of a type.
-fn floats(case: Case, random: &mut Random, dtype: DataType, shape: &[usize]) -> Case {
-    let elements = random.values(shape.iter().product());
-    let all = elements.iter();
-    let tensor = match dtype {
-        DataType::F16 => {
-            Tensor::from_slice(shape, &all.map(|&x| f16::from_f32(x)).collect::<Vec<_>>())
-        }
-        DataType::BF16 => {
-            Tensor::from_slice(shape, &all.map(|&x| bf16::from_f32(x)).collect::<Vec<_>>())
-        }
-        _ => Tensor::from_slice(shape, &elements),
-    };
-    case.tensor(Some(tensor.unwrap()), InputKind::Variable)
-}
 
 #[test]
 fn rotary_embedding() {
@@ -145,5 +131,44 @@ fn linear_attention() {
         }
         // The delta rule multiplies the state by keys: errors grow with the steps.
         case.outputs(2).agrees_with_reference(8.0 * tolerance);
+    }
+}
+
+#[test]
+fn extents_beyond_any_memory() {
+    const LARGE: usize = 1 << 40;
+    for dtype in [DataType::F32, DataType::F16] {
+        let case = Case::new("RotaryEmbedding");
+        let width = 1 << 44;
+        let case = without_elements(case, dtype, &[1, 1, 1, width]);
+        let case = without_elements(case, dtype, &[1, 1, width / 2]);
+        let case = without_elements(case, dtype, &[1, 1, width / 2]);
+        plan_at_all_levels(&case.output(dtype, &[1, 1, 1, width]));
+
+        for (heads, features, width) in [
+            (1, 1, LARGE),
+            (LARGE, 1, 1),
+            (LARGE, 1, LARGE),
+            (1, LARGE, 1),
+            (1, LARGE, LARGE),
+        ] {
+            let case = Case::new("LinearAttention")
+                .string("update_rule", "linear")
+                .int("q_num_heads", heads as i64)
+                .int("kv_num_heads", 1);
+            let case = without_elements(case, dtype, &[1, 1, heads * features]);
+            let case = without_elements(case, dtype, &[1, 1, features]);
+            let case = without_elements(case, dtype, &[1, 1, width]);
+            let output = heads.checked_mul(width).unwrap_or(LARGE);
+            let case = case.output(dtype, &[1, 1, output]);
+            plan_at_all_levels(&case);
+        }
+
+        let length = 1 << 44;
+        let case = Case::new("CausalConvWithState");
+        let case = without_elements(case, dtype, &[1, 1, length]);
+        let case = without_elements(case, dtype, &[1, 1, length]);
+        let case = case.output(dtype, &[1, 1, length]);
+        plan_at_all_levels(&case.output(dtype, &[1, 1, length - 1]));
     }
 }

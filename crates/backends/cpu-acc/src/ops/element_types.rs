@@ -47,7 +47,35 @@ macro_rules! numeric {
     };
 }
 
-pub(super) use {numeric, sized};
+/// Evaluates `$body` with `$T` as the floating-point type of the data type.
+macro_rules! floating {
+    ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
+        $crate::ops::element_types::numeric!(@each $dtype, $input, $T => $body;
+            F32 f32, F64 f64, F16 half::f16, BF16 half::bf16)
+    };
+}
+
+/// Evaluates `$body` with `$T` as the element type of a [`FloatType`](crate::floats::FloatType).
+macro_rules! of_float {
+    ($float:expr, $T:ident => $body:expr) => {
+        match $float {
+            $crate::floats::FloatType::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::floats::FloatType::F16 => {
+                type $T = half::f16;
+                $body
+            }
+            $crate::floats::FloatType::Bf16 => {
+                type $T = half::bf16;
+                $body
+            }
+        }
+    };
+}
+
+pub(super) use {floating, numeric, of_float, sized};
 
 /// The refusal of an input of type `found`.
 pub(super) fn refuse_type(input: usize, found: DataType) -> Refusal {

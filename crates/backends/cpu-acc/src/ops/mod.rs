@@ -45,9 +45,10 @@ mod top_k;
 mod unary;
 
 use crate::signature::Signature;
+use std::fmt::Display;
 use tenon_backend::{Outputs, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::Tensor;
+use tenon_tensor::{Element, Tensor};
 
 /// A supported operator, with its types and attributes.
 pub(crate) trait Kernel {
@@ -84,8 +85,8 @@ impl<T: UnpreparedWorkload> Kernel for T {
 }
 
 /// `len` elements of scratch memory; an error when the package provides fewer.
-fn scratch<'a>(outputs: &mut Outputs<'a>, len: usize) -> Result<&'a mut [f32]> {
-    let scratch = outputs.scratch::<f32>()?;
+fn scratch<'a, T: Element>(outputs: &mut Outputs<'a>, len: usize) -> Result<&'a mut [T]> {
+    let scratch = outputs.scratch::<T>()?;
     let found = scratch.len();
     scratch.get_mut(..len).ok_or_else(|| {
         Error::new(
@@ -95,6 +96,33 @@ fn scratch<'a>(outputs: &mut Outputs<'a>, len: usize) -> Result<&'a mut [f32]> {
         .expected(format_args!("{len} elements"))
         .found(found)
     })
+}
+
+/// The elements of all parts of scratch memory. Saturating: the allocation reports what exceeds memory.
+fn total_len<const COUNT: usize>(sizes: [usize; COUNT]) -> usize {
+    sizes.into_iter().fold(0, usize::saturating_add)
+}
+
+/// Divides scratch memory into parts of `sizes`; those that do not fit are empty.
+fn split_scratch<T, const COUNT: usize>(
+    scratch: &mut [T],
+    sizes: [usize; COUNT],
+) -> [&mut [T]; COUNT] {
+    let mut rest = scratch;
+    sizes.map(|size| rest.split_off_mut(..size).unwrap_or_default())
+}
+
+/// Refuses to execute with a length of a sequence, read at run time, beyond `most`.
+fn check_lengths<T: Copy + TryInto<usize> + Display>(lengths: &[T], most: usize) -> Result<()> {
+    let fits = |length: T| length.try_into().is_ok_and(|length| length <= most);
+    match lengths.iter().find(|&&length| !fits(length)) {
+        None => Ok(()),
+        Some(length) => Err(
+            Error::new(ErrorKind::OutOfBounds, "a length is out of range")
+                .expected(format_args!("0 to {most}"))
+                .found(length),
+        ),
+    }
 }
 
 /// The kernel of an operator, or the reason that there is none.

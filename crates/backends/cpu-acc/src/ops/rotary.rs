@@ -1,14 +1,15 @@
 //! RotaryEmbedding: pairs of features are rotated by the angle of their position (Su et al., "RoFormer",
 //! 2021).
 
+use super::attention::head_extents;
+use super::element_types::of_float;
 use super::{Kernel, UnpreparedWorkload};
 use crate::floats::{FloatElement, FloatType};
-use crate::signature::{Signature, refuse};
+use crate::signature::Signature;
 use crate::simd::disjoint::for_each_chunk2;
 use crate::simd::{Level, Simd, VectorOp};
 use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::DataType;
 
 /// Elements below which one thread is used.
 const PARALLEL: usize = 1 << 14;
@@ -37,47 +38,12 @@ struct Rotary {
 /// The kernel.
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     let float = FloatType::of_input(signature.input(0)?.dtype(), 0)?;
-    let shape = signature.input(0)?.shape();
-    let separate = shape.len() == 4;
-    let [batch, heads, steps, width] = match shape[..] {
-        [batch, heads, steps, width] => [batch, heads, steps, width],
-        [batch, steps, features] => {
-            let heads = usize::try_from(signature.int("num_heads", 0)?).unwrap_or(0);
-            if heads == 0 || !features.is_multiple_of(heads) {
-                return Err(refuse("'num_heads' does not divide the features"));
-            }
-            [batch, heads, steps, features / heads]
-        }
-        _ => return Err(refuse("the shapes do not fit")),
-    };
+    let [batch, heads, steps, width] = head_extents(signature, 0, "num_heads")?;
     let rotated = match signature.int("rotary_embedding_dim", 0)? {
         0 => width,
-        given => usize::try_from(given).unwrap_or(usize::MAX),
+        given => usize::try_from(given).unwrap_or(width),
     };
-    let pairs = rotated / 2;
-    let positions = match signature.optional(3) {
-        None => None,
-        Some(ty) if ty.dtype() == DataType::I64 && ty.shape()[..] == [batch, steps] => {
-            Some(signature.input(1)?.shape().first().copied().unwrap_or(0))
-        }
-        Some(_) => return Err(refuse("the shapes or types do not fit")),
-    };
-    let cache = match positions {
-        Some(count) => vec![count, pairs],
-        None => vec![batch, steps, pairs],
-    };
-    let is_cache = |input| -> Result<bool, Refusal> {
-        let found = signature.float_input(input, float)?;
-        Ok(found.is_some_and(|found| found[..] == cache[..]))
-    };
-    let fits = is_cache(1)?
-        && is_cache(2)?
-        && rotated <= width
-        && rotated.is_multiple_of(2)
-        && signature.float_output(0, float)? == Some(shape);
-    if !fits {
-        return Err(refuse("the shapes do not fit"));
-    }
+    let cache = signature.input(1)?.shape();
     Ok(Box::new(Rotary {
         level: signature.level,
         float,
@@ -85,10 +51,10 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         heads,
         steps,
         width,
-        pairs,
-        separate,
+        pairs: rotated / 2,
+        separate: signature.input(0)?.shape().len() == 4,
         interleaved: signature.flag("interleaved", false)?,
-        positions,
+        positions: signature.optional(3).map(|_| cache[0]),
     }))
 }
 
@@ -114,7 +80,7 @@ impl Rotary {
     fn slot(&self) -> usize {
         match self.float {
             FloatType::F32 => 0,
-            _ => self.width + 2 * self.pairs,
+            _ => self.width.saturating_add(2 * self.pairs),
         }
     }
 
@@ -134,7 +100,7 @@ impl Rotary {
             self.position(position)?;
         }
         let to = outputs.slice::<T>(0)?;
-        let scratch = super::scratch(&mut outputs, self.slot() * CHUNKS)?;
+        let scratch = super::scratch(&mut outputs, self.slot().saturating_mul(CHUNKS))?;
         let chunk = self.chunk_rows() * self.width;
         let parallel = to.len() >= PARALLEL;
         for_each_chunk2(
@@ -198,7 +164,7 @@ impl Rotary {
 impl UnpreparedWorkload for Rotary {
     fn workload_plan(&self) -> WorkloadPlan {
         WorkloadPlan {
-            scratch_bytes: (self.slot() * CHUNKS).saturating_mul(size_of::<f32>()),
+            scratch_bytes: self.slot().saturating_mul(CHUNKS * size_of::<f32>()),
             ..WorkloadPlan::in_place([0])
         }
     }
@@ -206,11 +172,7 @@ impl UnpreparedWorkload for Rotary {
 
 impl Workload for Rotary {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
-        match self.float {
-            FloatType::F32 => self.execute_as::<f32>(operands),
-            FloatType::F16 => self.execute_as::<half::f16>(operands),
-            FloatType::Bf16 => self.execute_as::<half::bf16>(operands),
-        }
+        of_float!(self.float, T => self.execute_as::<T>(operands))
     }
 }
 

@@ -67,6 +67,20 @@ pub(crate) struct Gemm<'a> {
     pub(crate) function: Option<UnaryFunction>,
 }
 
+impl<'a> Gemm<'a> {
+    /// The product alone.
+    pub(crate) fn new(panels: Panels<'a>) -> Self {
+        Self {
+            panels,
+            bias: None,
+            addend: None,
+            scale: 1.0,
+            limits: [f32::NEG_INFINITY, f32::INFINITY],
+            function: None,
+        }
+    }
+}
+
 /// Computes all of `output`.
 ///
 /// # Panics

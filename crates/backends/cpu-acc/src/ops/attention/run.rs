@@ -1,9 +1,10 @@
 //! One execution of an attention.
 
+use super::mask::Mask;
 use super::vectors::{AddMask, OnlineSoftmax, ScoresInPlace, Softcap, ValuesInPlace};
-use super::{Attention, Mask, ScoreOutput};
-use crate::activation::Activation;
+use super::{Attention, ScoreOutput};
 use crate::floats::{Floats, FloatsMut};
+use crate::ops::split_scratch;
 use crate::panels::{Panels, WIDTH, packed_len};
 use crate::simd::Level;
 use crate::simd::disjoint::MatrixMut;
@@ -57,10 +58,8 @@ impl<'a> AttentionUnit<'a> {
         let count = attention.unit_heads();
         let leads = attention.heads / count;
         let first = chunk * attention.unit_queries();
-        let mut rest = scratch;
-        let [q, packed_k, packed_v, weights, product, sums, mask, state] = attention
-            .sizes()
-            .map(|size| rest.split_off_mut(..size).unwrap_or_default());
+        let [q, packed_k, packed_v, weights, product, sums, mask, state] =
+            split_scratch(scratch, attention.sizes());
         Self {
             batch: lead / leads,
             heads: [lead % leads * count, count],
@@ -195,7 +194,7 @@ impl<'a> AttentionRun<'a> {
             }
             let gemm = Gemm {
                 scale: attention.scale,
-                ..plain(Panels::new(packed_k, depth, columns))
+                ..Gemm::new(Panels::new(packed_k, depth, columns))
             };
             let q = Matrix::new(&unit.q[row * depth..], rows, depth, depth);
             let output = MatrixMut::new(unit.weights, rows, columns, count);
@@ -216,7 +215,7 @@ impl<'a> AttentionRun<'a> {
                     sums.iter_mut().for_each(|sum| *sum *= rescale);
                 }
             }
-            let gemm = plain(Panels::new(packed_v, count, width));
+            let gemm = Gemm::new(Panels::new(packed_v, count, width));
             let weights = Matrix::new(unit.weights, rows, count, count);
             let product = MatrixMut::new(unit.product, rows, width, width);
             multiply(level, &weights, &gemm, product);
@@ -422,18 +421,5 @@ fn pack_values(
             to[..from.len()].copy_from_slice(from);
             to[from.len()..].fill(0.0);
         }
-    }
-}
-
-/// A product without an epilogue.
-fn plain(panels: Panels<'_>) -> Gemm<'_> {
-    let Activation { limits, function } = Activation::NONE;
-    Gemm {
-        panels,
-        bias: None,
-        addend: None,
-        scale: 1.0,
-        limits,
-        function,
     }
 }
