@@ -1,10 +1,12 @@
 //! DFT, STFT and MelWeightMatrix, compared with the reference backend.
 
 mod common;
+#[path = "common/operands.rs"]
+mod operands;
 
-use common::{Case, InputKind, LEVELS, Random};
-use half::{bf16, f16};
-use tenon_tensor::{DataType, Tensor};
+use common::{Case, LEVELS, Random};
+use operands::floats;
+use tenon_tensor::DataType;
 
 /// The types and the tolerances of their results.
 const TYPES: [(DataType, f64); 4] = [
@@ -13,23 +15,6 @@ const TYPES: [(DataType, f64); 4] = [
     (DataType::F16, 2e-3),
     (DataType::BF16, 1.2e-2),
 ];
-
-/// The input of random elements of a type.
-fn floats(case: Case, random: &mut Random, dtype: DataType, shape: &[usize]) -> Case {
-    let elements = random.values(shape.iter().product());
-    let all = elements.iter();
-    let tensor = match dtype {
-        DataType::F16 => {
-            Tensor::from_slice(shape, &all.map(|&x| f16::from_f32(x)).collect::<Vec<_>>())
-        }
-        DataType::BF16 => {
-            Tensor::from_slice(shape, &all.map(|&x| bf16::from_f32(x)).collect::<Vec<_>>())
-        }
-        DataType::F64 => Tensor::from_slice(shape, &all.map(|&x| x.into()).collect::<Vec<f64>>()),
-        _ => Tensor::from_slice(shape, &elements),
-    };
-    case.tensor(Some(tensor.unwrap()), InputKind::Variable)
-}
 
 #[test]
 fn transforms_along_any_dimension() {
