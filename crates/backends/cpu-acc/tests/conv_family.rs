@@ -2,12 +2,15 @@
 //! `matmul`, with the elements of a window as the depth.
 
 mod common;
+#[path = "common/operands.rs"]
+mod operands;
 
 use common::{ACTIVATIONS, Case, InputKind, LEVELS, Random, activate, check};
 use half::f16;
+use operands::{has_inferred_outputs, plan_at_all_levels, without_elements};
 use tenon_backend::{Backend, CpuLevel};
 use tenon_cpu_acc::CpuAcc;
-use tenon_tensor::Tensor;
+use tenon_tensor::{DataType, Tensor};
 
 /// A convolution; each list has an entry for each spatial dimension.
 #[derive(Debug, Clone)]
@@ -408,5 +411,27 @@ fn shapes_that_do_not_fit_are_refused() {
     ] {
         let spec = format!("{:?}", case.spec.attributes);
         assert!(plan(case).is_err(), "{spec}");
+    }
+}
+
+#[test]
+fn extents_beyond_any_memory() {
+    for dtype in [DataType::F32, DataType::F16] {
+        for (image, weights, group) in [
+            ([1, 1 << 20, 1 << 20, 16], [1, 16, 3, 3], 1),
+            ([1, 1 << 22, 1 << 22, 1], [1, 1, 1 << 21, 1 << 21], 1),
+            ([1 << 42, 3, 3, 1], [1, 1, 3, 3], 1),
+            ([1, 3, 3, 1 << 40], [1 << 40, 1, 3, 3], 1 << 40),
+            ([1, 3, 3, 1 << 20], [1 << 20, 1 << 20, 3, 3], 1),
+        ] {
+            for name in ["tenon.Conv", "tenon.ConvTranspose"] {
+                let case = Case::new(name).int("group", group);
+                let case = without_elements(case, dtype, &image);
+                let case = without_elements(case, dtype, &weights);
+                if has_inferred_outputs(&case, 1) {
+                    plan_at_all_levels(&case.outputs(1));
+                }
+            }
+        }
     }
 }

@@ -1,10 +1,13 @@
 //! Matrix products of all types, batches and vectors, compared with the reference backend.
 
 mod common;
+#[path = "common/operands.rs"]
+mod operands;
 
-use common::{Case, Random};
+use common::{Case, LEVELS, Random};
 use half::{bf16, f16};
-use tenon_tensor::Element;
+use operands::{has_inferred_outputs, plan_at_all_levels, without_elements};
+use tenon_tensor::{DataType, Element};
 
 /// Shapes of A and B: odd sizes, broadcast batches, vectors.
 const SHAPES: [(&[usize], &[usize]); 9] = [
@@ -80,4 +83,30 @@ fn fused_products_of_half_precision() {
             case.outputs(1).agrees_with_reference(4e-3);
         }
     }
+}
+
+#[test]
+fn extents_beyond_any_memory() {
+    for dtype in [DataType::F32, DataType::F16, DataType::F64, DataType::I64] {
+        for [batch, rows, depth, columns] in [
+            [1, 1 << 21, 1 << 21, 1],
+            [1, 1 << 21, 1, 1 << 21],
+            [1, 1, 1 << 40, 1],
+            [1 << 40, 1, 1, 1],
+            [1 << 30, 1 << 12, 1, 1],
+        ] {
+            let case = without_elements(Case::new("MatMul"), dtype, &[batch, rows, depth]);
+            let case = without_elements(case, dtype, &[depth, columns]);
+            if has_inferred_outputs(&case, 1) {
+                plan_at_all_levels(&case.outputs(1));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kernel_is_selected_without_memory_for_its_batch() {
+    let case = without_elements(Case::new("MatMul"), DataType::I64, &[1 << 40, 1, 1]);
+    let case = without_elements(case, DataType::I64, &[1, 1]).outputs(1);
+    case.supported(LEVELS[0]).unwrap();
 }

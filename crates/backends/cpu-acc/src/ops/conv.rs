@@ -62,37 +62,11 @@ impl Conv {
         let image = signature.float_shape(0, float)?;
         let weights = signature.float_shape(1, float)?;
         let &[first, second, ref kernel @ ..] = &weights[..] else {
-            return Err(refuse("the shapes do not fit"));
+            return Err(refuse("no kernel for weights without a kernel"));
         };
-        let output = signature.typed_output(signature.input(0)?.dtype())?;
         let shape = signature.geometry(image, kernel, transposed)?;
-        let groups = usize::try_from(signature.int("group", 1)?).unwrap_or(0);
-        let unfit = || refuse("the shapes do not fit");
-        let (channels, filters) = if transposed {
-            (first, second.checked_mul(groups).ok_or_else(unfit)?)
-        } else {
-            (second.checked_mul(groups).ok_or_else(unfit)?, first)
-        };
-        let extents = &shape.output[3 - kernel.len()..];
-        let expected = [&[shape.images], extents, &[filters]].concat();
-        let consistent = groups > 0
-            && shape.channels == channels
-            && channels.is_multiple_of(groups)
-            && filters.is_multiple_of(groups)
-            && output[..] == expected[..];
-        if !consistent {
-            return Err(unfit());
-        }
-        let bias = signature.float_input(2, float)?;
-        if bias.is_some_and(|bias| bias[..] != [filters]) {
-            return Err(refuse("the bias requires one element per filter"));
-        }
-        let addend = signature.float_input(3, float)?;
-        if addend.is_some_and(|addend| addend != output) {
-            return Err(refuse(
-                "no kernel for an addend whose shape differs from the output's",
-            ));
-        }
+        let groups = usize::try_from(signature.int("group", 1)?).unwrap_or(1);
+        let filters = if transposed { second * groups } else { first };
         let mut conv = Self {
             level: signature.level,
             float,
@@ -103,8 +77,8 @@ impl Conv {
             direct: false,
             activation: Activation::of(signature)?,
             constant: signature.is_constant(1),
-            bias: bias.is_some(),
-            addend: addend.is_some(),
+            bias: signature.optional(2).is_some(),
+            addend: signature.optional(3).is_some(),
         };
         conv.direct = conv.is_direct();
         if Part::cover_kernel(&conv) {

@@ -3,6 +3,7 @@
 
 use super::conv::{Conv, ConvOperands};
 use super::prepared::Weights;
+use super::total_len;
 use crate::floats::{FloatType, Floats, FloatsMut};
 use crate::simd::rows::Geometry;
 use std::ops::Range;
@@ -72,14 +73,13 @@ impl HalfBuffers {
 
     /// Elements of all buffers.
     pub(super) fn len(&self) -> usize {
-        let all = [
+        total_len([
             self.weights,
             self.bias,
             self.input,
             self.output,
             self.addend,
-        ];
-        all.into_iter().fold(0, usize::saturating_add)
+        ])
     }
 }
 

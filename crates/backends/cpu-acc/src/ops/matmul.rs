@@ -2,37 +2,23 @@
 //! compiling if it is a constant, else into scratch memory. Operands of f16 and bf16 are converted in
 //! blocks of rows (`matmul_half`).
 
+mod run;
+
 use super::Kernel;
 use super::matmul_half::HalfBuffers;
 use super::prepared::{Preparation, Weights};
 use crate::activation::Activation;
 use crate::floats::FloatType;
-use crate::panels::{LAYOUT, Panels, WIDTH, pack_columns, pack_rows, packed_len};
+use crate::panels::{LAYOUT, pack_columns, pack_rows, packed_len};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::Level;
-use crate::simd::disjoint::{Blocks, MatrixMut, for_each_block, for_each_chunk, for_each_chunk2};
-use crate::simd::gemm::{Gemm, multiply};
-use crate::simd::rows::Matrix;
+use run::MatMulRun;
 use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan, WorkloadSpec};
-use tenon_base::{Result, bounded, pool};
-use tenon_tensor::{Shape, Tensor};
+use tenon_base::{Result, bounded};
+use tenon_tensor::{Shape, Tensor, TensorType};
 
 /// Most packed matrices of B in scratch memory; more threads than that do not help.
 const SLOTS: usize = 16;
-
-/// Operations from which on one matrix of the output is divided among all threads.
-const LARGE_OPERATIONS: usize = 16 << 20;
-
-/// Matrices of the output from which on whole matrices balance the load of the threads.
-const BALANCED_COUNT: usize = 16;
-// Each of fewer matrices has a slot.
-const _: () = assert!(BALANCED_COUNT <= SLOTS);
-
-/// Elements below which one thread packs a matrix.
-const PARALLEL_PACKING: usize = 1 << 16;
-
-/// Least columns of a part, where a matrix of the output is divided by columns.
-const PART_COLUMNS: usize = 2 * WIDTH;
 
 /// A batched matrix product, `[batch, M, K] x [batch, K, N]`.
 #[derive(Debug, Clone)]
@@ -69,16 +55,8 @@ pub(super) fn fused(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusa
     let mut matmul = MatMul::of(signature, signature.flag("trans_b", false)?)?;
     matmul.scale = signature.float("scale", 1.0)?;
     matmul.activation = Activation::of(signature)?;
-    if let Some(bias) = signature.float_input(2, matmul.float)? {
-        matmul.check_bias(bias)?;
-        matmul.bias = Some(2);
-    }
-    if let Some(addend) = signature.float_input(3, matmul.float)? {
-        if addend != signature.typed_output(signature.input(0)?.dtype())? {
-            return Err(refuse(format!("no kernel for an addend of shape {addend}")));
-        }
-        matmul.addend = Some(3);
-    }
+    matmul.bias = signature.optional(2).map(|_| 2);
+    matmul.addend = signature.optional(3).map(|_| 3);
     Ok(Box::new(matmul))
 }
 
@@ -97,12 +75,12 @@ pub(super) fn gemm(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal
     }
     let mut matmul = MatMul::of(signature, signature.flag("transB", false)?)?;
     matmul.scale = signature.float("alpha", 1.0)?;
-    if let Some(c) = signature.float_input(2, matmul.float)? {
+    if let Some(c) = signature.optional(2).map(TensorType::shape) {
         let beta = signature.float("beta", 1.0)?;
         if beta != 1.0 {
             return Err(refuse_attribute("beta", beta));
         }
-        if c == signature.typed_output(signature.input(0)?.dtype())? {
+        if c == signature.output(0)?.shape() {
             matmul.addend = Some(2);
         } else {
             matmul.check_bias(c)?;
@@ -120,24 +98,14 @@ impl MatMul {
             signature.float_shape(0, float)?.to_vec(),
             signature.float_shape(1, float)?.to_vec(),
         );
-        let output = signature.typed_output(signature.input(0)?.dtype())?;
-        let vectors = extend_vectors(&mut a, &mut b);
+        extend_vectors(&mut a, &mut b);
         let ([a_batch @ .., rows, depth], [b_batch @ .., first, second]) = (&a[..], &b[..]) else {
             return Err(refuse("no kernel for scalars as operands"));
         };
-        let (b_depth, columns) = if transposed {
-            (*second, *first)
-        } else {
-            (*first, *second)
-        };
+        let columns = if transposed { *first } else { *second };
         let (a_batch, b_batch) = (Shape::new(a_batch), Shape::new(b_batch));
-        let batch = a_batch
-            .broadcast(&b_batch)
-            .ok_or_else(|| refuse("the shapes do not fit"))?;
-        let expected = product_shape(&batch, *rows, columns, vectors);
-        if b_depth != *depth || output[..] != expected[..] {
-            return Err(refuse("the shapes do not fit"));
-        }
+        let batch = a_batch.broadcast(&b_batch);
+        let batch = batch.ok_or_else(|| refuse("no kernel for batches that are not broadcast"))?;
         let mut matmul = Self {
             level: signature.level,
             float,
@@ -226,28 +194,14 @@ impl MatMul {
     }
 }
 
-/// A vector on the left is a row, one on the right a column. Returns which of them were vectors.
-pub(super) fn extend_vectors(a: &mut Vec<usize>, b: &mut Vec<usize>) -> [bool; 2] {
-    let vectors = [a.len() == 1, b.len() == 1];
-    if vectors[0] {
+/// A vector on the left is a row, one on the right a column.
+pub(super) fn extend_vectors(a: &mut Vec<usize>, b: &mut Vec<usize>) {
+    if a.len() == 1 {
         a.insert(0, 1);
     }
-    if vectors[1] {
+    if b.len() == 1 {
         b.push(1);
     }
-    vectors
-}
-
-/// The shape of a product, without the dimensions of operands that are vectors.
-pub(super) fn product_shape(
-    batch: &Shape,
-    rows: usize,
-    columns: usize,
-    [a_is_vector, b_is_vector]: [bool; 2],
-) -> Vec<usize> {
-    let rows = (!a_is_vector).then_some(rows);
-    let columns = (!b_is_vector).then_some(columns);
-    batch.iter().copied().chain(rows).chain(columns).collect()
 }
 
 /// For each matrix of the broadcast batch, the indices of its matrices of A and B.
@@ -362,143 +316,5 @@ impl Workload for BoundMatMul {
 
     fn reads(&self, input: usize) -> bool {
         input != 1 || self.weights.is_none()
-    }
-}
-
-/// One execution of a product.
-struct MatMulRun<'a> {
-    matmul: &'a MatMul,
-    pairs: &'a [(usize, usize)],
-    a: &'a [f32],
-    bias: Option<&'a [f32]>,
-    addend: Option<&'a [f32]>,
-}
-
-impl MatMulRun<'_> {
-    fn with_weights(&self, weights: &[f32], output: &mut [f32]) {
-        let packed = self.matmul.packed();
-        let size = self.size();
-        if size == 0 {
-            return;
-        }
-        for (index, output) in output.chunks_exact_mut(size).enumerate() {
-            let (_, b) = self.pairs[index];
-            self.one(index, &weights[b * packed..][..packed], output);
-        }
-    }
-
-    fn with_packing(&self, b: &[f32], scratch: &mut [f32], output: &mut [f32]) {
-        let matmul = self.matmul;
-        let (packed, size) = (matmul.packed(), self.size());
-        let b_size = matmul.depth * matmul.columns;
-        if size == 0 {
-            return;
-        }
-        let count = self.pairs.len();
-        let each = 2 * matmul.depth * size;
-        let uneven = !count.is_multiple_of(pool::threads()) && count < BALANCED_COUNT;
-        if count == 1 || uneven && each >= LARGE_OPERATIONS {
-            let panels = &mut scratch[..packed];
-            for (index, output) in output.chunks_exact_mut(size).enumerate() {
-                let (_, matrix) = self.pairs[index];
-                let before = index.checked_sub(1).map(|before| self.pairs[before].1);
-                if before != Some(matrix) {
-                    let b = &b[matrix * b_size..][..b_size];
-                    self.pack_in_parallel(b, panels, b_size >= PARALLEL_PACKING);
-                }
-                self.one(index, panels, output);
-            }
-            return;
-        }
-        let parallel = each.saturating_mul(count) >= 1 << 20;
-        if let (true, true, Some(parts)) = (uneven, parallel, self.column_parts()) {
-            // Few small matrices do not balance the load of the threads: each is divided by columns,
-            // and every thread packs its columns of B.
-            let blocks = Blocks {
-                stacks: count,
-                rows: matmul.rows,
-                blocks: parts,
-                width: matmul.columns / parts,
-            };
-            let memory = (scratch, packed / parts, count * parts);
-            for_each_block(output, blocks, memory, true, |block, output, panels| {
-                let (index, first) = (block / parts, block % parts * blocks.width);
-                let b = &b[self.pairs[index].1 * b_size..][..b_size];
-                matmul.pack_panels(b, first, blocks.width, panels);
-                self.columns_of_one(index, first, panels, output);
-            });
-            return;
-        }
-        // Each slot has consecutive matrices, so that its part of the output is one chunk.
-        let each = count.div_ceil(SLOTS);
-        for_each_chunk2(
-            (output, each * size),
-            (scratch, packed),
-            parallel,
-            |slot, output, panels| {
-                let mut packed_matrix = None;
-                for (within, output) in output.chunks_exact_mut(size).enumerate() {
-                    let index = slot * each + within;
-                    let (_, matrix) = self.pairs[index];
-                    if packed_matrix != Some(matrix) {
-                        matmul.pack(&b[matrix * b_size..][..b_size], panels);
-                        packed_matrix = Some(matrix);
-                    }
-                    self.one(index, panels, output);
-                }
-            },
-        );
-    }
-
-    /// Packs one matrix of B, a few panels in each iteration.
-    fn pack_in_parallel(&self, b: &[f32], to: &mut [f32], parallel: bool) {
-        let width = 4 * WIDTH;
-        for_each_chunk(to, width * self.matmul.depth, parallel, |index, to| {
-            self.matmul.pack_panels(b, index * width, width, to);
-        });
-    }
-
-    /// The number of equal column parts of a matrix of the output: at most one for each thread; `None`
-    /// where its columns are not divisible.
-    fn column_parts(&self) -> Option<usize> {
-        let columns = self.matmul.columns;
-        (2..=pool::threads()).rfind(|parts| columns.is_multiple_of(parts * PART_COLUMNS))
-    }
-
-    /// Elements of one matrix of the output.
-    fn size(&self) -> usize {
-        self.matmul.rows * self.matmul.columns
-    }
-
-    /// Computes one matrix of the output.
-    fn one(&self, index: usize, b: &[f32], output: &mut [f32]) {
-        let MatMul { rows, columns, .. } = *self.matmul;
-        let output = MatrixMut::new(output, rows, columns, columns);
-        self.columns_of_one(index, 0, b, output);
-    }
-
-    /// Computes the columns of one matrix of the output from `first` on that `output` is a view of.
-    fn columns_of_one(&self, index: usize, first: usize, b: &[f32], output: MatrixMut<'_>) {
-        let MatMul {
-            level,
-            rows,
-            depth,
-            scale,
-            activation,
-            ..
-        } = *self.matmul;
-        let (a, _) = self.pairs[index];
-        let gemm = Gemm {
-            panels: Panels::new(b, depth, output.columns()),
-            bias: self.bias.map(|bias| &bias[first..]),
-            addend: self
-                .addend
-                .map(|addend| &addend[index * self.size()..][first..self.size()]),
-            scale,
-            limits: activation.limits,
-            function: activation.function,
-        };
-        let a = &self.a[a * rows * depth..][..rows * depth];
-        multiply(level, &Matrix::new(a, rows, depth, depth), &gemm, output);
     }
 }

@@ -3,6 +3,7 @@
 
 use super::matmul::MatMul;
 use super::prepared::Weights;
+use super::total_len;
 use crate::floats::{FloatType, Floats, FloatsMut};
 use crate::panels::Panels;
 use crate::simd::disjoint::MatrixMut;
@@ -61,8 +62,7 @@ impl HalfBuffers {
             addend,
             ..
         } = *self;
-        let all = [packed, b, bias, a, output, addend];
-        all.into_iter().fold(0, usize::saturating_add)
+        total_len([packed, b, bias, a, output, addend])
     }
 
     /// Computes the product. `pairs` has the indices of the matrices of A and B for each of the output.

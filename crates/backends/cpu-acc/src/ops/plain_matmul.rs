@@ -1,14 +1,14 @@
 //! `MatMul` of f64 and of integers, which wrap: B is packed in panels of one cache line of columns, and
 //! each tile of the output is summed in registers by loops that the compiler vectorises.
 
-use super::matmul::{extend_vectors, pair_batches, product_shape};
-use super::{Kernel, UnpreparedWorkload};
+use super::Kernel;
+use super::matmul::{extend_vectors, pair_batches};
 use crate::signature::{Signature, refuse};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::{Level, Simd, VectorOp};
 use std::marker::PhantomData;
-use tenon_backend::{Operands, Reason, Refusal, Workload, WorkloadPlan};
-use tenon_base::{Error, ErrorKind, Result, pool, stop};
+use tenon_backend::{Operands, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
+use tenon_base::{Result, pool, stop};
 use tenon_tensor::{DataType, Element, Shape};
 
 /// Rows of a tile.
@@ -50,8 +50,8 @@ struct PlainMatMul<T, const WIDTH: usize> {
     rows: usize,
     depth: usize,
     columns: usize,
-    /// For each matrix of the output the indices of its matrices of A and B.
-    pairs: Vec<(usize, usize)>,
+    /// The batch dimensions of the output, of A and of B.
+    batches: [Shape; 3],
     element: PhantomData<fn(T)>,
 }
 
@@ -68,34 +68,21 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
 
 impl<T: Term, const WIDTH: usize> PlainMatMul<T, WIDTH> {
     fn of(signature: &Signature<'_>) -> Result<Self, Refusal> {
-        let unfit = || refuse("the shapes do not fit");
-        let (a, b, output) = (
-            signature.input(0)?,
-            signature.input(1)?,
-            signature.output(0)?,
-        );
-        if b.dtype() != a.dtype() || output.dtype() != a.dtype() {
-            return Err(refuse("the types do not fit"));
-        }
+        let (a, b) = (signature.input(0)?, signature.input(1)?);
         let (mut a, mut b) = (a.shape().to_vec(), b.shape().to_vec());
-        let vectors = extend_vectors(&mut a, &mut b);
-        let ([a_batch @ .., rows, depth], [b_batch @ .., b_depth, columns]) = (&a[..], &b[..])
-        else {
+        extend_vectors(&mut a, &mut b);
+        let ([a_batch @ .., rows, depth], [b_batch @ .., _, columns]) = (&a[..], &b[..]) else {
             return Err(refuse("no kernel for scalars as operands"));
         };
         let (a_batch, b_batch) = (Shape::new(a_batch), Shape::new(b_batch));
-        let batch = a_batch.broadcast(&b_batch).ok_or_else(unfit)?;
-        let expected = product_shape(&batch, *rows, *columns, vectors);
-        if b_depth != depth || output.shape()[..] != expected[..] {
-            return Err(unfit());
-        }
-        let batches = [batch, a_batch, b_batch];
+        let batch = a_batch.broadcast(&b_batch);
+        let batch = batch.ok_or_else(|| refuse("no kernel for batches that are not broadcast"))?;
         Ok(Self {
             level: signature.level,
             rows: *rows,
             depth: *depth,
             columns: *columns,
-            pairs: pair_batches(&batches).map_err(|error| refuse(error.to_string()))?,
+            batches: [batch, a_batch, b_batch],
             element: PhantomData,
         })
     }
@@ -120,29 +107,37 @@ impl<T: Term, const WIDTH: usize> PlainMatMul<T, WIDTH> {
     }
 }
 
-impl<T: Term, const WIDTH: usize> UnpreparedWorkload for PlainMatMul<T, WIDTH> {
-    fn workload_plan(&self) -> WorkloadPlan {
-        WorkloadPlan {
+impl<T: Term, const WIDTH: usize> Kernel for PlainMatMul<T, WIDTH> {
+    fn plan(&self, _spec: &WorkloadSpec) -> Result<WorkloadPlan> {
+        Ok(WorkloadPlan {
             scratch_bytes: self.packed().saturating_mul(size_of::<T>()),
             ..WorkloadPlan::default()
-        }
+        })
+    }
+
+    fn bind(self: Box<Self>, _spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        Ok(Box::new(BoundPlainMatMul {
+            pairs: pair_batches(&self.batches)?,
+            matmul: *self,
+        }))
     }
 }
 
-impl<T: Term, const WIDTH: usize> Workload for PlainMatMul<T, WIDTH> {
+/// A product, ready to execute.
+struct BoundPlainMatMul<T, const WIDTH: usize> {
+    matmul: PlainMatMul<T, WIDTH>,
+    /// For each matrix of the output the indices of its matrices of A and B.
+    pairs: Vec<(usize, usize)>,
+}
+
+impl<T: Term, const WIDTH: usize> Workload for BoundPlainMatMul<T, WIDTH> {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let matmul = &self.matmul;
         let (inputs, mut outputs) = operands.split();
         let (a, b) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
         let output = outputs.slice::<T>(0)?;
-        let (rows, depth, columns) = (self.rows, self.depth, self.columns);
-        let scratch = outputs.scratch::<T>()?;
-        let found = scratch.len();
-        let packed = scratch.get_mut(..self.packed()).ok_or_else(|| {
-            let text = "the scratch memory of a workload is too short";
-            Error::new(ErrorKind::InvalidPackage, text)
-                .expected(format_args!("{} elements", self.packed()))
-                .found(found)
-        })?;
+        let (rows, depth, columns) = (matmul.rows, matmul.depth, matmul.columns);
+        let packed = super::scratch::<T>(&mut outputs, matmul.packed())?;
         let parallel = (rows * columns).saturating_mul(depth) >= PARALLEL_OPERATIONS / 2;
         let tiles = rows.div_ceil(ROWS);
         let chunk = tiles.div_ceil(if parallel { 4 * pool::threads() } else { 1 }) * ROWS;
@@ -151,13 +146,13 @@ impl<T: Term, const WIDTH: usize> Workload for PlainMatMul<T, WIDTH> {
             output.chunks_exact_mut(rows * columns).zip(&self.pairs)
         {
             if packed_matrix != Some(b_index) {
-                self.pack(&b[b_index * depth * columns..][..depth * columns], packed);
+                matmul.pack(&b[b_index * depth * columns..][..depth * columns], packed);
                 packed_matrix = Some(b_index);
             }
             let (a, packed) = (&a[a_index * rows * depth..][..rows * depth], &*packed);
             for_each_chunk(output, chunk * columns, parallel, |index, output| {
                 let a = &a[index * chunk * depth..][..output.len() / columns * depth];
-                self.level.run(PlainRows::<T, WIDTH> {
+                matmul.level.run(PlainRows::<T, WIDTH> {
                     a,
                     panels: packed,
                     depth,
