@@ -1,0 +1,277 @@
+//! A task of a direct convolution: its ring buffer, and the rows of its output.
+
+use super::tile::{PixelTile, Steps};
+use super::{GroupedConv, MAX_LANES, Output, RingShape};
+use crate::simd::math::map_in_place;
+use crate::simd::{Simd, VectorOp};
+use std::cell::Cell;
+use std::ops::Range;
+use tenon_base::stop;
+
+/// A block of channels of some rows and columns of one plane of the output.
+pub(super) struct ConvTask<'a> {
+    pub(super) conv: &'a GroupedConv<'a>,
+    pub(super) output: Output,
+    pub(super) filters: Range<usize>,
+    pub(super) rows: Range<usize>,
+    pub(super) columns: Range<usize>,
+    pub(super) image: usize,
+    pub(super) plane: usize,
+}
+
+/// Buffers that a thread keeps for its next task.
+#[derive(Default)]
+struct Buffers {
+    /// The rows of the windows: for each plane of the kernel a ring of rows.
+    ring: Vec<f32>,
+    /// For each row of the ring the input row that it has, counted from 1.
+    tags: Vec<usize>,
+    /// The weights of the block of channels, whole vectors of them.
+    weights: Vec<f32>,
+    /// A row of the output, where a function is applied to it.
+    row: Vec<f32>,
+    /// For each kernel row inside the image the offset of its input in the ring and of its weights.
+    lines: Vec<[usize; 2]>,
+}
+
+thread_local! {
+    static BUFFERS: Cell<Buffers> = Cell::default();
+}
+
+impl VectorOp for ConvTask<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        let mut buffers = BUFFERS.take();
+        if self.filters.len() > S::LANES {
+            self.compute::<S, 2>(s, &mut buffers);
+        } else {
+            self.compute::<S, 1>(s, &mut buffers);
+        }
+        BUFFERS.set(buffers);
+    }
+}
+
+/// `buffer` with `len` elements.
+fn resized(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
+    if buffer.len() < len {
+        buffer.resize(len, 0.0);
+    }
+    &mut buffer[..len]
+}
+
+impl ConvTask<'_> {
+    #[inline(always)]
+    fn compute<S: Simd, const VECTORS: usize>(&self, s: S, buffers: &mut Buffers) {
+        let GroupedConv {
+            shape,
+            origin,
+            depth,
+            ..
+        } = *self.conv;
+        let channels = VECTORS * S::LANES;
+        let ring_shape = RingShape::new(&shape, depth, self.columns.len(), channels);
+        let [kernel_planes, kernel_rows, kernel_columns] = shape.kernel;
+        let ring = resized(&mut buffers.ring, ring_shape.len(kernel_planes));
+        buffers.tags.clear();
+        buffers.tags.resize(ring_shape.rows * kernel_planes, 0);
+        let steps = shape.positions() * depth;
+        let weights = resized(&mut buffers.weights, (steps + 1) * channels);
+        self.gather_weights(weights, channels);
+        let row_len = self.columns.len() * channels;
+        let row = resized(&mut buffers.row, row_len);
+        let (pixel, run) = (ring_shape.pixel, kernel_columns * depth);
+        let steps = if shape.dilations[2] == 1 {
+            Steps {
+                runs: 1,
+                run_stride: 0,
+                len: run,
+                pixel_stride: shape.strides[2] * pixel,
+            }
+        } else {
+            Steps {
+                runs: kernel_columns,
+                run_stride: shape.dilations[2] * pixel,
+                len: depth,
+                pixel_stride: shape.strides[2] * pixel,
+            }
+        };
+        let inside = |axis: usize, at: usize, k: usize| {
+            let at = (at * shape.strides[axis] + k * shape.dilations[axis]) as i64;
+            usize::try_from(at + i64::from(origin[axis]))
+                .ok()
+                .filter(|&at| at < shape.size[axis])
+        };
+        for y in self.rows.clone() {
+            stop::checkpoint();
+            buffers.lines.clear();
+            for kz in 0..kernel_planes {
+                let Some(from_plane) = inside(0, self.plane, kz) else {
+                    continue;
+                };
+                for ky in 0..kernel_rows {
+                    let Some(from_row) = inside(1, y, ky) else {
+                        continue;
+                    };
+                    let slot = kz * ring_shape.rows + from_row % ring_shape.rows;
+                    let at = slot * ring_shape.row();
+                    if buffers.tags[slot] != from_row + 1 {
+                        buffers.tags[slot] = from_row + 1;
+                        let line = (self.image * shape.size[0] + from_plane) * shape.size[1];
+                        self.gather_row(
+                            line + from_row,
+                            &mut ring[at..][..ring_shape.row()],
+                            channels,
+                        );
+                    }
+                    let weights = (kz * kernel_rows + ky) * run * channels;
+                    buffers.lines.push([at, weights]);
+                }
+            }
+            self.row::<S, VECTORS>(s, y, (ring, weights), &steps, &buffers.lines, row);
+        }
+    }
+
+    /// The weights of the block of channels, then the bias, with zeros for channels that do not exist.
+    #[inline(always)]
+    fn gather_weights(&self, to: &mut [f32], channels: usize) {
+        let count = self.filters.len();
+        let filters = self.conv.filters;
+        let (to, bias) = to.split_at_mut(to.len() - channels);
+        let from = self.conv.weights.chunks_exact(filters);
+        for (to, from) in to.chunks_exact_mut(channels).zip(from) {
+            to[..count].copy_from_slice(&from[self.filters.clone()]);
+            to[count..].fill(0.0);
+        }
+        bias.fill(0.0);
+        if let Some(from) = self.conv.bias {
+            bias[..count].copy_from_slice(&from[self.filters.clone()]);
+        }
+    }
+
+    /// Copies the pixels of an input row that the windows read, each channel once for each filter of the
+    /// block that reads it, as `[pixel][channel of the group][filter]`.
+    #[inline(always)]
+    fn gather_row(&self, line: usize, to: &mut [f32], channels: usize) {
+        let GroupedConv {
+            input,
+            shape,
+            depth,
+            group_filters,
+            ..
+        } = *self.conv;
+        let width = shape.size[2];
+        let pixel = depth * channels;
+        let columns = to.len() / pixel;
+        let first = (self.columns.start * shape.strides[2]) as i64 + i64::from(self.conv.origin[2]);
+        let before = usize::try_from(-first).unwrap_or(0).min(columns);
+        let skipped = usize::try_from(first).unwrap_or(0).min(width);
+        let end = (before + width - skipped).min(columns);
+        to[..before * pixel].fill(0.0);
+        to[end * pixel..].fill(0.0);
+        let to = &mut to[before * pixel..end * pixel];
+        // The channels of the groups of the block.
+        let first_group = self.filters.start / group_filters;
+        let groups = self.filters.end.div_ceil(group_filters) - first_group;
+        let from = &input[(line * width + skipped) * shape.channels..];
+        let from = from.chunks_exact(shape.channels).map(|pixel| {
+            let channels = &pixel[first_group * depth..];
+            &channels[..groups * depth]
+        });
+        let pixels = to.chunks_exact_mut(pixel).zip(from);
+        let is_whole = self.filters.len() == channels && channels.is_multiple_of(MAX_LANES);
+        match (depth, group_filters) {
+            (1, 1) => pixels.for_each(|(to, from)| to[..from.len()].copy_from_slice(from)),
+            (2, 2) if is_whole => pixels.for_each(|(to, from)| repeat_whole::<2>(from, to)),
+            (4, 4) if is_whole => pixels.for_each(|(to, from)| repeat_whole::<4>(from, to)),
+            (8, 8) if is_whole => pixels.for_each(|(to, from)| repeat_whole::<8>(from, to)),
+            _ => {
+                for (to, from) in pixels {
+                    let mut filter = self.filters.start;
+                    for from in from.chunks_exact(depth) {
+                        let at = filter - self.filters.start;
+                        let end = (filter / group_filters + 1) * group_filters;
+                        filter = end.min(self.filters.end);
+                        let count = filter - self.filters.start - at;
+                        for (to, &element) in to.chunks_exact_mut(channels).zip(from) {
+                            to[at..at + count].fill(element);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Computes the task's pixels of one row.
+    #[inline(always)]
+    fn row<S: Simd, const VECTORS: usize>(
+        &self,
+        s: S,
+        y: usize,
+        operands: (&[f32], &[f32]),
+        steps: &Steps,
+        lines: &[[usize; 2]],
+        row: &mut [f32],
+    ) {
+        let [images, planes, rows, pixels] = self.conv.strides;
+        let channels = VECTORS * S::LANES;
+        let count = self.columns.len();
+        let start = self.image * images + self.plane * planes + y * rows;
+        let start = start + self.columns.start * pixels + self.filters.start;
+        let output = self.output.0.wrapping_add(start);
+        let addend = self.conv.addend;
+        let addend = addend.map(|addend| addend.as_ptr().wrapping_add(start));
+        let tile = PixelTile {
+            task: self,
+            operands,
+            steps,
+            lines,
+            addend,
+            output: match self.conv.function {
+                None => (output, pixels, self.filters.len()),
+                Some(_) => (row.as_mut_ptr(), channels, channels),
+            },
+        };
+        let mut x = 0;
+        while x < count {
+            let left = count - x;
+            // SAFETY: the pixels are inside the row, whose input the ring holds. Those of the last
+            // tile may be computed twice, with the same result.
+            x = unsafe {
+                if left >= 5 && count >= 7 {
+                    tile.compute::<S, VECTORS, 7>(s, x.min(count - 7))
+                } else if left >= 2 && count >= 4 {
+                    tile.compute::<S, VECTORS, 4>(s, x.min(count - 4))
+                } else {
+                    tile.compute::<S, VECTORS, 1>(s, x)
+                }
+            };
+        }
+        if let Some(function) = self.conv.function {
+            map_in_place(s, function, row);
+            for (x, from) in row.chunks_exact(channels).enumerate() {
+                // SAFETY: `run` checked that the output has this pixel and these channels; no other
+                // task writes them.
+                let to = unsafe {
+                    let to = output.add(x * pixels);
+                    std::slice::from_raw_parts_mut(to, self.filters.len())
+                };
+                to.copy_from_slice(&from[..to.len()]);
+            }
+        }
+    }
+}
+
+/// Repeats each channel of groups of `SIZE` channels for the `SIZE` filters of its group.
+#[inline(always)]
+fn repeat_whole<const SIZE: usize>(from: &[f32], to: &mut [f32]) {
+    let channels = from.len();
+    let from = from.as_chunks::<MAX_LANES>().0;
+    for (index, to) in to.chunks_exact_mut(channels).enumerate().take(SIZE) {
+        for (from, to) in from.iter().zip(to.as_chunks_mut::<MAX_LANES>().0) {
+            // `index` is constant once the loop is unrolled, and this one permutation.
+            *to = std::array::from_fn(|lane| from[lane / SIZE * SIZE + index]);
+        }
+    }
+}
