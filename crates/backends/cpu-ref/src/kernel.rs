@@ -259,121 +259,43 @@ pub(crate) fn length(value: i64, most: usize) -> Result<usize> {
         })
 }
 
-/// Evaluates `$body` with `$T` as the floating-point type `$dtype`.
+/// [`tenon_tensor::match_type`] of floating-point types; other types of input `$input` are refused.
 macro_rules! floats {
     ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            tenon_tensor::DataType::F32 => {
-                type $T = f32;
-                $body
-            }
-            tenon_tensor::DataType::F64 => {
-                type $T = f64;
-                $body
-            }
-            tenon_tensor::DataType::F16 => {
-                type $T = half::f16;
-                $body
-            }
-            tenon_tensor::DataType::BF16 => {
-                type $T = half::bf16;
-                $body
-            }
-            found => Err($crate::kernel::unsupported_type($input, found)),
-        }
+        tenon_tensor::match_type!($dtype, $T: float => $body,
+            found => Err($crate::kernel::unsupported_type($input, found)))
     };
 }
 
-/// Evaluates `$body` with `$T` as the integer type `$dtype` of whole bytes.
+/// [`tenon_tensor::match_type`] of integers of whole bytes; other types of input `$input` are refused.
 macro_rules! integers {
     ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            tenon_tensor::DataType::I8 => {
-                type $T = i8;
-                $body
-            }
-            tenon_tensor::DataType::I16 => {
-                type $T = i16;
-                $body
-            }
-            tenon_tensor::DataType::I32 => {
-                type $T = i32;
-                $body
-            }
-            tenon_tensor::DataType::I64 => {
-                type $T = i64;
-                $body
-            }
-            tenon_tensor::DataType::U8 => {
-                type $T = u8;
-                $body
-            }
-            tenon_tensor::DataType::U16 => {
-                type $T = u16;
-                $body
-            }
-            tenon_tensor::DataType::U32 => {
-                type $T = u32;
-                $body
-            }
-            tenon_tensor::DataType::U64 => {
-                type $T = u64;
-                $body
-            }
-            found => Err($crate::kernel::unsupported_type($input, found)),
-        }
+        tenon_tensor::match_type!($dtype, $T: integer => $body,
+            found => Err($crate::kernel::unsupported_type($input, found)))
     };
 }
 
-/// Evaluates `$body` with `$T` as the integer or floating-point type `$dtype`.
+/// [`tenon_tensor::match_type`] of integers and floating-point types; other types of input `$input` are refused.
 macro_rules! numeric {
     ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            dtype if dtype.is_float() => $crate::kernel::floats!(dtype, $input, $T => $body),
-            dtype => $crate::kernel::integers!(dtype, $input, $T => $body),
-        }
+        tenon_tensor::match_type!($dtype, $T: numeric => $body,
+            found => Err($crate::kernel::unsupported_type($input, found)))
     };
 }
 
-/// Evaluates `$body` with `$T` as the index type `$dtype`: i64 or i32.
+/// [`tenon_tensor::match_type`] of index types; other types of input `$input` are refused.
 macro_rules! indices {
     ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            tenon_tensor::DataType::I64 => {
-                type $T = i64;
-                $body
-            }
-            tenon_tensor::DataType::I32 => {
-                type $T = i32;
-                $body
-            }
-            found => Err($crate::kernel::unsupported_type($input, found)),
-        }
+        tenon_tensor::match_type!($dtype, $T: index => $body,
+            found => Err($crate::kernel::unsupported_type($input, found)))
     };
 }
 
-/// Evaluates `$body` with `$T` as the unsigned integer of the size of `$dtype`, to move elements.
+/// [`tenon_tensor::match_type`] of words of the element's size, to move elements; other types of input `$input` are refused.
 macro_rules! sized {
     ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
-        match $dtype.bits() {
-            8 => {
-                type $T = u8;
-                $body
-            }
-            16 => {
-                type $T = u16;
-                $body
-            }
-            32 => {
-                type $T = u32;
-                $body
-            }
-            64 => {
-                type $T = u64;
-                $body
-            }
-            _ => Err($crate::kernel::unsupported_type($input, $dtype)),
-        }
+        tenon_tensor::match_type!($dtype, $T: word => $body,
+            found => Err($crate::kernel::unsupported_type($input, found)))
     };
 }
 

@@ -5,6 +5,7 @@ pub mod atomic_file;
 mod buffer;
 mod convert;
 mod dtype;
+mod match_type;
 pub mod npy;
 mod shape;
 mod small_float;
@@ -14,6 +15,8 @@ mod view;
 pub use buffer::{ALIGNMENT, Buffer, BufferMut};
 pub use convert::{ConvertFn, convert, converter};
 pub use dtype::{DataType, Element};
+/// The 16-bit floating-point types among the elements.
+pub use half::{bf16, f16};
 pub use shape::{Shape, TensorType};
 pub use tensor::Tensor;
 pub use view::View;
