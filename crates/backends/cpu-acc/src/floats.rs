@@ -1,6 +1,7 @@
 //! Operands of f32, f16 or bf16. Kernels compute in f32: rows or chunks are converted to and from
 //! buffers that stay in the first-level cache.
 
+use crate::simd::disjoint::for_each_chunk;
 use crate::simd::{Level, Simd, VectorOp};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -37,31 +38,17 @@ impl FloatType {
     }
 }
 
-/// A type of two bytes that kernels compute with in f32.
-pub(crate) trait Half: Element + Default {
-    fn view(elements: &[Self]) -> Floats<'_>;
-    fn view_mut(elements: &mut [Self]) -> FloatsMut<'_>;
+/// Evaluates `$body` with the elements of `$floats`, of whichever type.
+macro_rules! match_floats {
+    ($Floats:ident, $floats:expr, $elements:ident => $body:expr) => {
+        match $floats {
+            $Floats::F32($elements) => $body,
+            $Floats::F16($elements) => $body,
+            $Floats::Bf16($elements) => $body,
+        }
+    };
 }
-
-impl Half for f16 {
-    fn view(elements: &[Self]) -> Floats<'_> {
-        Floats::F16(elements)
-    }
-
-    fn view_mut(elements: &mut [Self]) -> FloatsMut<'_> {
-        FloatsMut::F16(elements)
-    }
-}
-
-impl Half for bf16 {
-    fn view(elements: &[Self]) -> Floats<'_> {
-        Floats::Bf16(elements)
-    }
-
-    fn view_mut(elements: &mut [Self]) -> FloatsMut<'_> {
-        FloatsMut::Bf16(elements)
-    }
-}
+pub(crate) use match_floats;
 
 /// The elements of an input.
 #[derive(Clone, Copy)]
@@ -82,21 +69,13 @@ impl<'a> Floats<'a> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::F32(elements) => elements.len(),
-            Self::F16(elements) => elements.len(),
-            Self::Bf16(elements) => elements.len(),
-        }
+        match_floats!(Floats, self, elements => elements.len())
     }
 
     /// The elements of a range.
     #[inline]
     pub(crate) fn range(&self, range: Range<usize>) -> Floats<'a> {
-        match self {
-            Self::F32(elements) => Floats::F32(&elements[range]),
-            Self::F16(elements) => Floats::F16(&elements[range]),
-            Self::Bf16(elements) => Floats::Bf16(&elements[range]),
-        }
+        match_floats!(Floats, self, elements => FloatElement::floats(&elements[range]))
     }
 
     /// The elements of a range in f32: the memory itself, or converted into `buffer`, which has at
@@ -132,11 +111,7 @@ impl<'a> Floats<'a> {
     /// One element.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> f32 {
-        match self {
-            Self::F32(elements) => elements[index],
-            Self::F16(elements) => elements[index].to_f32(),
-            Self::Bf16(elements) => elements[index].to_f32(),
-        }
+        match_floats!(Floats, self, elements => elements[index].into())
     }
 }
 
@@ -162,11 +137,7 @@ impl<'a> FloatsMut<'a> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::F32(elements) => elements.len(),
-            Self::F16(elements) => elements.len(),
-            Self::Bf16(elements) => elements.len(),
-        }
+        match_floats!(FloatsMut, self, elements => elements.len())
     }
 
     /// Calls `compute` with memory for the elements of a range in f32, which it must write: the output
@@ -198,35 +169,22 @@ impl<'a> FloatsMut<'a> {
 }
 
 /// Runs `body` with the elements of an output of `float` in chunks of `chunk` elements, in parallel when
-/// `parallel`, see [`crate::simd::disjoint::for_each_chunk`].
+/// `parallel`, see [`for_each_chunk`].
 pub(crate) fn for_each_float_chunk(
     output: FloatsMut<'_>,
     chunk: usize,
     parallel: bool,
     body: impl Fn(usize, FloatsMut<'_>) + Sync,
 ) {
-    use crate::simd::disjoint::for_each_chunk;
-    match output {
-        FloatsMut::F32(elements) => {
-            for_each_chunk(elements, chunk, parallel, |i, part| {
-                body(i, FloatsMut::F32(part))
-            });
-        }
-        FloatsMut::F16(elements) => {
-            for_each_chunk(elements, chunk, parallel, |i, part| {
-                body(i, FloatsMut::F16(part))
-            });
-        }
-        FloatsMut::Bf16(elements) => {
-            for_each_chunk(elements, chunk, parallel, |i, part| {
-                body(i, FloatsMut::Bf16(part))
-            });
-        }
-    }
+    match_floats!(FloatsMut, output, elements => {
+        for_each_chunk(elements, chunk, parallel, |nth, part| {
+            body(nth, FloatElement::floats_mut(part));
+        });
+    });
 }
 
 /// The element types of [`Floats`].
-pub(crate) trait FloatElement: Element {
+pub(crate) trait FloatElement: Element + Into<f32> {
     fn floats(elements: &[Self]) -> Floats<'_>;
     fn floats_mut(elements: &mut [Self]) -> FloatsMut<'_>;
 }
@@ -246,6 +204,13 @@ macro_rules! float_element {
 }
 
 float_element!(f32 F32, f16 F16, bf16 Bf16);
+
+/// A type of two bytes that kernels compute with in f32.
+pub(crate) trait Half: FloatElement + Default {}
+
+impl Half for f16 {}
+
+impl Half for bf16 {}
 
 /// bf16 to f32: exact.
 struct WidenBf16<'a>(&'a [bf16], &'a mut [f32]);

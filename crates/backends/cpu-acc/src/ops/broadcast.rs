@@ -4,9 +4,9 @@
 
 use crate::signature::refuse;
 use crate::simd::disjoint;
-use tenon_backend::Refusal;
-use tenon_base::pool;
-use tenon_tensor::Shape;
+use tenon_backend::{Inputs, Refusal};
+use tenon_base::{Result, pool};
+use tenon_tensor::{Element, Shape};
 
 /// Bytes of a part of an operand: a few of them fit the first-level cache.
 const PART_BYTES: usize = 8192;
@@ -90,7 +90,23 @@ impl<T: Copy + Default> PartBuffer<T> {
     }
 }
 
-/// Calls `body` with chunks of `output` and their first elements, in parallel when it is long.
+/// The elements of two inputs; `None` for one that the output replaces.
+pub(super) fn unless_replaced<'a, T: Element>(
+    inputs: &Inputs<'a>,
+    indices: [usize; 2],
+) -> Result<[Option<&'a [T]>; 2]> {
+    let elements = |index: usize| -> Result<Option<&'a [T]>> {
+        if inputs.is_replaced(index) {
+            Ok(None)
+        } else {
+            inputs.slice(index).map(Some)
+        }
+    };
+    Ok([elements(indices[0])?, elements(indices[1])?])
+}
+
+/// Calls `body` with chunks of `output` and the position of the first element of each, in parallel when
+/// it is long.
 pub(super) fn for_each_chunk<C: Send>(output: &mut [C], body: impl Fn(usize, &mut [C]) + Sync) {
     let parallel = output.len() >= PARALLEL;
     let chunks = if parallel { 2 * pool::threads() } else { 1 };

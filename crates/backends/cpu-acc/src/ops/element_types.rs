@@ -4,54 +4,35 @@
 use tenon_backend::{Reason, Refusal};
 use tenon_tensor::DataType;
 
-/// Evaluates `$body` with `$T` as the unsigned integer of the size of the data type, to move elements.
-macro_rules! sized {
+/// [`tenon_tensor::match_type`] of floating-point types; other types of input `$input` are refused.
+macro_rules! floats {
     ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
-        match $dtype.bits() {
-            8 => {
-                type $T = u8;
-                $body
-            }
-            16 => {
-                type $T = u16;
-                $body
-            }
-            32 => {
-                type $T = u32;
-                $body
-            }
-            64 => {
-                type $T = u64;
-                $body
-            }
-            _ => Err($crate::ops::element_types::refuse_type($input, $dtype)),
-        }
+        tenon_tensor::match_type!($dtype, $T: float => $body,
+            found => Err($crate::ops::element_types::refuse_type($input, found)))
     };
 }
 
-/// Evaluates `$body` with `$T` as the integer or floating-point type of the data type.
+/// [`tenon_tensor::match_type`] of integers of whole bytes; other types of input `$input` are refused.
+macro_rules! integers {
+    ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
+        tenon_tensor::match_type!($dtype, $T: integer => $body,
+            found => Err($crate::ops::element_types::refuse_type($input, found)))
+    };
+}
+
+/// [`tenon_tensor::match_type`] of integers and floating-point types; other types of input `$input` are refused.
 macro_rules! numeric {
     ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
-        $crate::ops::element_types::numeric!(@each $dtype, $input, $T => $body;
-            F32 f32, F64 f64, F16 half::f16, BF16 half::bf16, I8 i8, I16 i16, I32 i32, I64 i64,
-            U8 u8, U16 u16, U32 u32, U64 u64)
-    };
-    (@each $dtype:expr, $input:expr, $T:ident => $body:expr; $($name:ident $rust:ty),*) => {
-        match $dtype {
-            $(tenon_tensor::DataType::$name => {
-                type $T = $rust;
-                $body
-            })*
-            found => Err($crate::ops::element_types::refuse_type($input, found)),
-        }
+        tenon_tensor::match_type!($dtype, $T: numeric => $body,
+            found => Err($crate::ops::element_types::refuse_type($input, found)))
     };
 }
 
-/// Evaluates `$body` with `$T` as the floating-point type of the data type.
-macro_rules! floating {
+/// [`tenon_tensor::match_type`] of words of the element's size, to move elements; other types of input `$input` are refused.
+macro_rules! sized {
     ($dtype:expr, $input:expr, $T:ident => $body:expr) => {
-        $crate::ops::element_types::numeric!(@each $dtype, $input, $T => $body;
-            F32 f32, F64 f64, F16 half::f16, BF16 half::bf16)
+        tenon_tensor::match_type!($dtype, $T: word => $body,
+            found => Err($crate::ops::element_types::refuse_type($input, found)))
     };
 }
 
@@ -75,7 +56,7 @@ macro_rules! of_float {
     };
 }
 
-pub(super) use {floating, numeric, of_float, sized};
+pub(super) use {floats, integers, numeric, of_float, sized};
 
 /// The refusal of an input of type `found`.
 pub(super) fn refuse_type(input: usize, found: DataType) -> Refusal {

@@ -2,13 +2,13 @@
 
 use super::element_types::sized;
 use super::indices::{BLOCK, FirstError, IndexType, Indices};
-use super::{Kernel, UnpreparedWorkload};
+use super::{Kernel, UnpreparedWorkload, chunk_rows};
 use crate::signature::{Signature, refuse};
 use crate::simd::Level;
 use crate::simd::disjoint::for_each_chunk;
 use std::marker::PhantomData;
 use tenon_backend::{Operands, Refusal, Workload};
-use tenon_base::{Result, pool, stop};
+use tenon_base::{Result, stop};
 use tenon_tensor::Element;
 
 /// Elements below which one thread is used.
@@ -59,20 +59,18 @@ fn gather<T: Element>(signature: &Signature<'_>) -> Result<GatherSlices<T>, Refu
 
 fn gather_nd<T: Element>(signature: &Signature<'_>) -> Result<GatherSlices<T>, Refusal> {
     let (shape, at) = (signature.input(0)?.shape(), signature.input(1)?.shape());
-    let batch = usize::try_from(signature.int("batch_dims", 0)?).unwrap_or(usize::MAX);
-    let (Some(data), Some((&tuple, batches))) = (shape.get(batch..), at.split_last()) else {
-        return Err(refuse("the shapes do not fit"));
+    let batch = signature.int("batch_dims", 0)? as usize;
+    let Some((&tuple, tuples)) = at.split_last() else {
+        return Err(refuse("no kernel for a scalar as indices"));
     };
-    let (Some(extents), Some(taken)) = (data.get(..tuple), batches.get(batch..)) else {
-        return Err(refuse("the shapes do not fit"));
-    };
+    let (extents, slice) = shape[batch..].split_at(tuple);
     Ok(GatherSlices {
         level: signature.level,
         index: IndexType::of(signature, 1)?,
         extents: extents.to_vec(),
-        taken: taken.iter().product(),
+        taken: tuples[batch..].iter().product(),
         shared: false,
-        slice: data[tuple..].iter().product(),
+        slice: slice.iter().product(),
         element: PhantomData,
     })
 }
@@ -84,12 +82,9 @@ impl<T: Element> Workload for GatherSlices<T> {
         let (inputs, mut outputs) = operands.split();
         let (data, output) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         let indices = Indices::new(&inputs, 1, self.index)?;
-        if output.is_empty() {
-            return Ok(());
-        }
         let rows = output.len() / self.slice;
         let parallel = output.len() >= PARALLEL;
-        let chunk = rows.div_ceil(if parallel { 4 * pool::threads() } else { 1 });
+        let chunk = chunk_rows(rows, parallel);
         let error = FirstError::default();
         for_each_chunk(output, chunk * self.slice, parallel, |nth, to| {
             error.record(self.rows(data, indices, nth * chunk, to));
@@ -183,9 +178,6 @@ impl ElementRows {
     pub(super) fn new(signature: &Signature<'_>) -> Result<Self, Refusal> {
         let (data, indices) = (signature.input(0)?.shape(), signature.input(1)?.shape());
         let axis = signature.axis("axis", 0, data.len())?;
-        if indices.len() != data.len() {
-            return Err(refuse("the shapes do not fit"));
-        }
         let strides = data.strides();
         // Adjacent dimensions with a uniform stride in the data are one.
         let mut outer: Vec<(usize, usize)> = Vec::new();
@@ -273,9 +265,7 @@ impl<T: Element> Workload for GatherElements<T> {
         let (data, output) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         let indices = Indices::new(&inputs, 1, self.rows.index())?;
         let parallel = output.len() >= PARALLEL;
-        let chunk = output
-            .len()
-            .div_ceil(if parallel { 4 * pool::threads() } else { 1 });
+        let chunk = chunk_rows(output.len(), parallel);
         let error = FirstError::default();
         for_each_chunk(output, chunk, parallel, |nth, to| {
             let (first, count) = (nth * chunk, to.len());

@@ -2,8 +2,8 @@
 //! AffineGrid: the coordinates of a grid from affine maps.
 
 use super::gathered_sum::{MISSING, SampleTable, gathered_sums};
-use super::{Kernel, UnpreparedWorkload};
-use crate::floats::{FloatType, Floats, FloatsMut, for_each_float_chunk};
+use super::{Kernel, UnpreparedWorkload, chunk_rows};
+use crate::floats::{FloatType, Floats, FloatsMut, for_each_float_chunk, match_floats};
 use crate::signature::{Signature, refuse};
 use crate::simd::Level;
 use tenon_backend::{Operands, Refusal, Workload};
@@ -137,10 +137,10 @@ impl GridSample {
                     let range = plane * image..(plane + 1) * image;
                     let at = (plane - first) * self.points + start;
                     let mut buffer = [0.0; POINTS];
-                    to.store(self.level, at..at + count, &mut buffer, |to| match input {
-                        Floats::F32(all) => gathered_sums(self.level, samples, &all[range], to),
-                        Floats::F16(all) => gathered_sums(self.level, samples, &all[range], to),
-                        Floats::Bf16(all) => gathered_sums(self.level, samples, &all[range], to),
+                    to.store(self.level, at..at + count, &mut buffer, |to| {
+                        match_floats!(Floats, input, all => {
+                            gathered_sums(self.level, samples, &all[range], to);
+                        });
                     });
                 }
             }
@@ -251,7 +251,7 @@ impl Workload for AffineGrid {
         let parallel = output.len() >= PARALLEL;
         let line = self.extents[2] * self.rank;
         let rows = output.len() / line;
-        let chunk = rows.div_ceil(if parallel { 4 * pool::threads() } else { 1 });
+        let chunk = chunk_rows(rows, parallel);
         for_each_float_chunk(output, chunk * line, parallel, |nth, to| match self.rank {
             2 => self.rows::<2>(theta, nth * chunk, to),
             _ => self.rows::<3>(theta, nth * chunk, to),

@@ -7,6 +7,7 @@ mod binary;
 mod blocks;
 mod broadcast;
 mod col2im;
+mod conditional;
 mod conv;
 mod conv_half;
 mod conv_parts;
@@ -23,6 +24,7 @@ mod loss;
 mod matmul;
 mod matmul_half;
 mod normalization;
+mod number;
 mod plain_matmul;
 mod pool;
 mod power;
@@ -36,7 +38,6 @@ mod resize;
 mod rotary;
 mod scan;
 mod scatter;
-mod select;
 mod selection;
 mod signal;
 mod softmax;
@@ -125,6 +126,13 @@ fn check_lengths<T: Copy + TryInto<usize> + Display>(lengths: &[T], most: usize)
     }
 }
 
+/// Rows of each chunk of `rows`: all, or when `parallel` a quarter of a thread's share, so that threads
+/// which work at different speeds finish together.
+fn chunk_rows(rows: usize, parallel: bool) -> usize {
+    let chunks = if parallel { 4 * tenon_base::pool::threads() } else { 1 };
+    rows.div_ceil(chunks)
+}
+
 /// The kernel of an operator, or the reason that there is none.
 pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     // The past of an attention may be empty.
@@ -171,7 +179,7 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         "CausalConvWithState" => stateful::causal_convolution(signature),
         "LinearAttention" => stateful::linear_attention(signature),
         "LSTM" | "GRU" | "RNN" => recurrent::kernel(signature),
-        "Where" => select::kernel(signature),
+        "Where" => conditional::kernel(signature),
         _ => unary::kernel(signature)
             .or_else(|| binary::kernel(signature))
             .or_else(|| reduction::kernel(signature))

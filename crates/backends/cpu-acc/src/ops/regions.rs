@@ -5,13 +5,13 @@
 //! line, in vectors.
 
 use super::indices::{FirstError, position};
-use super::{Kernel, UnpreparedWorkload, scratch};
+use super::{Kernel, UnpreparedWorkload, chunk_rows, scratch};
 use crate::signature::{Signature, refuse};
 use crate::simd::disjoint::{for_each_chunk, for_each_chunk2};
 use crate::simd::{Level, Simd, VectorOp};
 use std::ops::Range;
 use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
-use tenon_base::{Error, ErrorKind, Result, pool, stop};
+use tenon_base::{Error, ErrorKind, Result, stop};
 
 /// Most samples along a side of a cell: bounds the time of a region that is read at run time.
 const MAX_SAMPLES: f64 = 65536.0;
@@ -416,9 +416,7 @@ impl Workload for MaxPool {
         let regions = inputs.slice::<f32>(1)?.as_chunks::<5>().0;
         let output = outputs.slice::<f32>(0)?;
         let (size, parallel) = (self.0.region(), output.len() >= PARALLEL);
-        let chunk = regions
-            .len()
-            .div_ceil(if parallel { 4 * pool::threads() } else { 1 });
+        let chunk = chunk_rows(regions.len(), parallel);
         let error = FirstError::default();
         for_each_chunk(output, chunk * size, parallel, |nth, to| {
             for (region, to) in regions[nth * chunk..].iter().zip(to.chunks_exact_mut(size)) {

@@ -4,14 +4,14 @@
 use super::element_types::{numeric, sized};
 use super::gather::{ElementRow, ElementRows};
 use super::indices::{BLOCK, FirstError, IndexType, Indices, position};
-use super::{Kernel, UnpreparedWorkload};
+use super::number::Number;
+use super::{Kernel, UnpreparedWorkload, chunk_rows};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::Level;
 use crate::simd::disjoint::for_each_chunk;
-use half::{bf16, f16};
 use std::marker::PhantomData;
 use tenon_backend::{Inputs, Operands, Refusal, Workload, WorkloadPlan};
-use tenon_base::{Result, pool, stop};
+use tenon_base::{Result, stop};
 use tenon_tensor::{DataType, Element};
 
 /// Elements below which one thread is used.
@@ -56,16 +56,6 @@ struct Product;
 struct Least;
 struct Greatest;
 
-/// The arithmetic of reductions.
-trait Number: Element {
-    fn sum(self, other: Self) -> Self;
-    fn product(self, other: Self) -> Self;
-    /// The minimum; NaN if either operand is NaN.
-    fn least(self, other: Self) -> Self;
-    /// The maximum; NaN if either operand is NaN.
-    fn greatest(self, other: Self) -> Self;
-}
-
 impl<T> Combine<T> for Replace {
     fn combine(_: T, update: T) -> T {
         update
@@ -74,13 +64,13 @@ impl<T> Combine<T> for Replace {
 
 impl<T: Number> Combine<T> for Sum {
     fn combine(element: T, update: T) -> T {
-        element.sum(update)
+        element.plus(update)
     }
 }
 
 impl<T: Number> Combine<T> for Product {
     fn combine(element: T, update: T) -> T {
-        element.product(update)
+        element.times(update)
     }
 }
 
@@ -94,54 +84,6 @@ impl<T: Number> Combine<T> for Greatest {
     fn combine(element: T, update: T) -> T {
         element.greatest(update)
     }
-}
-
-macro_rules! integers {
-    ($($T:ty)*) => {$(
-        impl Number for $T {
-            fn sum(self, other: Self) -> Self {
-                self.wrapping_add(other)
-            }
-            fn product(self, other: Self) -> Self {
-                self.wrapping_mul(other)
-            }
-            fn least(self, other: Self) -> Self {
-                self.min(other)
-            }
-            fn greatest(self, other: Self) -> Self {
-                self.max(other)
-            }
-        }
-    )*};
-}
-
-integers! { i8 i16 i32 i64 u8 u16 u32 u64 }
-
-macro_rules! floats {
-    ($($T:ty, $wide:expr, $narrow:expr;)*) => {$(
-        impl Number for $T {
-            fn sum(self, other: Self) -> Self {
-                $narrow($wide(self) + $wide(other))
-            }
-            fn product(self, other: Self) -> Self {
-                $narrow($wide(self) * $wide(other))
-            }
-            fn least(self, other: Self) -> Self {
-                if self < other || self.is_nan() { self } else { other }
-            }
-            fn greatest(self, other: Self) -> Self {
-                if self > other || self.is_nan() { self } else { other }
-            }
-        }
-    )*};
-}
-
-// The sum or product of two 16-bit values in f32, rounded to 16 bits, is the correctly rounded result.
-floats! {
-    f32, |x: f32| x, |x| x;
-    f64, |x: f64| x, |x| x;
-    f16, f16::to_f32, f16::from_f32;
-    bf16, bf16::to_f32, bf16::from_f32;
 }
 
 /// The data in the output: copied, unless the output is computed in place of it.
@@ -221,7 +163,7 @@ impl<T: Element> Workload for ScatterElements<T> {
         let updates = inputs.slice::<T>(2)?;
         let items = updates.len().checked_div(self.item).unwrap_or(0);
         let parallel = items > 1 && updates.len() >= PARALLEL;
-        let chunk = items.div_ceil(if parallel { 4 * pool::threads() } else { 1 });
+        let chunk = chunk_rows(items, parallel);
         let error = FirstError::default();
         let output = &mut output[..items * self.data_item];
         for_each_chunk(output, chunk * self.data_item, parallel, |nth, to| {
@@ -277,11 +219,9 @@ impl<T: Element> ScatterSlices<T> {
     fn new(signature: &Signature<'_>, combine: CombineSlices<T>) -> Result<Self, Refusal> {
         let (data, at) = (signature.input(0)?.shape(), signature.input(1)?.shape());
         let Some((&tuple, tuples)) = at.split_last() else {
-            return Err(refuse("the shapes do not fit"));
+            return Err(refuse("no kernel for a scalar as indices"));
         };
-        let Some((extents, slice)) = data.split_at_checked(tuple) else {
-            return Err(refuse("the shapes do not fit"));
-        };
+        let (extents, slice) = data.split_at(tuple);
         Ok(Self {
             level: signature.level,
             index: IndexType::of(signature, 1)?,

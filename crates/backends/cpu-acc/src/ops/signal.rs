@@ -9,7 +9,7 @@ mod sample;
 pub(super) use mel::mel;
 
 use super::Kernel;
-use super::element_types::floating;
+use super::element_types::floats;
 use crate::signature::{Signature, refuse};
 use crate::simd::Level;
 use bound_transform::BoundTransform;
@@ -185,7 +185,7 @@ impl Transform {
                 self.length
             )));
         }
-        floating!(signature.input(0)?.dtype(), 0, T => Ok(Box::new(TypedTransform::<T> {
+        floats!(signature.input(0)?.dtype(), 0, T => Ok(Box::new(TypedTransform::<T> {
             transform: self,
             element: PhantomData,
         })))

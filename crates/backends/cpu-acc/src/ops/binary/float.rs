@@ -1,0 +1,189 @@
+//! Functions of two operands of f32, with vector instructions.
+
+use super::OperandLoops;
+use crate::elementary;
+use crate::ops::UnpreparedWorkload;
+use crate::ops::arithmetic::BinaryFunction;
+use crate::ops::broadcast::{Operand, PART, PartBuffer, for_each_chunk, unless_replaced};
+use crate::ops::number::Number;
+use crate::signature::Signature;
+use crate::simd::math::{UnaryFunction, map_in_place};
+use crate::simd::{Level, Simd, VectorOp};
+use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
+use tenon_base::Result;
+
+/// An operator on f32, with vector instructions.
+pub(super) struct F32Binary {
+    level: Level,
+    function: BinaryFunction,
+    /// The factor of the result of `Mean`.
+    factor: Option<f64>,
+    loops: OperandLoops,
+}
+
+impl F32Binary {
+    pub(super) fn of(
+        signature: &Signature<'_>,
+        function: BinaryFunction,
+        factor: Option<f64>,
+    ) -> Result<Self, Refusal> {
+        Ok(Self {
+            level: signature.level,
+            function,
+            factor,
+            loops: OperandLoops::of(signature, [0, 1])?,
+        })
+    }
+}
+
+impl UnpreparedWorkload for F32Binary {
+    fn workload_plan(&self) -> WorkloadPlan {
+        self.loops.in_place()
+    }
+}
+
+impl Workload for F32Binary {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let (inputs, mut outputs) = operands.split();
+        let sides = unless_replaced(&inputs, self.loops.order)?;
+        let output = outputs.slice::<f32>(0)?;
+        let (level, function) = (self.level, self.function);
+        let pair = &self.loops.pair;
+        for_each_chunk(output, |start, output| {
+            let (mut first, mut second) = (PartBuffer::new(), PartBuffer::new());
+            pair.for_each_part(start, output, |part, to| {
+                let a = pair.operand(0, sides[0], part, &mut first);
+                let b = pair.operand(1, sides[1], part, &mut second);
+                level.run(Apply { function, a, b, to });
+            });
+        });
+        for (index, further) in self.loops.further.iter().enumerate() {
+            let elements = inputs.slice(index + 2)?;
+            for_each_chunk(output, |start, output| {
+                let mut buffer = PartBuffer::new();
+                further.for_each_part(start, output, |part, to| {
+                    let a = Operand::InPlace;
+                    let b = further.operand(0, Some(elements), part, &mut buffer);
+                    level.run(Apply { function, a, b, to });
+                });
+            });
+        }
+        if let Some(factor) = self.factor {
+            for_each_chunk(output, |_, output| {
+                output.iter_mut().for_each(|x| *x *= factor as f32);
+            });
+        }
+        Ok(())
+    }
+}
+
+/// A part of the output and its operands. The loop over the parts is outside of it: its closure would
+/// be compiled without the instructions of the level.
+pub(super) struct Apply<'a> {
+    pub(super) function: BinaryFunction,
+    pub(super) a: Operand<'a, f32>,
+    pub(super) b: Operand<'a, f32>,
+    pub(super) to: &'a mut [f32],
+}
+
+impl VectorOp for Apply<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        apply(simd, self.function, self.a, self.b, self.to);
+    }
+}
+
+/// Computes a part of f32.
+#[inline(always)]
+fn apply<S: Simd>(
+    simd: S,
+    function: BinaryFunction,
+    a: Operand<'_, f32>,
+    b: Operand<'_, f32>,
+    to: &mut [f32],
+) {
+    match function {
+        BinaryFunction::Add => zip(a, b, to, |a, b| a + b),
+        BinaryFunction::Sub => zip(a, b, to, |a, b| a - b),
+        BinaryFunction::Mul => zip(a, b, to, |a, b| a * b),
+        BinaryFunction::Div => zip(a, b, to, |a, b| a / b),
+        BinaryFunction::Min => zip(a, b, to, f32::least),
+        BinaryFunction::Max => zip(a, b, to, f32::greatest),
+        BinaryFunction::PRelu => zip(a, b, to, |a, b| if a < 0.0 { a * b } else { a }),
+        BinaryFunction::SwiGlu { alpha } => {
+            let mut gate = [0.0; PART];
+            let gate = &mut gate[..to.len()];
+            copy(a, to, gate);
+            map_in_place(simd, UnaryFunction::Swish { alpha }, gate);
+            zip(Operand::Elements(gate), b, to, |a, b| a * b);
+        }
+        BinaryFunction::Pow => match b {
+            Operand::Scalar(exponent) => {
+                if !matches!(a, Operand::InPlace) {
+                    zip(a, Operand::Scalar(0.0), to, |a, _| a);
+                }
+                elementary::power_of(simd, to, exponent);
+            }
+            _ => {
+                let mut exponents = [0.0; PART];
+                let exponents = &mut exponents[..to.len()];
+                copy(b, to, exponents);
+                if !matches!(a, Operand::InPlace) {
+                    zip(a, Operand::Scalar(0.0), to, |a, _| a);
+                }
+                elementary::power(simd, to, exponents);
+            }
+        },
+        // Library calls, which have no vector form.
+        BinaryFunction::Mod | BinaryFunction::Remainder => {
+            let (mut x, mut y) = ([0.0; PART], [0.0; PART]);
+            let (x, y) = (&mut x[..to.len()], &mut y[..to.len()]);
+            copy(a, to, x);
+            copy(b, to, y);
+            let pairs = to.iter_mut().zip(x).zip(y);
+            if function == BinaryFunction::Mod {
+                pairs.for_each(|((to, x), y)| *to = x.modulo(*y));
+            } else {
+                pairs.for_each(|((to, x), y)| *to = x.remainder(*y));
+            }
+        }
+        // Of integers and bool only, by shape inference.
+        BinaryFunction::And
+        | BinaryFunction::Or
+        | BinaryFunction::Xor
+        | BinaryFunction::ShiftLeft
+        | BinaryFunction::ShiftRight => {}
+    }
+}
+
+/// The elements of an operand; `output` are those of the part.
+fn copy(operand: Operand<'_, f32>, output: &[f32], to: &mut [f32]) {
+    match operand {
+        Operand::Elements(elements) => to.copy_from_slice(elements),
+        Operand::Scalar(element) => to.fill(element),
+        Operand::InPlace => to.copy_from_slice(output),
+    }
+}
+
+/// The inner loops, which the compiler vectorises.
+#[inline(always)]
+fn zip(a: Operand<'_, f32>, b: Operand<'_, f32>, output: &mut [f32], f: impl Fn(f32, f32) -> f32) {
+    use Operand::*;
+    match (a, b) {
+        (Elements(a), Elements(b)) => {
+            for ((o, &a), &b) in output.iter_mut().zip(a).zip(b) {
+                *o = f(a, b);
+            }
+        }
+        (Elements(a), Scalar(b)) => output.iter_mut().zip(a).for_each(|(o, &a)| *o = f(a, b)),
+        (Scalar(a), Elements(b)) => output.iter_mut().zip(b).for_each(|(o, &b)| *o = f(a, b)),
+        (Scalar(a), Scalar(b)) => output.fill(f(a, b)),
+        (InPlace, Elements(b)) => output.iter_mut().zip(b).for_each(|(o, &b)| *o = f(*o, b)),
+        (Elements(a), InPlace) => output.iter_mut().zip(a).for_each(|(o, &a)| *o = f(a, *o)),
+        (InPlace, Scalar(b)) => output.iter_mut().for_each(|o| *o = f(*o, b)),
+        (Scalar(a), InPlace) => output.iter_mut().for_each(|o| *o = f(a, *o)),
+        (InPlace, InPlace) => output.iter_mut().for_each(|o| *o = f(*o, *o)),
+    }
+}
