@@ -5,16 +5,19 @@
 //! of candidates, which quickselect (Hoare, "Algorithm 65: Find", 1961; `select_nth_unstable`) reduces to
 //! the best K when it is full.
 
+mod candidates;
+mod keys;
+
 use super::element_types::numeric;
-use super::{Kernel, UnpreparedWorkload};
+use super::{Kernel, UnpreparedWorkload, scratch};
 use crate::signature::{Signature, refuse};
 use crate::simd::disjoint::{for_each_chunk, for_each_chunk2};
 use crate::simd::{Level, Simd, VectorOp};
-use half::{bf16, f16};
+use candidates::Candidates;
+use keys::{Keyed, rank};
 use std::marker::PhantomData;
 use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
-use tenon_base::{Error, ErrorKind, Result, stop};
-use tenon_tensor::Element;
+use tenon_base::{Result, stop};
 
 /// Elements below which one thread is used.
 const PARALLEL: usize = 1 << 15;
@@ -33,6 +36,9 @@ struct TopK<T> {
     extent: usize,
     inner: usize,
     count: usize,
+    /// Words of scratch memory: for the positions of all lanes, and for the candidates of a chunk of lanes.
+    positions: usize,
+    slot: usize,
     element: PhantomData<T>,
 }
 
@@ -49,108 +55,32 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         return Err(refuse("no kernel for so large a dimension"));
     }
     let largest = signature.flag("largest", true)?;
-    numeric!(input.dtype(), 0, T => {
-        let kernel = TopK::<T> {
-            level: signature.level,
-            largest,
-            outer: shape[..axis].iter().product(),
-            extent: shape[axis],
-            inner: shape[axis + 1..].iter().product(),
-            count,
-            element: PhantomData,
-        };
-        kernel.scratch_len().ok_or_else(|| refuse("the dimension is too large"))?;
-        Ok(Box::new(kernel))
-    })
+    let (outer, inner) = (&shape[..axis], &shape[axis + 1..]);
+    let (outer, inner) = (outer.iter().product(), inner.iter().product());
+    let [positions, slot] =
+        scratch_words(outer, inner, count).ok_or_else(|| refuse("the dimension is too large"))?;
+    numeric!(input.dtype(), 0, T => Ok(Box::new(TopK::<T> {
+        level: signature.level,
+        largest,
+        outer,
+        extent: shape[axis],
+        inner,
+        count,
+        positions,
+        slot,
+        element: PhantomData,
+    })))
 }
 
-/// An element with a key of the same order.
-trait Keyed: Element {
-    /// Whether keys have at most 32 bits.
-    const NARROW: bool;
-    /// An unsigned integer with the order of the elements: zeros of both signs are equal, NaN is the
-    /// greatest.
-    fn key(self) -> u64;
-
-    /// Whether the key is above (`greater`) or below that of `other`; may be true where one is NaN.
-    fn is_beyond(self, other: Self, greater: bool) -> bool;
-}
-
-#[inline(always)]
-fn by_key<T: Keyed>(a: T, b: T, greater: bool) -> bool {
-    let (a, b) = (a.key() as u32, b.key() as u32);
-    if greater { a > b } else { a < b }
-}
-
-macro_rules! keyed_integers {
-    ($($T:ty, $unsigned:ty, $narrow:literal;)*) => {$(
-        impl Keyed for $T {
-            const NARROW: bool = $narrow;
-            #[inline(always)]
-            fn key(self) -> u64 {
-                u64::from(self as $unsigned ^ <$T>::MIN as $unsigned)
-            }
-            #[inline(always)]
-            fn is_beyond(self, other: Self, greater: bool) -> bool {
-                if greater { self > other } else { self < other }
-            }
-        }
-    )*};
-}
-
-keyed_integers! {
-    u8, u8, true;
-    u16, u16, true;
-    u32, u32, true;
-    u64, u64, false;
-    i8, u8, true;
-    i16, u16, true;
-    i32, u32, true;
-    i64, u64, false;
-}
-
-macro_rules! keyed_floats {
-    ($($T:ty, $bits:ty, $signed:ty, $narrow:literal, $beyond:expr;)*) => {$(
-        impl Keyed for $T {
-            const NARROW: bool = $narrow;
-            #[inline(always)]
-            fn key(self) -> u64 {
-                const SIGN: $bits = 1 << (<$bits>::BITS - 1);
-                let bits = self.to_bits();
-                let ordered = bits ^ ((bits as $signed >> (<$bits>::BITS - 1)) as $bits | SIGN);
-                if bits & !SIGN > <$T>::INFINITY.to_bits() {
-                    <$bits>::MAX.into()
-                } else if bits == SIGN {
-                    SIGN.into()
-                } else {
-                    ordered.into()
-                }
-            }
-            #[inline(always)]
-            #[allow(clippy::neg_cmp_op_on_partial_ord, reason = "NaN is beyond all others")]
-            fn is_beyond(self, other: Self, greater: bool) -> bool {
-                let compare: fn($T, $T, bool) -> bool = $beyond;
-                compare(self, other, greater)
-            }
-        }
-    )*};
-}
-
-keyed_floats! {
-    f32, u32, i32, true, |a, b, greater| if greater { !(a <= b) } else { !(a >= b) };
-    f64, u64, i64, false, |a, b, greater| if greater { !(a <= b) } else { !(a >= b) };
-    f16, u16, i16, true, by_key;
-    bf16, u16, i16, true, by_key;
-}
-
-/// The rank of an element: lower is better. `flip` complements keys, for the largest elements.
-#[inline(always)]
-fn rank<T: Keyed>(element: T, flip: u64) -> u64 {
-    if T::NARROW {
-        (element.key() as u32 ^ flip as u32).into()
-    } else {
-        element.key() ^ flip
-    }
+/// Words of scratch memory: for the positions of all lanes, and for the candidates of a chunk of lanes;
+/// `None` where all of them are too large.
+fn scratch_words(outer: usize, inner: usize, count: usize) -> Option<[usize; 2]> {
+    let positions = outer.checked_mul(inner)?.checked_mul(count)?;
+    let candidates = count.checked_mul(2)?.checked_add(BLOCK)?;
+    let slot = candidates.checked_mul(inner.min(LANES))?;
+    let all = slot.checked_mul(CHUNKS)?.checked_add(positions)?;
+    let fits = all <= isize::MAX as usize / size_of::<u64>();
+    fits.then_some([positions, slot])
 }
 
 /// Finds the first block with an element that may have a better rank than the threshold's.
@@ -210,74 +140,10 @@ impl<T: Keyed> VectorOp for FirstRow<'_, T> {
     }
 }
 
-/// The best candidates of a lane so far. A candidate is the rank and the position of an element where
-/// the rank has 32 bits, else the position.
-struct Candidates<'a> {
-    list: &'a mut [u64],
-    len: usize,
-}
-
-impl Candidates<'_> {
-    #[inline(always)]
-    fn push<T: Keyed>(&mut self, rank: u64, position: usize, kept: bool) {
-        self.list[self.len] = if T::NARROW {
-            rank << 32 | position as u64
-        } else {
-            position as u64
-        };
-        self.len += usize::from(kept);
-    }
-
-    /// Keeps the best `count` candidates, and returns the position of the worst of them. `rank_at` is the
-    /// rank of the element at a position.
-    fn reduce<T: Keyed>(&mut self, count: usize, rank_at: impl Fn(usize) -> u64) -> usize {
-        let list = &mut self.list[..self.len];
-        self.len = count;
-        if T::NARROW {
-            let worst = *list.select_nth_unstable(count - 1).1;
-            return worst as u32 as usize;
-        }
-        let order = |&at: &u64| (rank_at(at as usize), at);
-        *list.select_nth_unstable_by_key(count - 1, order).1 as usize
-    }
-
-    /// Writes the positions of the best candidates in order.
-    fn finish<T: Keyed>(&mut self, to: &mut [u64], rank_at: impl Fn(usize) -> u64) {
-        if self.len > to.len() {
-            self.reduce::<T>(to.len(), &rank_at);
-        }
-        let list = &mut self.list[..self.len];
-        if T::NARROW {
-            list.sort_unstable();
-        } else {
-            list.sort_unstable_by_key(|&at| (rank_at(at as usize), at));
-        }
-        for (to, &candidate) in to.iter_mut().zip(&*list) {
-            *to = if T::NARROW {
-                candidate & u64::from(u32::MAX)
-            } else {
-                candidate
-            };
-        }
-    }
-}
-
 impl<T: Keyed> TopK<T> {
     /// Candidates at which they are reduced to the best.
     fn limit(&self) -> usize {
         2 * self.count
-    }
-
-    /// Words of scratch memory: the positions of all lanes, and the candidates of a chunk of lanes.
-    fn scratch_len(&self) -> Option<[usize; 2]> {
-        let lanes = self.outer.checked_mul(self.inner)?;
-        let positions = lanes.checked_mul(self.count)?;
-        let candidates = self.count.checked_mul(2)?.checked_add(BLOCK)?;
-        let chunk = candidates.checked_mul(self.inner.min(LANES))?;
-        let all = chunk.checked_mul(CHUNKS)?.checked_add(positions)?;
-        all.checked_mul(8)
-            .filter(|&bytes| bytes <= isize::MAX as usize)?;
-        Some([positions, chunk])
     }
 
     fn flip(&self) -> u64 {
@@ -418,11 +284,8 @@ impl<T: Keyed> TopK<T> {
 
 impl<T: Keyed> UnpreparedWorkload for TopK<T> {
     fn workload_plan(&self) -> WorkloadPlan {
-        let len = self
-            .scratch_len()
-            .map_or(0, |[positions, chunk]| positions + CHUNKS * chunk);
         WorkloadPlan {
-            scratch_bytes: 8 * len,
+            scratch_bytes: size_of::<u64>() * (self.positions + CHUNKS * self.slot),
             ..WorkloadPlan::default()
         }
     }
@@ -433,16 +296,13 @@ impl<T: Keyed> Workload for TopK<T> {
         let (inputs, mut outputs) = operands.split();
         let from = inputs.slice::<T>(0)?;
         let (values, indices) = (outputs.optional::<T>(0)?, outputs.optional::<i64>(1)?);
-        let scratch = outputs.scratch::<u64>()?;
-        let short = || Error::new(ErrorKind::InvalidPackage, "the scratch memory is too short");
-        let [positions, slot] = self.scratch_len().ok_or_else(short)?;
-        let (positions, lists) = scratch.split_at_mut_checked(positions).ok_or_else(short)?;
-        let lists = lists.get_mut(..CHUNKS * slot).ok_or_else(short)?;
+        let words = scratch::<u64>(&mut outputs, self.positions + CHUNKS * self.slot)?;
+        let (positions, lists) = words.split_at_mut(self.positions);
         let chunk = (self.outer * self.inner).div_ceil(CHUNKS) * self.count;
         let parallel = from.len() >= PARALLEL;
         for_each_chunk2(
             (positions, chunk),
-            (lists, slot),
+            (lists, self.slot),
             parallel,
             |nth, to, list| {
                 self.chunk(from, nth * chunk / self.count, list, to);
