@@ -6,8 +6,8 @@ use crate::kernel::{
 };
 use crate::number::Number;
 use tenon_backend::Reason;
-use tenon_base::{Error, ErrorKind, Result, stop};
-use tenon_graph::geometry::{SampledAxis, Window};
+use tenon_base::{Result, stop};
+use tenon_graph::geometry::{RegionSampling, SampledAxis, Window, pooled_pixels};
 
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("AffineGrid", affine_grid),
@@ -114,29 +114,6 @@ fn grid_sample(node: &Node<'_>) -> Result<Kernel, BuildError> {
     })))
 }
 
-/// Most samples along a side of a cell: bounds the time of a region that is read at run time.
-const MAX_SAMPLES: f64 = 65536.0;
-
-/// One side of a region: its start, the size of a cell, and the samples of a cell.
-fn side(start: f64, end: f64, cells: usize, ratio: usize, least: f64) -> Result<(f64, f64, usize)> {
-    let cell = (end - start).max(least) / cells as f64;
-    let samples = if ratio > 0 {
-        ratio as f64
-    } else {
-        cell.ceil().max(0.0)
-    };
-    if !(start.is_finite() && samples <= MAX_SAMPLES) {
-        return Err(
-            Error::new(ErrorKind::OutOfBounds, "a region is too large or NaN")
-                .expected(format_args!(
-                    "at most {MAX_SAMPLES} samples along a side of a cell"
-                ))
-                .found(format_args!("{start} to {end}")),
-        );
-    }
-    Ok((start, cell, samples as usize))
-}
-
 /// The four pixels around a sample and their bilinear weights; all weights are 0 outside of the image.
 fn around([h, w]: [usize; 2], y: f64, x: f64) -> [(usize, f64); 4] {
     if !((-1.0..=h as f64).contains(&y) && (-1.0..=w as f64).contains(&x)) {
@@ -172,16 +149,8 @@ fn roi_align(node: &Node<'_>) -> Result<Kernel, BuildError> {
         return Ok(empty_output());
     };
     let attributes = node.attributes;
-    let mode = attributes.string("coordinate_transformation_mode", "half_pixel")?;
-    // Without the shift by half a pixel, regions have at least the size of a pixel.
-    let (shift, least) = if mode == "half_pixel" {
-        (0.5, f64::MIN)
-    } else {
-        (0.0, 1.0)
-    };
+    let sampling = RegionSampling::new(attributes)?;
     let greatest = attributes.string("mode", "avg")? == "max";
-    let ratio = attributes.int("sampling_ratio", 0)?.max(0) as usize;
-    let scale = f64::from(attributes.float("spatial_scale", 1.0)?);
     if height * width == 0 {
         return Err(unsupported("no kernel for images without pixels"));
     }
@@ -193,17 +162,16 @@ fn roi_align(node: &Node<'_>) -> Result<Kernel, BuildError> {
         let totals = scratch::<f64>(&mut outputs, channels)?;
         for region in 0..regions {
             let image = position(of[region], images)?;
-            let corner = |nth: usize| rois[region * 4 + nth].to_f64() * scale - shift;
-            let (left, wide, across) = side(corner(0), corner(2), columns, ratio, least)?;
-            let (top, high, down) = side(corner(1), corner(3), rows, ratio, least)?;
+            let corner = |nth: usize| rois[region * 4 + nth].to_f64();
+            let across = sampling.side(corner(0), corner(2), columns)?;
+            let down = sampling.side(corner(1), corner(3), rows)?;
             let planes = &x[image * channels * height * width..];
             for cell in 0..rows * columns {
                 let start = if greatest { f64::NEG_INFINITY } else { 0.0 };
                 totals.fill(start);
-                for (iy, ix) in pairs(down, across) {
-                    let inside = |nth: usize, count: usize| (nth as f64 + 0.5) / count as f64;
-                    let y = top + ((cell / columns) as f64 + inside(iy, down)) * high;
-                    let x = left + ((cell % columns) as f64 + inside(ix, across)) * wide;
+                for (iy, ix) in pairs(down.samples(), across.samples()) {
+                    let y = down.sample(cell / columns, iy);
+                    let x = across.sample(cell % columns, ix);
                     let pixels = around([height, width], y, x);
                     for (total, plane) in totals.iter_mut().zip(planes.chunks_exact(height * width)) {
                         let values = pixels.map(|(at, weight)| weight * plane[at].to_f64());
@@ -214,7 +182,7 @@ fn roi_align(node: &Node<'_>) -> Result<Kernel, BuildError> {
                         };
                     }
                 }
-                let samples = (down * across).max(1);
+                let samples = (down.samples() * across.samples()).max(1);
                 for (channel, &total) in totals.iter().enumerate() {
                     let value = match (greatest, total) {
                         (false, _) => total / samples as f64,
@@ -235,7 +203,7 @@ fn empty_output() -> Kernel {
     Kernel::new(|_| Ok(()))
 }
 
-/// Regions are rounded to pixels; cells overlap where they are not divisible.
+/// Regions are rounded to pixels.
 fn max_roi_pool(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let [images, channels, height, width] = **node.shape(0)? else {
         return Err(Reason::InputRank {
@@ -248,12 +216,6 @@ fn max_roi_pool(node: &Node<'_>) -> Result<Kernel, BuildError> {
         return Ok(empty_output());
     };
     let scale = f64::from(node.attributes.float("spatial_scale", 1.0)?);
-    // The pixels of a cell along one side.
-    let cell = |start: f64, end: f64, nth: usize, cells: usize, extent: usize| {
-        let size = (end - start + 1.0).max(1.0) / cells as f64;
-        let pixel = |at: f64| (at + start).clamp(0.0, extent as f64) as usize;
-        pixel((nth as f64 * size).floor())..pixel(((nth + 1) as f64 * size).ceil())
-    };
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (x, rois) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
@@ -264,8 +226,8 @@ fn max_roi_pool(node: &Node<'_>) -> Result<Kernel, BuildError> {
             for (channel, at) in pairs(channels, rows * columns) {
                 let plane = &x[(image * channels + channel) * height * width..][..height * width];
                 let mut best = None;
-                for row in cell(corner(2), corner(4), at / columns, rows, height) {
-                    for column in cell(corner(1), corner(3), at % columns, columns, width) {
+                for row in pooled_pixels([corner(2), corner(4)], at / columns, rows, height) {
+                    for column in pooled_pixels([corner(1), corner(3)], at % columns, columns, width) {
                         let value = plane[row * width + column];
                         best = Some(best.map_or(value, |best| if value > best { value } else { best }));
                     }
@@ -356,16 +318,4 @@ fn window_axes(window: &Window, image: &[usize]) -> Result<[WindowAxis; 3], Buil
         };
     }
     Ok(axes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn regions_of_too_many_samples_are_refused() {
-        assert!(side(0.0, 1e30, 1, 0, 0.0).is_err());
-        assert!(side(f64::NAN, 1.0, 1, 2, 0.0).is_err());
-        assert_eq!(side(1.0, 5.0, 2, 0, 0.0).unwrap(), (1.0, 2.0, 2));
-    }
 }

@@ -11,10 +11,9 @@ use crate::simd::disjoint::{for_each_chunk, for_each_chunk2};
 use crate::simd::{Level, Simd, VectorOp};
 use std::ops::Range;
 use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
-use tenon_base::{Error, ErrorKind, Result, stop};
+use tenon_base::{Result, stop};
+use tenon_graph::geometry::{RegionSampling, RegionSide, pooled_pixels};
 
-/// Most samples along a side of a cell: bounds the time of a region that is read at run time.
-const MAX_SAMPLES: f64 = 65536.0;
 /// Most chunks of regions that threads work on concurrently, each with its own weights.
 const CHUNKS: usize = 16;
 /// Regions times cells below which one thread is used.
@@ -28,20 +27,17 @@ struct Regions {
     /// Pixels of an image, and cells of a region, each height and width.
     pixels: [usize; 2],
     cells: [usize; 2],
-    scale: f64,
 }
 
 impl Regions {
     fn new(signature: &Signature<'_>) -> Result<Self, Refusal> {
         let [images, channels, height, width] = signature.ranked(0)?;
         let [_, _, rows, columns] = signature.ranked_output()?;
-        signature.ranked::<2>(1)?;
         Ok(Self {
             images,
             channels,
             pixels: [height, width],
             cells: [rows, columns],
-            scale: signature.float("spatial_scale", 1.0)?.into(),
         })
     }
 
@@ -53,55 +49,43 @@ impl Regions {
     fn region(&self) -> usize {
         self.channels * self.cells[0] * self.cells[1]
     }
+
+    /// Scratch elements of a chunk of RoiAlign: the weights of rows and columns, the pixels of each cell along both
+    /// sides (start and end), and a line; `None` where the image is too large.
+    fn align_scratch(&self) -> Option<usize> {
+        let Self { pixels, cells, .. } = *self;
+        let rows = cells[0].checked_mul(pixels[0] + 2)?;
+        let columns = cells[1].checked_mul(pixels[1] + 2)?;
+        let slot = rows.checked_add(columns)?.checked_add(pixels[1])?;
+        // The ends of ranges are stored as f32, which are exact up to 2^24.
+        let exact = pixels.iter().all(|&extent| extent <= 1 << 24);
+        let fits = slot <= isize::MAX as usize / (4 * CHUNKS);
+        (exact && fits).then_some(slot)
+    }
 }
 
 /// The kernel of RoiAlign.
 struct Align {
     level: Level,
     regions: Regions,
-    shift: f64,
-    /// The least side of a region.
-    least: f64,
-    /// Samples along a side of a cell; 0: as many as pixels.
-    samples: usize,
+    sampling: RegionSampling,
     greatest: bool,
+    /// Elements of scratch memory of a chunk of regions.
+    slot: usize,
 }
 
 /// The kernel of RoiAlign.
 pub(super) fn align(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    let mode = signature.string("coordinate_transformation_mode", "half_pixel")?;
-    // Without the shift by half a pixel, regions have at least the size of a pixel.
-    let (shift, least) = if mode == "half_pixel" {
-        (0.5, f64::MIN)
-    } else {
-        (0.0, 1.0)
-    };
-    let align = Align {
+    let sampling = RegionSampling::new(signature.attributes());
+    let regions = Regions::new(signature)?;
+    let slot = regions.align_scratch();
+    Ok(Box::new(Align {
         level: signature.level,
-        regions: Regions::new(signature)?,
-        shift,
-        least,
-        samples: usize::try_from(signature.int("sampling_ratio", 0)?).unwrap_or(0),
+        regions,
+        sampling: sampling.map_err(|error| refuse(error.to_string()))?,
         greatest: signature.string("mode", "avg")? == "max",
-    };
-    align
-        .slot()
-        .ok_or_else(|| refuse("the image is too large"))?;
-    Ok(Box::new(align))
-}
-
-/// One side of a region: its start, the size of a cell, and the samples of a cell.
-#[derive(Debug, Clone, Copy)]
-struct Side {
-    start: f64,
-    cell: f64,
-    samples: usize,
-}
-
-impl Side {
-    fn sample(&self, cell: usize, nth: usize) -> f64 {
-        self.start + (cell as f64 + (nth as f64 + 0.5) / self.samples as f64) * self.cell
-    }
+        slot: slot.ok_or_else(|| refuse("the image is too large"))?,
+    }))
 }
 
 /// The two pixels around a coordinate along a side, and the weight of the second; `None` outside.
@@ -126,11 +110,11 @@ struct SideWeights<'a> {
 
 impl SideWeights<'_> {
     /// Adds the weights of the samples of a cell.
-    fn fill(&mut self, side: &Side, cell: usize) -> Range<usize> {
+    fn fill(&mut self, side: &RegionSide, cell: usize) -> Range<usize> {
         let weights = &mut self.weights[cell * self.extent..][..self.extent];
         weights.fill(0.0);
         let (mut first, mut end) = (usize::MAX, 0);
-        for nth in 0..side.samples {
+        for nth in 0..side.samples() {
             if let Some((low, high, ratio)) = around(side.sample(cell, nth), self.extent) {
                 weights[low] += (1.0 - ratio) as f32;
                 weights[high] += ratio as f32;
@@ -142,44 +126,6 @@ impl SideWeights<'_> {
 }
 
 impl Align {
-    /// Scratch elements of a chunk: the weights of rows and columns, the pixels of each cell along both
-    /// sides (start and end), and a line.
-    fn slot(&self) -> Option<usize> {
-        let Regions { pixels, cells, .. } = self.regions;
-        let rows = cells[0].checked_mul(pixels[0] + 2)?;
-        let columns = cells[1].checked_mul(pixels[1] + 2)?;
-        let slot = rows.checked_add(columns)?.checked_add(pixels[1])?;
-        // The ends of ranges are stored as f32, which are exact up to 2^24.
-        let exact = pixels.iter().all(|&extent| extent <= 1 << 24);
-        let fits = slot <= isize::MAX as usize / (4 * CHUNKS);
-        (exact && fits).then_some(slot)
-    }
-
-    fn side(&self, start: f32, end: f32, cells: usize) -> Result<Side> {
-        let start = f64::from(start) * self.regions.scale - self.shift;
-        let end = f64::from(end) * self.regions.scale - self.shift;
-        let cell = (end - start).max(self.least) / cells as f64;
-        let samples = if self.samples > 0 {
-            self.samples as f64
-        } else {
-            cell.ceil().max(0.0)
-        };
-        if !(start.is_finite() && samples <= MAX_SAMPLES) {
-            return Err(
-                Error::new(ErrorKind::OutOfBounds, "a region is too large or NaN")
-                    .expected(format_args!(
-                        "at most {MAX_SAMPLES} samples along a side of a cell"
-                    ))
-                    .found(format_args!("{start} to {end}")),
-            );
-        }
-        Ok(Side {
-            start,
-            cell,
-            samples: samples as usize,
-        })
-    }
-
     /// Computes the cells of one region of an image.
     fn region(
         &self,
@@ -189,9 +135,9 @@ impl Align {
         to: &mut [f32],
     ) -> Result<()> {
         let Regions { pixels, cells, .. } = self.regions;
-        let &[left, top, right, bottom] = region;
-        let columns = self.side(left, right, cells[1])?;
-        let rows = self.side(top, bottom, cells[0])?;
+        let [left, top, right, bottom] = region.map(f64::from);
+        let columns = self.sampling.side(left, right, cells[1])?;
+        let rows = self.sampling.side(top, bottom, cells[0])?;
         if self.greatest {
             self.maxima(&rows, &columns, image, to);
             return Ok(());
@@ -200,7 +146,7 @@ impl Align {
         let (column_weights, rest) = rest.split_at_mut(cells[1] * pixels[1]);
         let (row_ranges, rest) = rest.split_at_mut(2 * cells[0]);
         let (column_ranges, line) = rest.split_at_mut(2 * cells[1]);
-        let fill = |side: &Side, extent, weights: &mut [f32], ranges: &mut [f32]| {
+        let fill = |side: &RegionSide, extent, weights: &mut [f32], ranges: &mut [f32]| {
             let mut all = SideWeights { extent, weights };
             for (cell, range) in ranges.as_chunks_mut::<2>().0.iter_mut().enumerate() {
                 stop::checkpoint();
@@ -210,7 +156,7 @@ impl Align {
         };
         fill(&rows, pixels[0], row_weights, row_ranges);
         fill(&columns, pixels[1], column_weights, column_ranges);
-        let samples = (rows.samples * columns.samples).max(1);
+        let samples = (rows.samples() * columns.samples()).max(1);
         self.level.run(RegionMeans {
             pixels,
             rows: (row_weights, row_ranges),
@@ -224,16 +170,16 @@ impl Align {
     }
 
     /// The greatest weighted pixel of the samples of each cell.
-    fn maxima(&self, rows: &Side, columns: &Side, image: &[f32], to: &mut [f32]) {
+    fn maxima(&self, rows: &RegionSide, columns: &RegionSide, image: &[f32], to: &mut [f32]) {
         let Regions { pixels, cells, .. } = self.regions;
         let count = cells[0] * cells[1];
         to.fill(f32::NEG_INFINITY);
         for cell in 0..count {
             let at = [cell / cells[1], cell % cells[1]];
-            for nth in 0..rows.samples * columns.samples {
+            for nth in 0..rows.samples() * columns.samples() {
                 stop::checkpoint();
-                let y = around(rows.sample(at[0], nth / columns.samples), pixels[0]);
-                let x = around(columns.sample(at[1], nth % columns.samples), pixels[1]);
+                let y = around(rows.sample(at[0], nth / columns.samples()), pixels[0]);
+                let x = around(columns.sample(at[1], nth % columns.samples()), pixels[1]);
                 let corners = match (y, x) {
                     (Some((top, bottom, y)), Some((left, right, x))) => [
                         (top * pixels[1] + left, (1.0 - y) * (1.0 - x)),
@@ -326,7 +272,7 @@ impl VectorOp for RegionMeans<'_> {
 impl UnpreparedWorkload for Align {
     fn workload_plan(&self) -> WorkloadPlan {
         WorkloadPlan {
-            scratch_bytes: 4 * CHUNKS * self.slot().unwrap_or(0),
+            scratch_bytes: 4 * CHUNKS * self.slot,
             ..WorkloadPlan::default()
         }
     }
@@ -339,8 +285,7 @@ impl Workload for Align {
         let regions = inputs.slice::<f32>(1)?.as_chunks::<4>().0;
         let batch = inputs.slice::<i64>(2)?;
         let output = outputs.slice::<f32>(0)?;
-        let slot = self.slot().unwrap_or(0);
-        let slots = (scratch(&mut outputs, CHUNKS * slot)?, slot);
+        let slots = (scratch(&mut outputs, CHUNKS * self.slot)?, self.slot);
         let size = self.regions.region();
         let image = self.regions.channels * self.regions.plane();
         let chunk = regions.len().div_ceil(CHUNKS);
@@ -359,40 +304,41 @@ impl Workload for Align {
 }
 
 /// The kernel of MaxRoiPool.
-struct MaxPool(Regions);
+struct MaxPool {
+    regions: Regions,
+    /// From coordinates of regions to pixels.
+    scale: f64,
+}
 
 /// The kernel of MaxRoiPool.
 pub(super) fn max_pool(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    Ok(Box::new(MaxPool(Regions::new(signature)?)))
+    Ok(Box::new(MaxPool {
+        regions: Regions::new(signature)?,
+        scale: signature.float("spatial_scale", 1.0)?.into(),
+    }))
 }
 
 impl UnpreparedWorkload for MaxPool {}
 
 impl MaxPool {
-    /// The pixels of a cell along a side of a region from `start` to `end`.
-    fn cell(&self, side: usize, [start, end]: [f64; 2], nth: usize) -> Range<usize> {
-        let size = (end - start + 1.0).max(1.0) / self.0.cells[side] as f64;
-        let pixel = |at: f64| (at + start).clamp(0.0, self.0.pixels[side] as f64) as usize;
-        pixel((nth as f64 * size).floor())..pixel(((nth + 1) as f64 * size).ceil())
-    }
-
     fn region(&self, region: &[f32; 5], images: &[f32], to: &mut [f32]) -> Result<()> {
         let Regions {
             channels,
             pixels,
             cells,
             ..
-        } = self.0;
+        } = self.regions;
         let &[image, left, top, right, bottom] = region;
-        let image = position(image as i64, self.0.images)? * channels * self.0.plane();
-        let corner = |at: f32| (f64::from(at) * self.0.scale).round();
+        let image = position(image as i64, self.regions.images)? * channels * self.regions.plane();
+        let corner = |at: f32| (f64::from(at) * self.scale).round();
         let (rows, columns) = ([corner(top), corner(bottom)], [corner(left), corner(right)]);
         let count = cells[0] * cells[1];
         for cell in 0..count {
             stop::checkpoint();
-            let rows = self.cell(0, rows, cell / cells[1]);
-            let columns = self.cell(1, columns, cell % cells[1]);
-            let planes = images[image..][..channels * self.0.plane()].chunks_exact(self.0.plane());
+            let rows = pooled_pixels(rows, cell / cells[1], cells[0], pixels[0]);
+            let columns = pooled_pixels(columns, cell % cells[1], cells[1], pixels[1]);
+            let planes = images[image..][..channels * self.regions.plane()]
+                .chunks_exact(self.regions.plane());
             for (plane, to) in planes.zip(to[cell..].iter_mut().step_by(count)) {
                 let mut best = None;
                 for row in rows.clone() {
@@ -415,7 +361,7 @@ impl Workload for MaxPool {
         let images = inputs.slice::<f32>(0)?;
         let regions = inputs.slice::<f32>(1)?.as_chunks::<5>().0;
         let output = outputs.slice::<f32>(0)?;
-        let (size, parallel) = (self.0.region(), output.len() >= PARALLEL);
+        let (size, parallel) = (self.regions.region(), output.len() >= PARALLEL);
         let chunk = chunk_rows(regions.len(), parallel);
         let error = FirstError::default();
         for_each_chunk(output, chunk * size, parallel, |nth, to| {
