@@ -2,6 +2,7 @@
 //! unsigned words of their size, so that the loops over memory exist once for each size.
 
 use super::number::{Integer, Number};
+use crate::elementary::TO_INTEGER;
 use crate::simd::{Level, Simd, VectorOp};
 
 /// A function of two operands.
@@ -107,14 +108,12 @@ impl VectorOp for DivideI32<'_> {
 
     #[inline(always)]
     fn eval<S: Simd>(self, _simd: S) {
-        // 1.5 * 2^52: the sum with a magnitude below 2^51 is rounded to an integer, which is in its low
-        // bits, so that -(2^31) / -1 wraps.
-        const TO_INTEGER: f64 = 6_755_399_441_055_744.0;
         each(self.a, self.b, self.to, |a: i32, b: i32| {
             let quotient = f64::from(a) / f64::from(b);
             let nearest = (quotient + TO_INTEGER) - TO_INTEGER;
             let beyond = nearest.abs() > quotient.abs();
             let step = if beyond { 1f64.copysign(quotient) } else { 0.0 };
+            // The low bits, so that -(2^31) / -1 wraps.
             let truncated = (nearest - step + TO_INTEGER).to_bits() as i32;
             if b == 0 { 0 } else { truncated }
         });
