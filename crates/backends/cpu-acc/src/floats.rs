@@ -111,7 +111,7 @@ impl<'a> Floats<'a> {
     /// One element.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> f32 {
-        match_floats!(Floats, self, elements => elements[index].into())
+        match_floats!(Floats, self, elements => to_f32(elements[index]))
     }
 }
 
@@ -204,6 +204,12 @@ macro_rules! float_element {
 }
 
 float_element!(f32 F32, f16 F16, bf16 Bf16);
+
+/// The element in f32, which is exact.
+#[inline]
+fn to_f32<T: FloatElement>(element: T) -> f32 {
+    element.into()
+}
 
 /// A type of two bytes that kernels compute with in f32.
 pub(crate) trait Half: FloatElement + Default {}

@@ -144,15 +144,7 @@ impl<'a> Signature<'a> {
 
     /// The shape of a required f32 input.
     pub(crate) fn f32_shape(&self, index: usize) -> Result<&'a Shape, Refusal> {
-        let ty = self.input(index)?;
-        match ty.dtype() {
-            DataType::F32 => Ok(ty.shape()),
-            found => Err(Reason::InputType {
-                input: index,
-                found,
-            }
-            .into()),
-        }
+        self.float_shape(index, FloatType::F32)
     }
 
     /// The shape of an optional input of type `float`.
@@ -161,14 +153,9 @@ impl<'a> Signature<'a> {
         index: usize,
         float: FloatType,
     ) -> Result<Option<&'a Shape>, Refusal> {
-        let Some(ty) = self.optional(index) else {
-            return Ok(None);
-        };
-        if FloatType::of_input(ty.dtype(), index)? != float {
-            let (input, found) = (index, ty.dtype());
-            return Err(Reason::InputType { input, found }.into());
-        }
-        Ok(Some(ty.shape()))
+        self.optional(index)
+            .map(|_| self.float_shape(index, float))
+            .transpose()
     }
 
     /// The extents of a required f32 input of rank `N`.
@@ -211,8 +198,8 @@ impl<'a> Signature<'a> {
 
     /// The type of a required output.
     pub(crate) fn output(&self, index: usize) -> Result<&'a TensorType, Refusal> {
-        let output = self.outputs.get(index).copied().flatten();
-        output.ok_or_else(|| refuse(format!("output {index} is missing")))
+        self.any_output(index)
+            .ok_or_else(|| refuse(format!("output {index} is missing")))
     }
 
     /// The extents of the only output, of f32 and rank `N`.
@@ -329,7 +316,7 @@ impl<'a> Signature<'a> {
 
     /// Whether output `index` is requested.
     pub(crate) fn has_output(&self, index: usize) -> bool {
-        self.outputs.get(index).copied().flatten().is_some()
+        self.any_output(index).is_some()
     }
 
     /// The attributes, for the geometry that kernels share with shape inference.

@@ -129,7 +129,11 @@ fn check_lengths<T: Copy + TryInto<usize> + Display>(lengths: &[T], most: usize)
 /// Rows of each chunk of `rows`: all, or when `parallel` a quarter of a thread's share, so that threads
 /// which work at different speeds finish together.
 fn chunk_rows(rows: usize, parallel: bool) -> usize {
-    let chunks = if parallel { 4 * tenon_base::pool::threads() } else { 1 };
+    let chunks = if parallel {
+        4 * tenon_base::pool::threads()
+    } else {
+        1
+    };
     rows.div_ceil(chunks)
 }
 
