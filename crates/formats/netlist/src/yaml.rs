@@ -25,7 +25,8 @@ pub enum NodeKind {
     Scalar {
         /// Its text, without quotes and escapes.
         text: SmolStr,
-        /// Whether it is unquoted, so that `None` or `true` are not plain text.
+        /// Whether it is unquoted, so that `None` or `true` are not plain text. Never set for a
+        /// text that needs quotes to be one scalar in flow form.
         plain: bool,
     },
     /// A sequence.
@@ -148,6 +149,13 @@ enum Open {
     Map(Span, Vec<(Node, Node)>, Option<Node>),
 }
 
+/// Whether an unquoted scalar stays one scalar in flow form, on one line.
+///
+/// No number, boolean or null fails this, so a text which fails it means the same in quotes.
+fn is_plain_in_flow(text: &str) -> bool {
+    !text.contains(['\n', ',', '[', ']', '{', '}'])
+}
+
 #[derive(Default)]
 struct Builder {
     open: Vec<Open>,
@@ -161,7 +169,7 @@ impl Builder {
     fn add(&mut self, event: Event<'_>, span: Span) -> Result<(), Finding> {
         match event {
             Event::Scalar(text, style, ..) => {
-                let plain = style == ScalarStyle::Plain;
+                let plain = style == ScalarStyle::Plain && is_plain_in_flow(&text);
                 let text = SmolStr::from(text);
                 self.insert(Node {
                     span,

@@ -61,6 +61,16 @@ fn the_small_netlist_has_no_findings() {
     assert!(!read.netlist.programs.is_empty());
 }
 
+#[test]
+fn unquoted_scalars_of_block_style_are_printed_on_one_line() {
+    for scalar in ["A\n\n      0.01\n      .", "{type: A, b: [c]}", "a, b]"] {
+        let text = SMALL.replace("{type: AllCloseHw, atol: 0.01}", scalar);
+        check_any(&text);
+        let nested = format!("\n    - type: {scalar}\n    - {scalar}\n");
+        check_any(&SMALL.replace("{type: AllCloseHw, atol: 0.01}", &nested));
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_parsed_or_rejected(text in ".{0,400}") {
