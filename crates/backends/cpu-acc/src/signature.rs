@@ -7,7 +7,6 @@ use crate::simd::rows::{Geometry, fits_i32};
 use tenon_backend::{InputSpec, NodeView, Reason, Refusal, WorkloadSpec};
 use tenon_base::Result;
 use tenon_graph::geometry::Window;
-use tenon_graph::operator::Arity;
 use tenon_graph::{Attributes, Inference, OperatorDef, infer};
 use tenon_tensor::{DataType, Shape, Tensor, TensorType};
 
@@ -90,13 +89,11 @@ impl<'a> Signature<'a> {
         Ok(())
     }
 
-    /// Refuses outputs that differ from shape inference or are missing, and parameters that are not
+    /// Refuses outputs that differ from shape inference or are all missing, and parameters that are not
     /// constant. A package is not trusted, so that kernels that rely on shape inference check it.
     pub(crate) fn check_inferred(&self) -> Result<(), Refusal> {
-        for (index, def) in self.op.outputs.iter().enumerate() {
-            if def.arity == Arity::Required {
-                self.output(index)?;
-            }
+        if self.outputs.iter().flatten().next().is_none() {
+            return Err(refuse("output 0 is missing"));
         }
         for (index, def) in self.op.inputs.iter().enumerate() {
             if def.compile_time && self.optional(index).is_some() && self.constant(index).is_none()
