@@ -11,7 +11,7 @@ use self::cpu_node::CpuNodes;
 use self::known::EvaluatedValues;
 pub use self::known::Evaluator;
 use crate::draft::{Draft, DraftNode, Origin, ValueInfo};
-use crate::external::ExternalFiles;
+use crate::files::ModelFiles;
 use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto};
 use crate::scope::{Opsets, Scope, domain};
 use crate::signature::Signature;
@@ -35,7 +35,7 @@ pub(crate) fn graph(
     graph: &GraphProto,
     signature: &Signature,
     options: &ImportOptions,
-    files: &ExternalFiles,
+    files: &ModelFiles,
     control: &Control,
 ) -> Result<PartitionedGraph> {
     let mut scope = Scope::of_model(graph, Opsets::new(&model.opset_import)?);
@@ -63,7 +63,7 @@ pub(crate) struct Import<'m> {
     evaluated: EvaluatedValues,
     unsupported: Unsupported,
     errors: Vec<Error>,
-    files: &'m ExternalFiles,
+    files: &'m ModelFiles,
     control: &'m Control,
     /// Constant tensors of functions, read once for all calls.
     shared: HashMap<*const TensorProto, Tensor>,
@@ -76,7 +76,7 @@ impl<'m> Import<'m> {
     fn new(
         model: &'m ModelProto,
         graph: &'m GraphProto,
-        files: &'m ExternalFiles,
+        files: &'m ModelFiles,
         control: &'m Control,
     ) -> Self {
         let mut draft = Draft::new(&graph.name);

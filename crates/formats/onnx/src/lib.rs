@@ -16,7 +16,7 @@ mod attribute;
 mod dimension;
 mod draft;
 mod dtype;
-mod external;
+mod files;
 mod import;
 mod model;
 mod order;

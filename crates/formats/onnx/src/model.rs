@@ -1,6 +1,6 @@
 //! A decoded model file.
 
-use crate::external::ExternalFiles;
+use crate::files::ModelFiles;
 use crate::proto::{GraphProto, ModelProto};
 use crate::{Evaluator, Signature, dimension, import};
 use bytes::Bytes;
@@ -59,6 +59,8 @@ pub struct PartitionedGraph {
 pub struct Model {
     proto: ModelProto,
     path: Option<PathBuf>,
+    /// The mapped file at `path`.
+    mapping: Option<Buffer>,
     signature: Signature,
 }
 
@@ -85,8 +87,13 @@ impl Model {
         let buffer = File::open(path)
             .and_then(|file| Buffer::map(&file))
             .map_err(failed)?;
-        let bytes = Bytes::from_owner(BorrowedBuffer(buffer));
-        Self::decode(bytes, Some(path), control).map_err(|error| error.at(Location::file(path)))
+        let bytes = Bytes::from_owner(BorrowedBuffer(buffer.clone()));
+        let model = Self::decode(bytes, Some(path), control);
+        let model = model.map_err(|error| error.at(Location::file(path)))?;
+        Ok(Self {
+            mapping: Some(buffer),
+            ..model
+        })
     }
 
     /// Decodes a model from memory. External data is an error.
@@ -108,6 +115,7 @@ impl Model {
         Ok(Self {
             proto,
             path: path.map(Path::to_owned),
+            mapping: None,
             signature,
         })
     }
@@ -154,9 +162,10 @@ impl Model {
             .and_then(Path::parent)
             .map(Path::to_owned);
         let files = match folder {
-            Some(folder) => ExternalFiles::in_folder(folder, &options.linked_folders)?,
-            None => ExternalFiles::none(),
+            Some(folder) => ModelFiles::in_folder(folder, &options.linked_folders)?,
+            None => ModelFiles::none(),
         };
+        let files = files.with_model(self.mapping.clone());
         let graph = graph(&self.proto).and_then(|graph| {
             import::graph(
                 &self.proto,

@@ -1,14 +1,14 @@
 //! Conversion of `TensorProto`: raw bytes, typed fields, or external data.
 
 use crate::dtype::data_type;
-use crate::external::ExternalFiles;
+use crate::files::ModelFiles;
 use crate::proto::{EXTERNAL, TensorProto};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{ALIGNMENT, Buffer, BufferMut, DataType, Tensor, TensorType};
 
 /// The tensor of `proto`. Raw data is copied once, into aligned memory; aligned external data remains in
 /// its mapping.
-pub(crate) fn read(proto: &TensorProto, files: &ExternalFiles) -> Result<Tensor> {
+pub(crate) fn read(proto: &TensorProto, files: &ModelFiles) -> Result<Tensor> {
     if proto.segment.is_some() {
         return Err(Error::new(
             ErrorKind::Unsupported,
@@ -22,7 +22,7 @@ pub(crate) fn read(proto: &TensorProto, files: &ExternalFiles) -> Result<Tensor>
     let buffer = if proto.data_location == EXTERNAL {
         aligned(files.data(&proto.external_data, ty.bytes())?)?
     } else {
-        inside(proto, &ty)?
+        inside(proto, &ty, files)?
     };
     Tensor::new(ty, normal(buffer, proto.data_type)?)
 }
@@ -38,7 +38,7 @@ pub(crate) fn tensor_type(proto: &TensorProto) -> Result<TensorType> {
 }
 
 /// The bytes of a tensor with its data in the model file.
-fn inside(proto: &TensorProto, ty: &TensorType) -> Result<Buffer> {
+fn inside(proto: &TensorProto, ty: &TensorType, files: &ModelFiles) -> Result<Buffer> {
     let fields = filled_fields(proto);
     let field = match *fields.as_slice() {
         [] if ty.bytes() == 0 => return Ok(BufferMut::zeroed(0)?.freeze()),
@@ -56,7 +56,7 @@ fn inside(proto: &TensorProto, ty: &TensorType) -> Result<Buffer> {
         if raw.len() != ty.bytes() {
             return Err(misfit(ty, format!("{} bytes of raw_data", raw.len())));
         }
-        return Ok(BufferMut::copy_of(raw)?.freeze());
+        return files.copy(raw);
     }
     let right = typed_field(ty.dtype());
     if field != right {
@@ -153,7 +153,9 @@ fn aligned(buffer: Buffer) -> Result<Buffer> {
     if buffer.as_ptr().addr().is_multiple_of(ALIGNMENT) {
         return Ok(buffer);
     }
-    Ok(BufferMut::copy_of(&buffer)?.freeze())
+    let copy = BufferMut::copy_of(&buffer)?.freeze();
+    buffer.release_pages();
+    Ok(copy)
 }
 
 /// Bools normalised to 0 and 1; other types unchanged.
@@ -183,7 +185,7 @@ mod tests {
     use crate::proto::data_type as onnx;
 
     fn read_inside(proto: TensorProto) -> Result<Tensor> {
-        read(&proto, &ExternalFiles::none())
+        read(&proto, &ModelFiles::none())
     }
 
     fn int32(data_type: i32, dims: &[i64], int32_data: &[i32]) -> TensorProto {

@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "aligned memory and file mappings")]
 
 use crate::Element;
-use memmap2::{Mmap, MmapMut};
+use memmap2::{Mmap, MmapMut, UncheckedAdvice};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::any::Any;
 use std::fs::File;
@@ -242,6 +242,17 @@ impl Buffer {
         // SAFETY: the bytes are aligned for `T` and as long as `count` of them (`element_count`),
         // and every bit pattern is a valid `T` (`Element`).
         Some(unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), count) })
+    }
+
+    /// Frees the physical pages of these bytes where they are in a mapped file: the next access loads
+    /// them from the file again. Bytes of owned or borrowed memory are unaffected.
+    pub fn release_pages(&self) {
+        if let Memory::Mapped(map) = &*self.memory {
+            let (advice, range) = (UncheckedAdvice::DontNeed, &self.range);
+            // SAFETY: the mapping is read-only, so no written page is lost: an access after the call
+            // reads the same bytes of the file as before it. A failure leaves the pages where they are.
+            let _ = unsafe { map.unchecked_advise_range(advice, range.start, range.len()) };
+        }
     }
 
     /// Whether the bytes are in a mapped file.

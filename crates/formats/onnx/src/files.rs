@@ -1,4 +1,5 @@
-//! External data: tensors with their bytes in another file, inside the model's folder only.
+//! The files of a model: the model itself, and external data: tensors with their bytes in another
+//! file, inside the model's folder only.
 
 use crate::proto::StringStringEntryProto;
 use std::cell::RefCell;
@@ -6,20 +7,26 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_tensor::Buffer;
+use tenon_tensor::{Buffer, BufferMut};
 
-/// The external data files of a model, each mapped once, on first use.
-pub(crate) struct ExternalFiles {
+/// Bytes of a tensor from which on the pages that it was copied from are released.
+const RELEASED_SIZE: usize = 1 << 16;
+
+/// The mapped model file, and its external data files, each mapped once, on first use.
+pub(crate) struct ModelFiles {
+    /// The model file; `None` for a model that is not read from a file.
+    model: Option<Buffer>,
     folder: Option<PathBuf>,
     /// Further folders into which links may lead, as canonical paths.
     linked: Vec<PathBuf>,
     mapped: RefCell<HashMap<String, Buffer>>,
 }
 
-impl ExternalFiles {
-    /// Files in `folder`, and in `linked` if a link in `folder` leads there.
+impl ModelFiles {
+    /// External data in `folder`, and in `linked` if a link in `folder` leads there.
     pub fn in_folder(folder: PathBuf, linked: &[PathBuf]) -> Result<Self> {
         Ok(Self {
+            model: None,
             folder: Some(folder),
             linked: linked
                 .iter()
@@ -32,10 +39,31 @@ impl ExternalFiles {
     /// No files: for a model that is not read from a file.
     pub fn none() -> Self {
         Self {
+            model: None,
             folder: None,
             linked: Vec::new(),
             mapped: RefCell::default(),
         }
+    }
+
+    /// The same with the mapped model file.
+    pub fn with_model(mut self, model: Option<Buffer>) -> Self {
+        self.model = model;
+        self
+    }
+
+    /// A copy of bytes of the model file. The pages of large tensors are released, so that the memory of
+    /// the process does not hold these tensors twice.
+    pub fn copy(&self, bytes: &[u8]) -> Result<Buffer> {
+        let copy = BufferMut::copy_of(bytes)?.freeze();
+        if let Some(model) = self.model.as_ref().filter(|_| bytes.len() >= RELEASED_SIZE) {
+            let start = bytes.as_ptr().addr().checked_sub(model.as_ptr().addr());
+            let range = start.map(|start| start..start.saturating_add(bytes.len()));
+            if let Some(source) = range.and_then(|range| model.slice(range)) {
+                source.release_pages();
+            }
+        }
+        Ok(copy)
     }
 
     /// The `len` bytes that the entries of `external_data` point to.
@@ -166,7 +194,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("sub")).unwrap();
         std::fs::write(folder.path().join("sub/weights.bin"), [1u8, 2, 3, 4]).unwrap();
-        let files = ExternalFiles::in_folder(folder.path().to_owned(), &[]).unwrap();
+        let files = ModelFiles::in_folder(folder.path().to_owned(), &[]).unwrap();
         let data = |offset, length, len| {
             let entries = entries(&[
                 ("location", "sub/weights.bin"),
@@ -194,7 +222,7 @@ mod tests {
         let folder = outer.path().join("model");
         std::fs::create_dir(&folder).unwrap();
         let absolute = outer.path().join("secret").to_str().unwrap().to_owned();
-        let files = |linked: &[PathBuf]| ExternalFiles::in_folder(folder.clone(), linked).unwrap();
+        let files = |linked: &[PathBuf]| ModelFiles::in_folder(folder.clone(), linked).unwrap();
         let refused = |location: &str| {
             files(&[])
                 .data(&entries(&[("location", location)]), 4)
@@ -222,7 +250,7 @@ mod tests {
             assert_eq!(*data("link/secret").unwrap(), [0; 4]);
             // The allowed folders apply to links only.
             assert!(data("../secret").is_err());
-            assert!(ExternalFiles::in_folder(folder.clone(), &[folder.join("none")]).is_err());
+            assert!(ModelFiles::in_folder(folder.clone(), &[folder.join("none")]).is_err());
         }
         assert!(refused(".").contains("not a regular file"));
         assert!(refused("missing").contains("cannot read"));
