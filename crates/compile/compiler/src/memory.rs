@@ -1,5 +1,6 @@
 //! The memory plan: the variable of each value, and its offset in the arena.
 
+mod known_constants;
 mod planner;
 
 use crate::arena::MemoryStrategy;

@@ -1,5 +1,6 @@
 //! Variables of values, and the lifetimes of their blocks in the arena.
 
+use super::known_constants::KnownConstants;
 use super::{Home, Memory, NodeMemory, PreparedConstant, Variable};
 use crate::arena::{Block, MemoryStrategy, assign};
 use crate::place::{Placement, Target};
@@ -290,7 +291,7 @@ impl<'a> Planner<'a> {
     /// Creates variables for the constants that kernels read, equal ones shared, and for their prepared
     /// forms.
     pub(super) fn constants(&mut self, workloads: &[WorkloadPlan]) {
-        let mut known: HashMap<(TensorType, &[u8]), u32> = HashMap::new();
+        let mut known = KnownConstants::default();
         let mut prepared: HashMap<(u32, String, String), u32> = HashMap::new();
         let graph = self.graph;
         for (index, node) in graph.nodes.iter().enumerate() {
@@ -304,13 +305,15 @@ impl<'a> Planner<'a> {
                 else {
                     continue;
                 };
-                let key = (tensor.ty().clone(), tensor.bytes());
-                let same = self.memory.of_value[id.index()].or(known.get(&key).copied());
-                let Some(variable) = same.or_else(|| self.constant(id)) else {
+                if self.memory.of_value[id.index()].is_some() {
                     continue;
-                };
-                known.entry(key).or_insert(variable);
-                self.memory.of_value[id.index()] = Some(variable);
+                }
+                let variable = known.equal(tensor).or_else(|| {
+                    let variable = self.constant(id)?;
+                    known.insert(tensor, variable);
+                    Some(variable)
+                });
+                self.memory.of_value[id.index()] = variable;
             }
             let forms = workloads.get(index).map_or(&[][..], |plan| &plan.prepared);
             self.memory.nodes[index].prepared = vec![None; node.inputs.len()];
