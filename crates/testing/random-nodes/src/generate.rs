@@ -33,8 +33,10 @@ pub(crate) fn node(
     let is_weighted = op.name.ends_with("Attention")
         || matches!(
             op.name,
-            "DFT" | "STFT" | "RoiAlign" | "GridSample" | "Resize"
+            "DFT" | "STFT" | "RoiAlign" | "GridSample" | "Resize" | "SwiGLU"
         );
+    // Padding times an infinite weight is NaN or omitted; either is right.
+    let has_weights = op.name.contains("Conv");
     let values = if choices.one_in(4) && !is_weighted {
         Values::Special
     } else {
@@ -56,14 +58,16 @@ pub(crate) fn node(
             return None;
         }
         let has_positions = dtype.is_integer() && index > 0;
-        let values = if has_positions && !choices.one_in(16) {
+        let is_recurrence = index == 2 && matches!(op.name, "RNN" | "GRU" | "LSTM");
+        let values = if is_recurrence {
+            Values::Contracting
+        } else if has_positions && !choices.one_in(16) {
             let first = shapes.inputs.first()?;
             let axis = choices.below(first.len().max(1));
             Values::Positions(first.get(axis).copied().unwrap_or(1))
-        } else if shapes.inputs.first() == Some(shape) {
+        } else if index == 0 || (shapes.inputs.first() == Some(shape) && !has_weights) {
             values
         } else {
-            // Padding times an infinite weight is NaN or omitted; either is right.
             Values::Small
         };
         inputs.push(Some(Input {
@@ -134,7 +138,12 @@ fn attributes(op: &OperatorDef, shapes: &Shapes, choices: &mut Choices<'_>) -> A
         if (def.required || choices.one_in(3))
             && let Some(value) = value(def, rank, choices)
         {
-            attributes.set(def.name, value);
+            // Without a bias, LRN divides by squares of elements, which f32 may round to zero.
+            let divides_by_squares =
+                op.name == "LRN" && def.name == "bias" && value == Attribute::Float(0.0);
+            if !divides_by_squares {
+                attributes.set(def.name, value);
+            }
         }
     }
     attributes

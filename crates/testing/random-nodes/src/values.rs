@@ -10,6 +10,8 @@ use tenon_tensor::{DataType, Tensor, TensorType};
 pub(crate) enum Values {
     /// Small values.
     Small,
+    /// Values so small that a recurrence with them converges, so that it does not amplify rounding.
+    Contracting,
     /// Some of them NaN, infinities, zeros of both signs or the limits of the type.
     Special,
     /// Positions in a dimension of this extent, of both signs.
@@ -44,6 +46,7 @@ pub(crate) fn tensor(
             1e-30,
         ][(n / 13 % 8) as usize],
         (Values::Positions(extent), n) => (n as usize % extent.max(1)) as f32,
+        (Values::Contracting, n) => ((n % 257) as f32 / 64.0 - 2.0) / 16.0,
         // Exact in half precision, and distinct enough for comparisons.
         (_, n) => (n % 257) as f32 / 64.0 - 2.0,
     };

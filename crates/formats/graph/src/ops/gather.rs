@@ -7,6 +7,8 @@ use super::shapes::{
 };
 use crate::Inference;
 use crate::operator::AttributeDef;
+use tenon_base::Result;
+use tenon_tensor::Shape;
 
 const AXIS: AttributeDef = int("axis", "the dimension of the indices; default 0");
 const REDUCTION: AttributeDef = string(
@@ -56,9 +58,21 @@ fn gather(node: &Inference<'_>) -> Inferred {
 fn gather_elements(node: &Inference<'_>) -> Inferred {
     let (data, indices) = (node.input(0)?, node.input(1)?);
     let dims = rank(data, "data", 1..=usize::MAX)?;
-    axis_attribute(node, 0, dims)?;
+    let axis = axis_attribute(node, 0, dims)?;
     rank(indices, "indices", dims..=dims)?;
+    expect_within(indices.shape(), data.shape(), axis)?;
     one(data.dtype(), indices.shape().clone())
+}
+
+/// Refuses indices along `axis` that are larger than the data in another dimension.
+fn expect_within(indices: &Shape, data: &Shape, axis: usize) -> Result<()> {
+    let mut dims = (0..data.len()).filter(|&dim| dim != axis);
+    if dims.any(|dim| indices[dim] > data[dim]) {
+        return Err(invalid("input 'indices' is larger than the data")
+            .expected(format_args!("at most {data} but for dimension {axis}"))
+            .found(indices));
+    }
+    Ok(())
 }
 
 fn gather_nd(node: &Inference<'_>) -> Inferred {
@@ -98,15 +112,7 @@ fn scatter_elements(node: &Inference<'_>) -> Inferred {
     let axis = axis_attribute(node, 0, dims)?;
     rank(indices, "indices", dims..=dims)?;
     expect_shape(updates, "updates", indices.shape())?;
-    let inside = |dim: usize| dim == axis || indices.shape()[dim] <= data.shape()[dim];
-    if !(0..dims).all(inside) {
-        return Err(invalid("input 'indices' is larger than the data")
-            .expected(format_args!(
-                "at most {} but for dimension {axis}",
-                data.shape()
-            ))
-            .found(indices.shape()));
-    }
+    expect_within(indices.shape(), data.shape(), axis)?;
     same(node)
 }
 
