@@ -10,13 +10,16 @@ const MAX_CANDIDATES: usize = 16;
 const CHUNKS: usize = 16;
 const CHUNK: usize = 16;
 
+/// A type and a sample.
+type Key<'g> = (&'g TensorType, Vec<u8>);
+
 /// The variables of constants, by their contents.
 ///
 /// Weights are large, and hashing them costs more than the rest of the plan: the table's key is a
 /// sample, and constants with the same key are compared.
 #[derive(Default)]
 pub(super) struct KnownConstants<'g> {
-    by_sample: HashMap<(&'g TensorType, Vec<u8>), Vec<(&'g [u8], u32)>>,
+    by_sample: HashMap<Key<'g>, Vec<(&'g [u8], u32)>>,
 }
 
 impl<'g> KnownConstants<'g> {
@@ -37,7 +40,7 @@ impl<'g> KnownConstants<'g> {
     }
 }
 
-fn key(tensor: &Tensor) -> (&TensorType, Vec<u8>) {
+fn key(tensor: &Tensor) -> Key<'_> {
     let bytes = tensor.bytes();
     let step = bytes.len().div_ceil(CHUNKS).max(CHUNK);
     let chunks = bytes.chunks(step);
