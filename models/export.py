@@ -162,6 +162,17 @@ class Mlp(nn.Sequential):
         super().__init__(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
+class ManyNodes(nn.Module):
+    """A graph of 2,000 small nodes: the cost of a node that computes hardly anything."""
+
+    def forward(self, x):
+        values = [x]
+        for index in range(1000):
+            # Each pair depends on the last value and on an earlier one.
+            values.append(torch.tanh(values[-1] + values[index * 7 // 11]))
+        return values[-1]
+
+
 def image(size, batch=1):
     return {"image": torch.rand(batch, 3, size, size)}
 
@@ -217,6 +228,12 @@ FAMILIES = {
     "gpt2": {
         "small": lambda: (CachedDecoder(SMALL_GPT2), step(SMALL_GPT2, 7), ["logits", "present"]),
         "full": lambda: (CachedDecoder(GPT2Config()), step(GPT2Config(), 127), ["logits", "present"]),
+    },
+    "gpt2-prefill": {
+        "full": lambda: (CachedDecoder(GPT2Config()), step(GPT2Config(), 1, 64), ["logits", "present"]),
+    },
+    "nodes-2000": {
+        "full": lambda: (ManyNodes(), {"x": torch.randn(1, 16)}, ["y"]),
     },
     "lstm": {
         "small": lambda: (Tagger(12, 24, 5), {"x": torch.randn(1, 9, 12)}, ["classes"]),
@@ -294,7 +311,8 @@ def main():
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, onnxruntime {ort.__version__}")
-    names = arguments.names or [*FAMILIES, *QUANTISED]
+    all_names = [name for name, sizes in FAMILIES.items() if arguments.size in sizes]
+    names = arguments.names or [*all_names, *QUANTISED]
     for name in names:
         path = arguments.folder / f"{name}.onnx"
         if name in QUANTISED:

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: Tenon compared with onnxruntime on the same models in the same run.
+//! `cargo xtask bench`: Tenon compared with other runtimes on the same models in the same run.
 
 mod memory;
 mod netlist;
@@ -17,9 +17,9 @@ use tenon_base::{CPU_VARIABLE, CpuLevel};
 pub struct Options {
     /// Only these models; with --ops, the cases whose names contain one of these texts.
     names: Vec<String>,
-    /// Threads of either runtime.
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
+    /// Threads of each runtime; several counts, separated by commas, are measured one after the other.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
+    threads: Vec<usize>,
     /// Seconds for each runtime in a round.
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
@@ -52,20 +52,47 @@ pub struct Options {
     nrt: bool,
 }
 
-/// A measured model and its latency target as a multiple of onnxruntime's.
+/// A measured model, and its largest latency as a multiple of the best peer's.
 const MODELS: &[(&str, Option<f64>)] = &[
-    ("resnet50", Some(1.5)),
-    ("bert", Some(1.5)),
-    ("mobilenetv2", Some(2.0)),
+    ("resnet50", Some(1.0)),
+    ("mobilenetv2", Some(1.0)),
+    ("efficientnet-b0", Some(1.0)),
+    ("detector", Some(1.0)),
+    ("bert", Some(1.0)),
+    ("gpt2", Some(1.0)),
+    ("gpt2-prefill", Some(1.0)),
+    ("lstm", Some(1.0)),
     ("mlp", Some(1.0)),
-    ("efficientnet-b0", None),
-    ("detector", None),
-    ("gpt2", None),
-    ("lstm", None),
+    ("nodes-2000", Some(1.0)),
     ("resnet50-int8", None),
 ];
 
-/// The fields of `tenon bench --json` in the table; `ort_bench.py` prints the same ones.
+/// Largest compile times in seconds.
+const COMPILE_SECONDS: &[(&str, f64)] = &[("bert", 1.5), ("resnet50", 0.7)];
+
+/// Largest peak memory of compiling as a multiple of the model file, for the models with a time.
+const COMPILE_MEMORY: f64 = 2.2;
+
+/// A runtime that Tenon is compared with: its name, and the script that measures it.
+struct Peer {
+    name: &'static str,
+    script: &'static str,
+}
+
+const ONNXRUNTIME: Peer = Peer {
+    name: "onnxruntime 1.31.1",
+    script: "onnxruntime_bench.py",
+};
+
+const OPENVINO: Peer = Peer {
+    name: "OpenVINO 2026.4.1",
+    script: "openvino_bench.py",
+};
+
+/// The peers of whole models. onnxruntime is the first one.
+const PEERS: &[Peer] = &[ONNXRUNTIME, OPENVINO];
+
+/// The fields of `tenon bench --json` in the table; the scripts of the peers print the same ones.
 #[derive(Deserialize, Clone)]
 struct Measurement {
     load_ms: f64,
@@ -75,20 +102,47 @@ struct Measurement {
     peak_rss_kb: u64,
 }
 
+/// What `timed.py` prints.
+#[derive(Deserialize, Clone, Copy)]
+struct Resources {
+    seconds: f64,
+    peak_rss_kb: u64,
+}
+
 /// Processes timed in a round; the best of all rounds counts.
 const STARTS: usize = 5;
 
+/// The measurements of a model.
 struct Row {
     name: &'static str,
     limit: Option<f64>,
-    tenon: Measurement,
-    onnxruntime: Measurement,
-    /// Wall time of a `tenon run` process, best of the rounds.
+    /// One for each number of threads.
+    latencies: Vec<Latency>,
+    /// Wall time of a `tenon run` process with the most threads, best of the rounds.
     process_ms: f64,
     /// Size of the constants read by an execution, plus the arena.
     memory_kb: u64,
     /// Largest difference from onnxruntime's outputs, relative to their largest magnitude.
     difference: f64,
+    /// The resources of `tenon compile`, best of the rounds.
+    compile: Resources,
+    model_kb: u64,
+}
+
+/// The measurements of a model with a number of threads.
+struct Latency {
+    threads: usize,
+    tenon: Measurement,
+    /// In the order of [`PEERS`].
+    peers: Vec<Measurement>,
+}
+
+impl Latency {
+    /// Tenon's median as a multiple of the best peer's.
+    fn ratio(&self) -> f64 {
+        let medians = self.peers.iter().map(|peer| peer.median_us);
+        self.tenon.median_us / medians.fold(f64::INFINITY, f64::min)
+    }
 }
 
 /// Runs the selected benchmark and prints its table.
@@ -115,7 +169,7 @@ pub fn run(options: &Options) -> Result<()> {
     crate::run(cargo().args(["build", "--release", "--package", "tenon-cli"]))?;
     let comparison = Comparison {
         tenon: &target().join("release/tenon"),
-        python: &python::for_tests()?,
+        python: &python::for_benches()?,
         options,
     };
     if options.ops {
@@ -209,7 +263,7 @@ fn cpu() -> String {
     name.trim_start_matches([' ', '\t', ':']).to_owned()
 }
 
-/// The two programs that are compared, and the options of their runs.
+/// The programs that are compared, and the options of their runs.
 struct Comparison<'a> {
     tenon: &'a Path,
     python: &'a Path,
@@ -245,12 +299,9 @@ impl Comparison<'_> {
         serde_json::from_str(&text).map_err(|error| error.to_string())
     }
 
-    /// Measures Tenon, then onnxruntime.
-    fn round(&self, files: &Files) -> Result<[Measurement; 2]> {
-        let Options {
-            threads, seconds, ..
-        } = self.options;
-        let (threads, seconds) = (threads.to_string(), seconds.to_string());
+    /// Measures Tenon, then each of `peers`.
+    fn round(&self, files: &Files, threads: usize, peers: &[Peer]) -> Result<Vec<Measurement>> {
+        let (threads, seconds) = (threads.to_string(), self.options.seconds.to_string());
         let mut ours = Command::new(self.tenon);
         ours.arg("bench").arg(&files.package).arg("--json");
         ours.arg("--input").arg(&files.arrays);
@@ -258,16 +309,46 @@ impl Comparison<'_> {
         if let Some(level) = self.options.cpu {
             ours.env(CPU_VARIABLE, level.name());
         }
-        let mut theirs = Command::new(self.python);
-        theirs.arg(root().join("xtask/python/ort_bench.py"));
-        theirs.args([&files.model, &files.arrays]);
-        theirs.args([&threads, &seconds]);
-        let measured = |mut command: Command| {
-            let text = output(&mut command)?;
-            serde_json::from_str(&text).map_err(|error| format!("{command:?}: {error}: {text}"))
-        };
-        Ok([measured(ours)?, measured(theirs)?])
+        let theirs = peers.iter().map(|peer| {
+            let mut command = Command::new(self.python);
+            command.arg(root().join("xtask/python").join(peer.script));
+            command.args([&files.model, &files.arrays]);
+            command.args([&threads, &seconds]);
+            command
+        });
+        std::iter::once(ours)
+            .chain(theirs)
+            .map(|mut command| parsed(&mut command))
+            .collect()
     }
+
+    /// Measures the rounds of a model with a number of threads.
+    fn latency(&self, files: &Files, threads: usize) -> Result<Latency> {
+        let rounds: Vec<_> = (0..self.options.rounds)
+            .map(|_| self.round(files, threads, PEERS))
+            .collect::<Result<_>>()?;
+        let best_of = |runtime: usize| best(rounds.iter().filter_map(|round| round.get(runtime)));
+        let peers = (1..=PEERS.len()).map(|runtime| best_of(runtime).ok_or(NO_ROUND.into()));
+        Ok(Latency {
+            threads,
+            tenon: best_of(0).ok_or(NO_ROUND)?,
+            peers: peers.collect::<Result<_>>()?,
+        })
+    }
+
+    /// Measures `tenon compile`.
+    fn compilation(&self, files: &Files) -> Result<Resources> {
+        let mut command = Command::new(self.python);
+        command.arg(root().join("xtask/python/timed.py"));
+        command.arg(self.tenon).arg("compile").arg(&files.model);
+        parsed(command.arg("-o").arg(&files.package))
+    }
+}
+
+/// The JSON that a command prints.
+fn parsed<T: serde::de::DeserializeOwned>(command: &mut Command) -> Result<T> {
+    let text = output(command)?;
+    serde_json::from_str(&text).map_err(|error| format!("{command:?}: {error}: {text}"))
 }
 
 fn measure(
@@ -279,32 +360,40 @@ fn measure(
     let Comparison { tenon, options, .. } = *comparison;
     let files = Files::of(folder, name);
     let info = comparison.compile(&files)?;
-    let threads = options.threads.to_string();
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    let mut process_ms = f64::INFINITY;
+    let latencies: Vec<Latency> = options
+        .threads
+        .iter()
+        .map(|&threads| comparison.latency(&files, threads))
+        .collect::<Result<_>>()?;
+    let threads = latencies.last().ok_or("no number of threads")?.threads;
+    let (mut process_ms, mut compile) = (f64::INFINITY, None::<Resources>);
     for _ in 0..options.rounds {
-        let [tenon_side, onnxruntime_side] = comparison.round(&files)?;
-        ours.push(tenon_side);
-        theirs.push(onnxruntime_side);
         for _ in 0..STARTS {
             let start = Instant::now();
             let mut once = Command::new(tenon);
             once.arg("run").arg(&files.package).arg("--quiet");
             once.arg("--input").arg(&files.arrays);
-            run_quietly(once.args(["--threads", &threads]))?;
+            run_quietly(once.args(["--threads", &threads.to_string()]))?;
             process_ms = process_ms.min(start.elapsed().as_secs_f64() * 1e3);
         }
+        let found = comparison.compilation(&files)?;
+        compile = Some(compile.map_or(found, |best| Resources {
+            seconds: best.seconds.min(found.seconds),
+            peak_rss_kb: best.peak_rss_kb.min(found.peak_rss_kb),
+        }));
     }
     let difference = agreement(tenon, &files.package, &files.arrays)?;
     let bytes = |key: &str| info["sizes"][key].as_u64().unwrap_or(0);
+    let model = std::fs::metadata(&files.model).map_err(|error| error.to_string())?;
     Ok(Row {
         name,
         limit,
-        tenon: best(&ours).ok_or(NO_ROUND)?,
-        onnxruntime: best(&theirs).ok_or(NO_ROUND)?,
+        latencies,
         process_ms,
         memory_kb: (bytes("used_constant_bytes") + bytes("arena_bytes")) / 1024,
         difference,
+        compile: compile.ok_or(NO_ROUND)?,
+        model_kb: model.len() / 1024,
     })
 }
 
@@ -335,8 +424,8 @@ fn agreement(tenon: &Path, package: &Path, arrays: &Path) -> Result<f64> {
 }
 
 /// The best round of each figure: noise of the machine only increases times.
-fn best(rounds: &[Measurement]) -> Option<Measurement> {
-    rounds.iter().cloned().reduce(|a, b| Measurement {
+fn best<'a>(rounds: impl Iterator<Item = &'a Measurement>) -> Option<Measurement> {
+    rounds.cloned().reduce(|a, b| Measurement {
         load_ms: a.load_ms.min(b.load_ms),
         first_ms: a.first_ms.min(b.first_ms),
         median_us: a.median_us.min(b.median_us),
@@ -364,6 +453,9 @@ fn table(rows: &[Row], options: &Options, ceiling: &serde_json::Value) -> Result
         rounds,
         ..
     } = options;
+    let threads: Vec<String> = threads.iter().map(usize::to_string).collect();
+    let threads = threads.join(",");
+    let names: Vec<&str> = PEERS.iter().map(|peer| peer.name).collect();
     let mut lines = vec![
         "# Benchmarks".into(),
         String::new(),
@@ -371,23 +463,37 @@ fn table(rows: &[Row], options: &Options, ceiling: &serde_json::Value) -> Result
             "Made by `cargo xtask bench --write --threads {threads} --seconds {seconds} --rounds {rounds}`."
         ),
         format!(
-            "Date {}, CPU {cpu}, ceiling {:.0} GFLOP/s f32 on one thread and {:.0} on all \
+            "Date {date}, CPU {cpu}, ceiling {:.0} GFLOP/s f32 on one thread and {:.0} on all \
              (`tenon bench --ceiling`).",
-            date,
             gflops("one_thread_gflops"),
             gflops("all_threads_gflops")
         ),
-        "onnxruntime 1.31.1 with the same number of threads, alternating. Figures are those of the best round."
-            .into(),
+        format!(
+            "{}, in f32, with the same number of threads, alternating. Figures are those of the best round. \
+             The ratio is to the best peer of the run.",
+            names.join(" and ")
+        ),
         String::new(),
-        "| model | Tenon median | p99 | onnxruntime median | p99 | ratio | target | met | difference |".into(),
-        "|---|---|---|---|---|---|---|---|---|".into(),
+        format!(
+            "| model | threads | Tenon median | p99 | {} | ratio | target | met | difference |",
+            names.join(" | ")
+        ),
+        format!(
+            "|---|---|---|---|{}---|---|---|---|",
+            "---|".repeat(PEERS.len())
+        ),
     ];
-    lines.extend(rows.iter().map(latency));
+    for row in rows {
+        lines.extend(
+            row.latencies
+                .iter()
+                .map(|latency| latency_row(row, latency)),
+        );
+    }
     lines.extend([
         String::new(),
-        "Time to the first output. Tenon: a `tenon run` process on the package, reading the input file \
-         included. onnxruntime: session creation and first run only, without the start of Python."
+        "Time to the first output with the most threads. Tenon: a `tenon run` process on the package, reading the \
+         input file included. onnxruntime: session creation and first run only, without the start of Python."
             .into(),
         "Target for ResNet-50: process at most its median + 15 ms and at most a third of onnxruntime's \
          creation and first run, memory at most constants + arena + 30 MB."
@@ -396,43 +502,59 @@ fn table(rows: &[Row], options: &Options, ceiling: &serde_json::Value) -> Result
         "| model | load | first run | process | minus median | onnxruntime | process ÷ onnxruntime | peak memory | constants + arena | over | met |".into(),
         "|---|---|---|---|---|---|---|---|---|---|---|".into(),
     ]);
-    lines.extend(rows.iter().map(start));
+    lines.extend(rows.iter().filter_map(start));
+    lines.extend([
+        String::new(),
+        format!(
+            "`tenon compile`: wall time with all CPUs, and peak memory beside the model file (target ≤ {COMPILE_MEMORY})."
+        ),
+        String::new(),
+        "| model | compile | target | met | peak memory | ÷ model file | met |".into(),
+        "|---|---|---|---|---|---|---|".into(),
+    ]);
+    lines.extend(rows.iter().map(compile));
     lines.push(String::new());
     Ok(lines.join("\n"))
 }
 
 /// The row of a model in the table of latencies.
-fn latency(row: &Row) -> String {
-    let ratio = row.tenon.median_us / row.onnxruntime.median_us;
+fn latency_row(row: &Row, latency: &Latency) -> String {
+    let ratio = latency.ratio();
     let (target, met) = match row.limit {
-        Some(limit) => (format!("≤ {limit}"), met(ratio <= limit)),
+        Some(limit) => (format!("≤ {limit:.1}"), met(ratio <= limit)),
         None => ("–".into(), "–"),
     };
+    let peers: Vec<String> = latency
+        .peers
+        .iter()
+        .map(|peer| time(peer.median_us))
+        .collect();
     format!(
         "| {} | {} | {} | {} | {} | {ratio:.2} | {target} | {met} | {:.0e} |",
         row.name,
-        time(row.tenon.median_us),
-        time(row.tenon.p99_us),
-        time(row.onnxruntime.median_us),
-        time(row.onnxruntime.p99_us),
+        latency.threads,
+        time(latency.tenon.median_us),
+        time(latency.tenon.p99_us),
+        peers.join(" | "),
         row.difference
     )
 }
 
 /// The row of a model in the table of start-up times.
-fn start(row: &Row) -> String {
-    let onnxruntime = row.onnxruntime.load_ms + row.onnxruntime.first_ms;
-    let beyond = row.process_ms - row.tenon.median_us / 1e3;
-    let over_kb = row.tenon.peak_rss_kb.saturating_sub(row.memory_kb);
+fn start(row: &Row) -> Option<String> {
+    let Latency { tenon, peers, .. } = row.latencies.last()?;
+    let onnxruntime = peers.first().map(|peer| peer.load_ms + peer.first_ms)?;
+    let beyond = row.process_ms - tenon.median_us / 1e3;
+    let over_kb = tenon.peak_rss_kb.saturating_sub(row.memory_kb);
     let all = beyond <= 15.0 && row.process_ms * 3.0 <= onnxruntime && over_kb <= 30 * 1024;
-    format!(
+    Some(format!(
         "| {} | {:.1} ms | {:.1} ms | {:.1} ms | {beyond:.1} ms | {onnxruntime:.1} ms | {:.2} | {} MB | {} MB | {} MB | {} |",
         row.name,
-        row.tenon.load_ms,
-        row.tenon.first_ms,
+        tenon.load_ms,
+        tenon.first_ms,
         row.process_ms,
         row.process_ms / onnxruntime,
-        row.tenon.peak_rss_kb / 1024,
+        tenon.peak_rss_kb / 1024,
         row.memory_kb / 1024,
         over_kb / 1024,
         if row.name == "resnet50" {
@@ -440,6 +562,26 @@ fn start(row: &Row) -> String {
         } else {
             "–"
         }
+    ))
+}
+
+/// The row of a model in the table of compilations.
+fn compile(row: &Row) -> String {
+    let limit = COMPILE_SECONDS.iter().find(|(name, _)| *name == row.name);
+    let memory = row.compile.peak_rss_kb as f64 / row.model_kb.max(1) as f64;
+    let (target, in_time, in_memory) = match limit {
+        Some(&(_, limit)) => (
+            format!("≤ {limit} s"),
+            met(row.compile.seconds <= limit),
+            met(memory <= COMPILE_MEMORY),
+        ),
+        None => ("–".into(), "–", "–"),
+    };
+    format!(
+        "| {} | {:.2} s | {target} | {in_time} | {} MB | {memory:.2} | {in_memory} |",
+        row.name,
+        row.compile.seconds,
+        row.compile.peak_rss_kb / 1024
     )
 }
 

@@ -9,6 +9,12 @@ pub fn for_tests() -> Result<PathBuf> {
     environment("python", &root().join("tests/python/requirements.txt"))
 }
 
+/// The interpreter with the runtimes that benchmarks compare with.
+pub fn for_benches() -> Result<PathBuf> {
+    let requirements = root().join("xtask/python/requirements.txt");
+    environment("python-bench", &requirements)
+}
+
 /// The interpreter that can export the full-size models.
 pub fn for_models() -> Result<PathBuf> {
     environment("python-models", &root().join("models/requirements.txt"))

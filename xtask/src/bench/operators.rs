@@ -2,7 +2,7 @@
 //!
 //! The cases are those of `xtask/python/operator_cases.py`.
 
-use super::{Comparison, Files, NO_ROUND, Options, ceiling, cpu, date, met, time};
+use super::{Comparison, Files, NO_ROUND, ONNXRUNTIME, Options, ceiling, cpu, date, met, time};
 use crate::{Result, output, root, target};
 use std::path::Path;
 use std::process::Command;
@@ -49,14 +49,21 @@ pub fn section(comparison: &Comparison<'_>) -> Result<String> {
     table(&rows, comparison.options, &ceiling(comparison.tenon)?)
 }
 
+/// The number of threads: the first one that is given.
+fn threads(options: &Options) -> usize {
+    options.threads.first().copied().unwrap_or(1)
+}
+
 fn measure(comparison: &Comparison<'_>, name: &str, folder: &Path) -> Result<Row> {
     let files = Files::of(folder, name);
     let info = comparison.compile(&files)?;
     let (mut tenon_us, mut onnxruntime_us) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..comparison.options.rounds {
-        let [ours, theirs] = comparison.round(&files)?;
-        tenon_us = tenon_us.min(ours.median_us);
-        onnxruntime_us = onnxruntime_us.min(theirs.median_us);
+        let round = comparison.round(&files, threads(comparison.options), &[ONNXRUNTIME])?;
+        if let [ours, theirs] = &round[..] {
+            tenon_us = tenon_us.min(ours.median_us);
+            onnxruntime_us = onnxruntime_us.min(theirs.median_us);
+        }
     }
     if tenon_us.is_infinite() {
         return Err(NO_ROUND.into());
@@ -77,10 +84,10 @@ fn table(rows: &[Row], options: &Options, ceiling: &serde_json::Value) -> Result
     let largest = rows.iter().map(Row::ratio).fold(0.0, f64::max);
     let on_reference = rows.iter().filter(|row| row.is_on_reference()).count();
     let level = options.cpu.map_or("native", |level| level.name());
-    let threads = options.threads;
+    let threads = threads(options);
     let mut text = format!(
         "Made by `cargo xtask bench --ops --write`. Date {}, CPU {}, level {level}, ceiling {:.0} GFLOP/s f32 on \
-         one thread. Models of one node, {threads} thread{}, onnxruntime 1.31.1 with bound inputs and outputs, alternating; \
+         one thread. Models of one node, {threads} thread{}, {} with bound inputs and outputs, alternating; \
          the best median of {} rounds of {} s.\n\n\
          | cases | on CpuRef | geometric mean | ≤ {} | largest |\n|---|---|---|---|---|\n\
          | {} | {on_reference} | {mean:.2} | {:.0} % | {largest:.1} |\n\
@@ -90,6 +97,7 @@ fn table(rows: &[Row], options: &Options, ceiling: &serde_json::Value) -> Result
         cpu(),
         ceiling["one_thread_gflops"].as_f64().unwrap_or(0.0),
         if threads == 1 { "" } else { "s" },
+        ONNXRUNTIME.name,
         options.rounds,
         options.seconds,
         LIMITS[1],
