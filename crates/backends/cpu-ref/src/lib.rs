@@ -13,6 +13,7 @@ mod cast;
 mod constant;
 mod convolution;
 mod elements;
+mod elementwise;
 mod gather;
 mod image;
 mod kernel;
@@ -120,6 +121,7 @@ fn kernels() -> &'static HashMap<&'static str, BuildKernel> {
             image::KERNELS,
             signal::KERNELS,
             quantize::KERNELS,
+            elementwise::KERNELS,
         ]
         .into_iter()
         .flatten()

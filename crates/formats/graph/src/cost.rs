@@ -141,6 +141,11 @@ impl Operands<'_> {
             | "Compress" | "Constant" | "ConstantOfShape" | "Shape" | "Size" | "OneHot"
             | "ReverseSequence" | "Trilu" | "Where" | "EyeLike" | "CastLike" | "CenterCropPad"
             | "TensorScatter" | "MaxUnpool" => 0,
+            "tenon.Elementwise" => {
+                let program = self.node.attributes.strings("program").ok().flatten();
+                let instructions = program.map_or(0, <[String]>::len) as u64;
+                self.produced().saturating_mul(instructions)
+            }
             // One for each element.
             _ => self.accessed(),
         }

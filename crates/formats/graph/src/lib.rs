@@ -23,6 +23,7 @@ mod attribute;
 mod check;
 mod cost;
 mod edit;
+pub mod elementwise;
 pub mod geometry;
 mod graph;
 mod markdown;

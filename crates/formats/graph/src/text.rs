@@ -22,3 +22,6 @@ mod elements;
 mod lex;
 mod parse;
 mod print;
+
+pub(crate) use parse::parse_nodes;
+pub(crate) use print::node_text;

@@ -1,6 +1,7 @@
 //! The text form: parsing the printed text gives an equal graph, and no text makes the parser panic.
 
 use proptest::prelude::*;
+use tenon_graph::elementwise::Program;
 use tenon_graph::operator::{all, operator};
 use tenon_graph::{Attribute, Attributes, DataType, Graph, Node, Tensor, TensorType, ValueId};
 
@@ -158,5 +159,41 @@ proptest! {
         let _ = damaged.parse::<Graph>();
         let cut: String = text.chars().take(at).collect();
         prop_assert!(cut.parse::<Graph>().is_err());
+    }
+}
+
+/// Statements of elementwise programs, some of them wrong.
+fn statement() -> impl Strategy<Value = String> {
+    let operand = "(%[0-9]|%[a-c]|%16|_|)";
+    let op = "(Add|Neg|Where|Clip|LeakyRelu|Softmax|Cast)";
+    let rest = "(|| \\{alpha = 0.5\\}| \\{alpha = 1\\}| @n|\n)";
+    let node = ("%[a-d0] = ", op, prop::collection::vec(operand, 0..4), rest);
+    prop_oneof![
+        8 => node.prop_map(|(result, op, operands, rest)| {
+            format!("{result}{op}({}){rest}", operands.join(", "))
+        }),
+        1 => ".{0,16}",
+    ]
+}
+
+proptest! {
+    #[test]
+    fn programs_print_what_they_parse(
+        lines in prop::collection::vec(statement(), 0..5),
+        shapes in prop::collection::vec(prop::collection::vec(0usize..3, 0..3), 0..4),
+    ) {
+        let Ok(program) = Program::parse(&lines) else {
+            return Ok(());
+        };
+        let text = program.statements();
+        prop_assert_eq!(&Program::parse(&text).unwrap(), &program);
+        let types: Vec<_> = shapes
+            .iter()
+            .map(|shape| TensorType::new(DataType::F32, &shape[..]).unwrap())
+            .collect();
+        let inputs: Vec<_> = types.iter().map(Some).collect();
+        if let Ok(results) = program.infer(&inputs) {
+            prop_assert_eq!(results.len(), program.instructions().len());
+        }
     }
 }

@@ -8,9 +8,10 @@ use super::shapes::{
     product, rank, same_dtype,
 };
 use crate::Inference;
+use crate::elementwise::Program;
 use crate::geometry::Window;
 use crate::operator::{AttributeDef, OperandDef};
-use tenon_base::Result;
+use tenon_base::{Location, Result};
 use tenon_tensor::TensorType;
 
 /// The values of attribute `activation`.
@@ -104,6 +105,17 @@ operators! { "tenon"
         (required("Q", FLOATS), required("K", FLOATS), required("V", FLOATS),
          optional("mask", FLOATS))
         -> (Y) [float("scale", "factor of the scores; default 1")] attention;
+    /// A program of elementwise operators, applied one after the other to the elements of the inputs,
+    /// which are broadcast. Every result has the output's shape. f16 and bf16 may be computed in f32,
+    /// rounded once at the end.
+    Compute "tenon.Elementwise" (variadic("X", PLAIN)) -> (required("Y", PLAIN))
+        [
+            must(strings(
+                "program",
+                "an operator applied to inputs (%0, %1, ...) and earlier results in each text, such as \
+                 \"%a = Mul(%0, %1)\"; the output is the last result",
+            )),
+        ] elementwise;
     /// A substitution of several nodes by a backend, which alone knows its semantics. Its constants, such
     /// as a compiled program, are inputs.
     Compute "tenon.Precompiled" (variadic("X", ANY)) -> (variadic("Y", ANY))
@@ -214,6 +226,13 @@ fn attention(node: &Inference<'_>) -> Inferred {
         broadcasts_to(mask, "mask", &[batch, heads, queries, keys])?;
     }
     one(dtype, [batch, queries, heads, v.shape()[3]])
+}
+
+fn elementwise(node: &Inference<'_>) -> Inferred {
+    let program = Program::of(node.attributes);
+    let results = program.and_then(|program| program.infer(node.inputs));
+    let results = results.map_err(|error| error.at(Location::field("program")))?;
+    Ok(results.into_iter().next_back().into_iter().collect())
 }
 
 fn precompiled(node: &Inference<'_>) -> Inferred {

@@ -28,6 +28,22 @@ impl FromStr for Graph {
     }
 }
 
+/// Parses statements of nodes, without a header. Every line with a problem is reported, with its column.
+pub(crate) fn parse_nodes(text: &str) -> Result<Graph> {
+    let mut parser = Parser::new(text);
+    while parser.errors.len() < MOST_ERRORS {
+        match parser.node_statement() {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                parser.errors.push(error);
+                parser.recover();
+            }
+        }
+    }
+    Error::from_all(parser.errors).map_or(Ok(parser.graph), Err)
+}
+
 struct Parser<'a> {
     lexer: Lexer<'a>,
     /// The current token, and its position.
@@ -145,6 +161,19 @@ impl<'a> Parser<'a> {
             return Err(self.unexpected("the end of the line"));
         }
         Ok(true)
+    }
+
+    /// A node without braces around it; false at the end of the text.
+    fn node_statement(&mut self) -> Result<bool> {
+        self.skip_lines()?;
+        if self.token == Token::End {
+            return Ok(false);
+        }
+        self.node()?;
+        match self.token {
+            Token::Line | Token::End => Ok(true),
+            _ => Err(self.unexpected("the end of the line")),
+        }
     }
 
     fn metadata(&mut self) -> Result<()> {

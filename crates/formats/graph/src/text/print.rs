@@ -30,6 +30,17 @@ impl Display for Graph {
     }
 }
 
+/// The statement of a node of `graph`.
+pub(crate) fn node_text(graph: &Graph, node: &Node) -> String {
+    struct Statement<'a>(Text<'a>, &'a Node);
+    impl Display for Statement<'_> {
+        fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+            self.0.node(f, self.1)
+        }
+    }
+    Statement(Text { graph, full: true }, node).to_string()
+}
+
 struct Text<'a> {
     graph: &'a Graph,
     full: bool,
@@ -48,7 +59,9 @@ impl Display for Text<'_> {
         }
         self.values(f)?;
         for node in &graph.nodes {
+            f.write_str("  ")?;
             self.node(f, node)?;
+            f.write_str("\n")?;
         }
         f.write_str("}\n")
     }
@@ -77,7 +90,6 @@ impl Text<'_> {
     }
 
     fn node(&self, f: &mut Formatter<'_>, node: &Node) -> fmt::Result {
-        f.write_str("  ")?;
         if !node.outputs.is_empty() {
             list(f, &node.outputs, |f, output| match output {
                 Some(id) => self.typed(f, *id),
@@ -95,7 +107,7 @@ impl Text<'_> {
         if !node.name.is_empty() {
             write!(f, " @{}", Name(&node.name))?;
         }
-        f.write_str("\n")
+        Ok(())
     }
 
     fn attributes(&self, f: &mut Formatter<'_>, attributes: &Attributes) -> fmt::Result {
