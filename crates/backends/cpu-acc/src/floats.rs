@@ -140,6 +140,13 @@ impl<'a> FloatsMut<'a> {
         match_floats!(FloatsMut, self, elements => elements.len())
     }
 
+    /// Writes the elements of a range in f32 to `to`, which has the length of the range.
+    pub(crate) fn copy(&self, level: Level, range: Range<usize>, to: &mut [f32]) {
+        match_floats!(FloatsMut, self, elements => {
+            FloatElement::floats(&elements[range.clone()]).copy(level, 0..range.len(), to);
+        });
+    }
+
     /// Calls `compute` with memory for the elements of a range in f32, which it must write: the output
     /// itself, or `buffer`, whose elements are then rounded to the output's type.
     #[inline]

@@ -13,6 +13,7 @@ use super::element_types::{integers, refuse_type};
 use super::number::Number;
 use super::{Kernel, power};
 use crate::signature::{Signature, refuse_attribute};
+pub(super) use float::Apply;
 use float::F32Binary;
 use half::{bf16, f16};
 use half_precision::{half_tests, halves};
@@ -22,15 +23,34 @@ use words::{ScaleFn, tests, words};
 
 /// The kernel of an elementwise operator of several inputs; `None` for any other operator.
 pub(super) fn kernel(signature: &Signature<'_>) -> Option<Result<Box<dyn Kernel>, Refusal>> {
+    if signature.op.name == "Pow" {
+        return Some(power::kernel(signature));
+    }
+    if let Some((comparison, order)) = comparison_of(signature.op.name) {
+        return Some(compare(signature, comparison, order));
+    }
+    let function = function_of(signature)?;
+    Some(function.and_then(|(function, factor)| of_type(signature, function, factor)))
+}
+
+/// The function of two operands that the operator computes, and the factor of its result; `None` for any
+/// other operator.
+pub(super) fn function_of(
+    signature: &Signature<'_>,
+) -> Option<Result<(BinaryFunction, Option<f64>), Refusal>> {
     let function = match signature.op.name {
         "Add" | "Sum" => BinaryFunction::Add,
-        "Mean" => return Some(mean(signature)),
+        "Mean" => {
+            let factor = 1.0 / signature.input_count().max(1) as f64;
+            return Some(Ok((BinaryFunction::Add, Some(factor))));
+        }
         "Sub" => BinaryFunction::Sub,
         "Mul" => BinaryFunction::Mul,
         "Div" => BinaryFunction::Div,
         "Min" => BinaryFunction::Min,
         "Max" => BinaryFunction::Max,
         "PRelu" => BinaryFunction::PRelu,
+        "Pow" => BinaryFunction::Pow,
         "And" | "BitwiseAnd" => BinaryFunction::And,
         "Or" | "BitwiseOr" => BinaryFunction::Or,
         "Xor" | "BitwiseXor" => BinaryFunction::Xor,
@@ -49,15 +69,21 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Option<Result<Box<dyn Kernel>
             Ok(other) => return Some(Err(refuse_attribute("direction", other))),
             Err(refusal) => return Some(Err(refusal)),
         },
-        "Pow" => return Some(power::kernel(signature)),
-        "Equal" => return Some(compare(signature, Comparison::Equal, [0, 1])),
-        "Greater" => return Some(compare(signature, Comparison::Greater, [0, 1])),
-        "GreaterOrEqual" => return Some(compare(signature, Comparison::GreaterOrEqual, [0, 1])),
-        "Less" => return Some(compare(signature, Comparison::Greater, [1, 0])),
-        "LessOrEqual" => return Some(compare(signature, Comparison::GreaterOrEqual, [1, 0])),
         _ => return None,
     };
-    Some(of_type(signature, function, None))
+    Some(Ok((function, None)))
+}
+
+/// The comparison that the operator computes, and the order of its operands.
+pub(super) fn comparison_of(operator: &str) -> Option<(Comparison, [usize; 2])> {
+    Some(match operator {
+        "Equal" => (Comparison::Equal, [0, 1]),
+        "Greater" => (Comparison::Greater, [0, 1]),
+        "GreaterOrEqual" => (Comparison::GreaterOrEqual, [0, 1]),
+        "Less" => (Comparison::Greater, [1, 0]),
+        "LessOrEqual" => (Comparison::GreaterOrEqual, [1, 0]),
+        _ => return None,
+    })
 }
 
 /// The kernel of a function of numeric elements, of their bits, or of truth values.
@@ -100,11 +126,6 @@ pub(super) fn of_floats(
     function: BinaryFunction,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     of_type(signature, function, None)
-}
-
-fn mean(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    let factor = 1.0 / signature.input_count().max(1) as f64;
-    of_type(signature, BinaryFunction::Add, Some(factor))
 }
 
 fn compare(

@@ -46,6 +46,13 @@ pub(super) struct Part<const N: usize> {
     offsets: Option<[usize; N]>,
 }
 
+impl<const N: usize> Part<N> {
+    /// The number of its elements.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+}
+
 /// An operand of a part.
 #[derive(Clone, Copy)]
 pub(super) enum Operand<'a, T> {
@@ -58,24 +65,38 @@ pub(super) enum Operand<'a, T> {
 
 /// The elements of a part where they are not contiguous in memory; initialised when first used, which
 /// most operators do not.
-pub(super) struct PartBuffer<T> {
-    elements: Option<[T; PART]>,
+pub(super) struct PartBuffer<T, const LEN: usize = PART> {
+    elements: Option<[T; LEN]>,
     /// The offset of the element that is repeated, and how many times.
     repeated: Option<(usize, usize)>,
 }
 
 impl<T: Copy + Default> PartBuffer<T> {
     pub(super) fn new() -> Self {
+        Self::of_len()
+    }
+}
+
+impl<T: Copy + Default, const LEN: usize> PartBuffer<T, LEN> {
+    /// A buffer of `LEN` elements.
+    pub(super) fn of_len() -> Self {
         Self {
             elements: None,
             repeated: None,
         }
     }
 
+    /// The first `len` elements, which have been written.
+    pub(super) fn elements(&self, len: usize) -> &[T] {
+        self.elements
+            .as_ref()
+            .map_or(&[], |elements| &elements[..len])
+    }
+
     /// The first `len` elements, to write.
     pub(super) fn elements_mut(&mut self, len: usize) -> &mut [T] {
         self.repeated = None;
-        &mut self.elements.get_or_insert_with(|| [T::default(); PART])[..len]
+        &mut self.elements.get_or_insert_with(|| [T::default(); LEN])[..len]
     }
 
     /// `len` times the element at `offset` of `elements`.
@@ -86,7 +107,7 @@ impl<T: Copy + Default> PartBuffer<T> {
             self.elements_mut(len).fill(elements[offset]);
             self.repeated = Some((offset, len));
         }
-        &self.elements.get_or_insert_with(|| [T::default(); PART])[..len]
+        self.elements(len)
     }
 }
 
@@ -141,6 +162,17 @@ impl<const N: usize> Broadcast<N> {
         (0..N).filter(|&operand| self.dense[operand])
     }
 
+    /// The part of `len` elements from `start` on.
+    pub(super) fn part(&self, start: usize, len: usize) -> Part<N> {
+        let (line, within) = (start / self.inner.extent, start % self.inner.extent);
+        let is_in_line = within + len <= self.inner.extent;
+        Part {
+            start,
+            len,
+            offsets: is_in_line.then(|| self.offsets(line, within)),
+        }
+    }
+
     /// Calls `body` with the parts of a chunk whose first element is `start`. A part has at most
     /// [`PART`] elements, and is in one inner loop where these are long.
     #[inline(always)]
@@ -177,12 +209,12 @@ impl<const N: usize> Broadcast<N> {
 
     /// Operand `n` of a part; `elements` is `None` when the output is computed in place of it.
     #[inline(always)]
-    pub(super) fn operand<'a, T: Copy + Default>(
+    pub(super) fn operand<'a, T: Copy + Default, const LEN: usize>(
         &self,
         n: usize,
         elements: Option<&'a [T]>,
         part: Part<N>,
-        buffer: &'a mut PartBuffer<T>,
+        buffer: &'a mut PartBuffer<T, LEN>,
     ) -> Operand<'a, T> {
         let Some(elements) = elements else {
             return Operand::InPlace;
@@ -202,13 +234,13 @@ impl<const N: usize> Broadcast<N> {
     /// Operand `n` of a part as contiguous elements; `output` are those of the part when it is computed
     /// in place of the operand.
     #[inline(always)]
-    pub(super) fn elements<'a, T: Copy + Default>(
+    pub(super) fn elements<'a, T: Copy + Default, const LEN: usize>(
         &self,
         n: usize,
         elements: Option<&'a [T]>,
         part: Part<N>,
         output: &[T],
-        buffer: &'a mut PartBuffer<T>,
+        buffer: &'a mut PartBuffer<T, LEN>,
     ) -> &'a [T] {
         let len = part.len;
         match (elements, part.offsets) {

@@ -71,11 +71,12 @@ impl<W: Element + Default> Workload for Where<W> {
     }
 }
 
-struct WherePart<'a, W> {
-    condition: &'a [u8],
-    x: &'a [W],
-    y: &'a [W],
-    to: &'a mut [W],
+/// The elements of a part.
+pub(super) struct WherePart<'a, W> {
+    pub(super) condition: &'a [u8],
+    pub(super) x: &'a [W],
+    pub(super) y: &'a [W],
+    pub(super) to: &'a mut [W],
 }
 
 impl<W: Element> VectorOp for WherePart<'_, W> {

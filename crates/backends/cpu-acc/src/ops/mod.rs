@@ -14,6 +14,7 @@ mod conv_parts;
 mod depthwise;
 mod element_types;
 mod elements;
+mod elementwise;
 mod extremes;
 mod gather;
 mod gathered_sum;
@@ -184,6 +185,7 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         "LinearAttention" => stateful::linear_attention(signature),
         "LSTM" | "GRU" | "RNN" => recurrent::kernel(signature),
         "Where" => conditional::kernel(signature),
+        "tenon.Elementwise" => elementwise::kernel(signature),
         _ => unary::kernel(signature)
             .or_else(|| binary::kernel(signature))
             .or_else(|| reduction::kernel(signature))

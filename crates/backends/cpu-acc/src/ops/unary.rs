@@ -11,6 +11,8 @@ use super::element_types::integers;
 use crate::elementary::Elementary;
 use crate::signature::{Signature, refuse_attribute};
 use crate::simd::math::UnaryFunction;
+pub(super) use bit_test::{BitTestChunk, Test, f32_test};
+pub(super) use float::UnaryMap;
 use float::{F32Unary, HalfUnary};
 use half::{bf16, f16};
 use tenon_backend::Refusal;
@@ -20,7 +22,7 @@ use words::{integer_kernel, number_map};
 
 /// A function of f32.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Function {
+pub(super) enum Function {
     /// By vectors.
     Vector(UnaryFunction),
     /// By a loop that the compiler vectorises.
@@ -41,7 +43,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Option<Result<Box<dyn Kernel>
 }
 
 /// The function of floats that the operator computes; `None` for any other operator.
-fn float_function(signature: &Signature<'_>) -> Option<Result<Function, Refusal>> {
+pub(super) fn float_function(signature: &Signature<'_>) -> Option<Result<Function, Refusal>> {
     use Function::{Loop, Vector};
     let alpha = |default: f32| signature.float("alpha", default);
     Some(match signature.op.name {

@@ -147,6 +147,13 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     }
 }
 
+/// The bits of the elements.
+pub(crate) fn bits_of(elements: &[f32]) -> &[u32] {
+    // SAFETY: u32 has the size and the alignment of f32, and every bit pattern is one; the result
+    // borrows the same `len` elements.
+    unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), elements.len()) }
+}
+
 /// An algorithm written over vectors of any width.
 pub(crate) trait VectorOp {
     /// The result.

@@ -79,11 +79,11 @@ impl Workload for F32Binary {
 
 /// A part of the output and its operands. The loop over the parts is outside of it: its closure would
 /// be compiled without the instructions of the level.
-pub(super) struct Apply<'a> {
-    pub(super) function: BinaryFunction,
-    pub(super) a: Operand<'a, f32>,
-    pub(super) b: Operand<'a, f32>,
-    pub(super) to: &'a mut [f32],
+pub(in crate::ops) struct Apply<'a> {
+    pub(in crate::ops) function: BinaryFunction,
+    pub(in crate::ops) a: Operand<'a, f32>,
+    pub(in crate::ops) b: Operand<'a, f32>,
+    pub(in crate::ops) to: &'a mut [f32],
 }
 
 impl VectorOp for Apply<'_> {

@@ -19,8 +19,9 @@ struct BitTest<W> {
     test: Test<W>,
 }
 
+/// A test of a floating-point word.
 #[derive(Debug, Clone, Copy)]
-enum Test<W> {
+pub(in crate::ops) enum Test<W> {
     /// Whether the bits of `mask` are above those of infinity.
     Nan { mask: W, infinity: W },
     /// Whether all bits are those of one of two values.
@@ -30,20 +31,37 @@ enum Test<W> {
 /// The kernel of `IsNaN` or `IsInf`.
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     match signature.input(0)?.dtype() {
-        DataType::F16 => test_of(signature, 0x7fff_u16, 0x7c00),
-        DataType::BF16 => test_of(signature, 0x7fff_u16, 0x7f80),
-        DataType::F32 => test_of(signature, u32::MAX >> 1, f32::INFINITY.to_bits()),
-        DataType::F64 => test_of(signature, u64::MAX >> 1, f64::INFINITY.to_bits()),
+        DataType::F16 => bound(signature, test_of(signature, 0x7fff_u16, 0x7c00)?),
+        DataType::BF16 => bound(signature, test_of(signature, 0x7fff_u16, 0x7f80)?),
+        DataType::F32 => bound(signature, f32_test(signature)?),
+        DataType::F64 => {
+            let infinity = f64::INFINITY.to_bits();
+            bound(signature, test_of(signature, u64::MAX >> 1, infinity)?)
+        }
         found => Err(refuse_type(0, found)),
     }
 }
 
-/// `mask` has all bits but the sign.
-fn test_of<W>(signature: &Signature<'_>, mask: W, infinity: W) -> Result<Box<dyn Kernel>, Refusal>
+/// The test of `IsNaN` or `IsInf` on f32.
+pub(in crate::ops) fn f32_test(signature: &Signature<'_>) -> Result<Test<u32>, Refusal> {
+    test_of(signature, u32::MAX >> 1, f32::INFINITY.to_bits())
+}
+
+/// The kernel of `test`.
+fn bound<W>(signature: &Signature<'_>, test: Test<W>) -> Result<Box<dyn Kernel>, Refusal>
 where
-    W: Element + PartialOrd + BitAnd<Output = W> + Not<Output = W> + BitOr<Output = W>,
+    W: Element + PartialOrd + BitAnd<Output = W>,
 {
-    let test = if signature.op.name == "IsNaN" {
+    let level = signature.level;
+    Ok(Box::new(BitTest { level, test }))
+}
+
+/// `mask` has all bits but the sign.
+fn test_of<W>(signature: &Signature<'_>, mask: W, infinity: W) -> Result<Test<W>, Refusal>
+where
+    W: Copy + Not<Output = W> + BitOr<Output = W>,
+{
+    Ok(if signature.op.name == "IsNaN" {
         Test::Nan { mask, infinity }
     } else {
         let negative = infinity | !mask;
@@ -60,9 +78,7 @@ where
                 infinity: mask,
             },
         }
-    };
-    let level = signature.level;
-    Ok(Box::new(BitTest { level, test }))
+    })
 }
 
 impl<W: Element + PartialOrd + BitAnd<Output = W>> UnpreparedWorkload for BitTest<W> {}
@@ -82,10 +98,11 @@ impl<W: Element + PartialOrd + BitAnd<Output = W>> Workload for BitTest<W> {
     }
 }
 
-struct BitTestChunk<'a, W> {
-    test: Test<W>,
-    from: &'a [W],
-    to: &'a mut [u8],
+/// The test of a chunk.
+pub(in crate::ops) struct BitTestChunk<'a, W> {
+    pub(in crate::ops) test: Test<W>,
+    pub(in crate::ops) from: &'a [W],
+    pub(in crate::ops) to: &'a mut [u8],
 }
 
 impl<W: Element + PartialOrd + BitAnd<Output = W>> VectorOp for BitTestChunk<'_, W> {

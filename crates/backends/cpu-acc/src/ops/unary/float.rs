@@ -47,9 +47,9 @@ impl Function {
 }
 
 /// An elementwise function of a part, in place.
-struct UnaryMap<'a> {
-    function: Function,
-    elements: &'a mut [f32],
+pub(in crate::ops) struct UnaryMap<'a> {
+    pub(in crate::ops) function: Function,
+    pub(in crate::ops) elements: &'a mut [f32],
 }
 
 impl VectorOp for UnaryMap<'_> {

@@ -1,0 +1,83 @@
+//! The functions of instructions, on parts of f32 and of truth values.
+
+use super::{Format, Source};
+use crate::ops::arithmetic::{BinaryFunction, ZipFn, logic, truth, vector_comparison};
+use crate::ops::binary::{comparison_of, function_of};
+use crate::ops::element_types::refuse_type;
+use crate::ops::unary::{Function as UnaryFunction, Test, f32_test, float_function};
+use crate::signature::{Signature, refuse};
+use tenon_backend::{Reason, Refusal};
+
+/// The function of an instruction.
+pub(super) enum Function {
+    /// Of one operand of floats.
+    Unary(UnaryFunction),
+    /// `Clip`, whose bounds are inputs of the program.
+    Clip,
+    /// Of two or more operands of floats, from left to right, with the factor of its result.
+    Binary(BinaryFunction, Option<f32>),
+    /// Floats to truth values.
+    Compare(ZipFn<u32, u8>),
+    /// Floats to truth values.
+    Test(Test<u32>),
+    /// Of one operand of truth values.
+    Not,
+    /// Of two operands of truth values.
+    Logic(ZipFn<u8, u8>),
+    /// `Where`, of floats or of truth values.
+    Select,
+}
+
+impl Function {
+    /// The function of an operator, and the order of its operands.
+    pub(super) fn of(signature: &Signature<'_>) -> Result<(Self, Vec<usize>), Refusal> {
+        let name = signature.op.name;
+        let dtype = signature.input(0)?.dtype();
+        let is_truth = Format::of(dtype, 0)? == Format::Truths;
+        let unsupported = || refuse_type(0, dtype);
+        if let Some((comparison, order)) = comparison_of(name) {
+            let function = if is_truth {
+                Self::Logic(truth(comparison))
+            } else {
+                Self::Compare(vector_comparison::<f32>(comparison))
+            };
+            return Ok((function, order.to_vec()));
+        }
+        let function = match name {
+            "IsNaN" | "IsInf" => Self::Test(f32_test(signature)?),
+            "Not" => Self::Not,
+            "Where" => Self::Select,
+            "Clip" => Self::Clip,
+            _ => match (function_of(signature), float_function(signature)) {
+                (Some(function), _) if is_truth => {
+                    Self::Logic(logic(function?.0).ok_or_else(unsupported)?)
+                }
+                (Some(function), _) => {
+                    let (function, factor) = function?;
+                    Self::Binary(function, factor.map(|factor| factor as f32))
+                }
+                (None, Some(function)) if !is_truth => Self::Unary(function?),
+                _ => return Err(Reason::UnknownOperator.into()),
+            },
+        };
+        Ok((function, (0..signature.input_count()).collect()))
+    }
+
+    /// Refuses operands in registers that are read once for the whole output.
+    pub(super) fn check(&self, operands: &[Option<Source>]) -> Result<(), Refusal> {
+        let is_register = |operand: &Option<Source>| matches!(operand, Some(Source::Register(_)));
+        if matches!(self, Self::Clip) && operands.iter().skip(1).any(is_register) {
+            return Err(refuse("no kernel for bounds that the program computes"));
+        }
+        Ok(())
+    }
+
+    /// Whether operand `nth` is read as a slice, where it is floats.
+    pub(super) fn reads_slice(&self, nth: usize) -> bool {
+        match self {
+            Self::Compare(_) | Self::Test(_) => true,
+            Self::Select => nth > 0,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! The execution of a program, part by part.
+
+use super::function::Function;
+use super::{Elementwise, Format, Input, Source, Step};
+use crate::floats::{Floats, FloatsMut, Half};
+use crate::ops::arithmetic::BinaryFunction;
+use crate::ops::binary::Apply;
+use crate::ops::broadcast::{Operand, Part, PartBuffer, for_each_chunk};
+use crate::ops::conditional::WherePart;
+use crate::ops::element_types::of_float;
+use crate::ops::unary::{BitTestChunk, Function as UnaryFunction, UnaryMap};
+use crate::simd::math::UnaryFunction as VectorFunction;
+use crate::simd::{Level, bits_of};
+use std::array::from_fn;
+use std::ops::Range;
+use tenon_backend::{Inputs, Operands, Workload};
+use tenon_base::Result;
+use tenon_graph::elementwise::MAX_INPUTS;
+
+/// Elements of a part. The buffers of 5 KiB are consecutive in memory: with a power of two, stores to one
+/// would have the same address modulo 4096 as loads from the next, which wait for them.
+const PART: usize = 1280;
+
+/// Registers of floats, and as many of truth values.
+pub(super) const REGISTERS: usize = 6;
+
+type Buffer<T> = PartBuffer<T, PART>;
+
+/// The elements of an input.
+#[derive(Clone, Copy)]
+enum Memory<'a> {
+    Floats(Floats<'a>),
+    Truths(&'a [u8]),
+    /// Those of the output, which is computed in its place.
+    Replaced,
+}
+
+/// An input of a part.
+#[derive(Clone, Copy)]
+enum View<'a> {
+    Floats(Operand<'a, f32>),
+    /// One element, as a slice.
+    Repeated(&'a [f32]),
+    Truths(&'a [u8]),
+}
+
+/// A chunk of the output.
+enum Chunk<'a> {
+    Floats(FloatsMut<'a>),
+    Truths(&'a mut [u8]),
+}
+
+/// The memory of a thread: a buffer for each input whose elements are converted or repeated, and the
+/// registers. Buffers are initialised when first used.
+struct Buffers {
+    inputs: [InputBuffer; MAX_INPUTS],
+    floats: [Buffer<f32>; REGISTERS],
+    truths: [Buffer<u8>; REGISTERS],
+}
+
+struct InputBuffer {
+    floats: Buffer<f32>,
+    truths: Buffer<u8>,
+}
+
+impl Workload for Elementwise {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let (inputs, mut outputs) = operands.split();
+        let mut memory = [Memory::Replaced; MAX_INPUTS];
+        for (index, (memory, input)) in memory.iter_mut().zip(&self.inputs).enumerate() {
+            *memory = input.memory(&inputs, index)?;
+        }
+        let memory = &memory[..self.inputs.len()];
+        match self.output {
+            Format::Truths => for_each_chunk(outputs.slice::<u8>(0)?, |start, chunk| {
+                self.run_chunk(memory, start, chunk.len(), Chunk::Truths(chunk));
+            }),
+            Format::Floats(float) => of_float!(float, T => {
+                for_each_chunk(outputs.slice::<T>(0)?, |start, chunk| {
+                    let len = chunk.len();
+                    let chunk = Chunk::Floats(crate::floats::FloatElement::floats_mut(chunk));
+                    self.run_chunk(memory, start, len, chunk);
+                });
+            }),
+        }
+        Ok(())
+    }
+}
+
+impl Elementwise {
+    /// Computes the `len` elements of a chunk from the output's element `start` on.
+    fn run_chunk(&self, memory: &[Memory<'_>], start: usize, len: usize, mut chunk: Chunk<'_>) {
+        let mut buffers = Buffers {
+            inputs: from_fn(|_| InputBuffer {
+                floats: Buffer::of_len(),
+                truths: Buffer::of_len(),
+            }),
+            floats: from_fn(|_| Buffer::of_len()),
+            truths: from_fn(|_| Buffer::of_len()),
+        };
+        for at in (0..len).step_by(PART) {
+            let range = at..(at + PART).min(len);
+            self.run_part(memory, start + at, range, &mut chunk, &mut buffers);
+        }
+    }
+
+    /// Computes a range of a chunk, whose first element is the output's element `start`.
+    fn run_part(
+        &self,
+        memory: &[Memory<'_>],
+        start: usize,
+        range: Range<usize>,
+        chunk: &mut Chunk<'_>,
+        buffers: &mut Buffers,
+    ) {
+        let level = self.level;
+        let Buffers {
+            inputs,
+            floats,
+            truths,
+        } = buffers;
+        let mut views = [View::Truths(&[]); MAX_INPUTS];
+        let pairs = self.inputs.iter().zip(memory).zip(inputs);
+        for (view, ((input, memory), buffer)) in views.iter_mut().zip(pairs) {
+            *view = match *memory {
+                Memory::Floats(floats) => {
+                    let part = input.loops.part(start, range.len());
+                    match input.floats(level, floats, part, &mut buffer.floats) {
+                        Operand::Elements(floats) if input.is_single => View::Repeated(floats),
+                        floats => View::Floats(floats),
+                    }
+                }
+                Memory::Truths(truths) => {
+                    let part = input.loops.part(start, range.len());
+                    let truths = Some(truths);
+                    let buffer = &mut buffer.truths;
+                    View::Truths(input.loops.elements(0, truths, part, &[], buffer))
+                }
+                Memory::Replaced => chunk.copy(level, range.clone(), buffer),
+            };
+        }
+        let len = range.len();
+        let last = self.steps.len() - 1;
+        for (index, step) in self.steps.iter().enumerate() {
+            let values = |floats, truths| Values {
+                len,
+                memory,
+                views: &views,
+                floats,
+                truths,
+            };
+            match (step.format, &mut *chunk) {
+                (Format::Truths, Chunk::Truths(output)) if index == last => {
+                    let values = values(Others::of(floats), Others::of(truths));
+                    step.write_truths(level, &values, &mut output[range.clone()]);
+                }
+                (Format::Floats(_), Chunk::Floats(FloatsMut::F32(output))) if index == last => {
+                    let values = values(Others::of(floats), Others::of(truths));
+                    step.write_floats(level, &values, &mut output[range.clone()]);
+                }
+                (Format::Floats(_), output) => {
+                    let (to, others) = Others::split(floats, step.to);
+                    let to = to.elements_mut(len);
+                    step.write_floats(level, &values(others, Others::of(truths)), to);
+                    if let (Chunk::Floats(output), true) = (output, index == last) {
+                        output.write(level, range.clone(), to);
+                    }
+                }
+                (Format::Truths, _) => {
+                    let (to, others) = Others::split(truths, step.to);
+                    let values = values(Others::of(floats), others);
+                    step.write_truths(level, &values, to.elements_mut(len));
+                }
+            }
+        }
+    }
+}
+
+impl Input {
+    /// The elements, unless the output replaces them.
+    fn memory<'a>(&self, inputs: &Inputs<'a>, index: usize) -> Result<Memory<'a>> {
+        if self.is_replaceable && inputs.is_replaced(index) {
+            return Ok(Memory::Replaced);
+        }
+        Ok(match self.format {
+            Format::Floats(float) => Memory::Floats(Floats::input(inputs, index, float)?),
+            Format::Truths => Memory::Truths(inputs.slice(index)?),
+        })
+    }
+
+    /// The floats of a part.
+    fn floats<'a>(
+        &self,
+        level: Level,
+        floats: Floats<'a>,
+        part: Part<1>,
+        buffer: &'a mut Buffer<f32>,
+    ) -> Operand<'a, f32> {
+        match floats {
+            Floats::F32(elements) if self.is_slice => {
+                Operand::Elements(self.loops.elements(0, Some(elements), part, &[], buffer))
+            }
+            Floats::F32(elements) => self.loops.operand(0, Some(elements), part, buffer),
+            Floats::F16(elements) => self.widened(level, elements, part, buffer),
+            Floats::Bf16(elements) => self.widened(level, elements, part, buffer),
+        }
+    }
+
+    /// The elements of a part, converted to f32.
+    fn widened<'a, H: Half>(
+        &self,
+        level: Level,
+        elements: &[H],
+        part: Part<1>,
+        buffer: &'a mut Buffer<f32>,
+    ) -> Operand<'a, f32> {
+        let mut narrow = PartBuffer::<H, PART>::of_len();
+        match self.loops.operand(0, Some(elements), part, &mut narrow) {
+            Operand::Scalar(element) if self.is_slice => {
+                let to = buffer.elements_mut(part.len());
+                to.fill(element.into());
+                Operand::Elements(to)
+            }
+            Operand::Scalar(element) => Operand::Scalar(element.into()),
+            Operand::Elements(elements) => {
+                let to = buffer.elements_mut(elements.len());
+                H::floats(elements).copy(level, 0..elements.len(), to);
+                Operand::Elements(to)
+            }
+            Operand::InPlace => Operand::InPlace,
+        }
+    }
+}
+
+impl Chunk<'_> {
+    /// A copy of a range, before it is computed in place.
+    fn copy<'a>(&self, level: Level, range: Range<usize>, buffer: &'a mut InputBuffer) -> View<'a> {
+        match self {
+            Self::Floats(floats) => {
+                let to = buffer.floats.elements_mut(range.len());
+                floats.copy(level, range, to);
+                View::Floats(Operand::Elements(to))
+            }
+            Self::Truths(truths) => {
+                let to = buffer.truths.elements_mut(range.len());
+                to.copy_from_slice(&truths[range]);
+                View::Truths(to)
+            }
+        }
+    }
+}
+
+/// The registers that a step may read: all but the one that it writes.
+#[derive(Clone, Copy)]
+struct Others<'a, T> {
+    before: &'a [Buffer<T>],
+    after: &'a [Buffer<T>],
+}
+
+impl<'a, T: Copy + Default> Others<'a, T> {
+    /// All registers.
+    fn of(registers: &'a [Buffer<T>]) -> Self {
+        Self {
+            before: registers,
+            after: &[],
+        }
+    }
+
+    /// Register `to`, and the others.
+    fn split(registers: &'a mut [Buffer<T>], to: usize) -> (&'a mut Buffer<T>, Self) {
+        let (before, rest) = registers.split_at_mut(to);
+        let (to, after) = rest.split_at_mut(1);
+        (&mut to[0], Self { before, after })
+    }
+
+    fn elements(&self, register: usize, len: usize) -> &'a [T] {
+        match register.checked_sub(self.before.len()) {
+            None => self.before[register].elements(len),
+            // Operands are in other registers than the result.
+            Some(after) => self.after[after - 1].elements(len),
+        }
+    }
+}
+
+/// What the steps of a part read.
+struct Values<'a> {
+    len: usize,
+    memory: &'a [Memory<'a>],
+    views: &'a [View<'a>],
+    floats: Others<'a, f32>,
+    truths: Others<'a, u8>,
+}
+
+impl<'a> Values<'a> {
+    fn floats(&self, operand: Option<Source>) -> Operand<'a, f32> {
+        match operand {
+            Some(Source::Register(register)) => {
+                Operand::Elements(self.floats.elements(register, self.len))
+            }
+            Some(Source::Input(input)) => match self.views[input] {
+                View::Floats(floats) => floats,
+                View::Repeated(floats) => Operand::Scalar(floats[0]),
+                View::Truths(_) => Operand::Elements(&[]),
+            },
+            None => Operand::Elements(&[]),
+        }
+    }
+
+    /// Floats that are read as a slice.
+    fn float_slice(&self, operand: Option<Source>) -> &'a [f32] {
+        if let Some(Source::Input(input)) = operand
+            && let View::Repeated(floats) = self.views[input]
+        {
+            return floats;
+        }
+        match self.floats(operand) {
+            Operand::Elements(elements) => elements,
+            Operand::Scalar(_) | Operand::InPlace => &[],
+        }
+    }
+
+    fn truths(&self, operand: Option<Source>) -> &'a [u8] {
+        match operand {
+            Some(Source::Register(register)) => self.truths.elements(register, self.len),
+            Some(Source::Input(input)) => match self.views[input] {
+                View::Truths(truths) => truths,
+                View::Floats(_) | View::Repeated(_) => &[],
+            },
+            None => &[],
+        }
+    }
+
+    /// A bound of `Clip`.
+    fn bound(&self, operand: Option<&Option<Source>>, default: f32) -> f32 {
+        match operand.copied().flatten() {
+            Some(Source::Input(input)) => match self.memory[input] {
+                Memory::Floats(floats) => floats.get(0),
+                Memory::Truths(_) | Memory::Replaced => default,
+            },
+            _ => default,
+        }
+    }
+}
+
+impl Step {
+    /// Computes floats.
+    fn write_floats(&self, level: Level, values: &Values<'_>, to: &mut [f32]) {
+        match &self.function {
+            Function::Unary(function) => {
+                copy(values.floats(self.operands[0]), to);
+                level.run(UnaryMap {
+                    function: *function,
+                    elements: to,
+                });
+            }
+            Function::Clip => {
+                copy(values.floats(self.operands[0]), to);
+                let low = values.bound(self.operands.get(1), f32::NEG_INFINITY);
+                let high = values.bound(self.operands.get(2), f32::INFINITY);
+                let function = UnaryFunction::Vector(VectorFunction::Clamp { low, high });
+                level.run(UnaryMap {
+                    function,
+                    elements: to,
+                });
+            }
+            Function::Binary(function, factor) => {
+                let mut apply = |function, a, b| {
+                    let to = &mut *to;
+                    level.run(Apply { function, a, b, to });
+                };
+                let mut operands = self.operands.iter().map(|&source| values.floats(source));
+                let first = operands.next().unwrap_or(Operand::InPlace);
+                match operands.next() {
+                    // The sum and the mean of one operand are its elements, and so is its minimum.
+                    None => apply(BinaryFunction::Min, first, first),
+                    Some(second) => apply(*function, first, second),
+                }
+                for further in operands {
+                    apply(*function, Operand::InPlace, further);
+                }
+                if let Some(factor) = factor {
+                    to.iter_mut().for_each(|x| *x *= factor);
+                }
+            }
+            Function::Select => level.run(WherePart {
+                condition: values.truths(self.operands[0]),
+                x: values.float_slice(self.operands[1]),
+                y: values.float_slice(self.operands[2]),
+                to,
+            }),
+            // Of truth values.
+            Function::Compare(_) | Function::Test(_) | Function::Not | Function::Logic(_) => {}
+        }
+    }
+
+    /// Computes truth values.
+    fn write_truths(&self, level: Level, values: &Values<'_>, to: &mut [u8]) {
+        let floats = |nth: usize| bits_of(values.float_slice(self.operands[nth]));
+        let truths = |nth: usize| values.truths(self.operands[nth]);
+        match &self.function {
+            Function::Compare(compare) => compare(level, floats(0), floats(1), to),
+            Function::Test(test) => level.run(BitTestChunk {
+                test: *test,
+                from: floats(0),
+                to,
+            }),
+            Function::Not => {
+                let pairs = to.iter_mut().zip(truths(0));
+                pairs.for_each(|(to, &truth)| *to = (truth == 0).into());
+            }
+            Function::Logic(apply) => apply(level, truths(0), truths(1), to),
+            Function::Select => level.run(WherePart {
+                condition: truths(0),
+                x: truths(1),
+                y: truths(2),
+                to,
+            }),
+            // Of floats.
+            Function::Unary(_) | Function::Clip | Function::Binary(..) => {}
+        }
+    }
+}
+
+/// The elements of an operand.
+fn copy(operand: Operand<'_, f32>, to: &mut [f32]) {
+    match operand {
+        Operand::Elements(elements) => to.copy_from_slice(elements),
+        Operand::Scalar(element) => to.fill(element),
+        Operand::InPlace => {}
+    }
+}
