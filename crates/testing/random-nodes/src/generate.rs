@@ -42,8 +42,13 @@ pub(crate) fn node(
     } else {
         Values::Small
     };
-    let attributes = attributes(op, &shapes, choices);
-    let dtype = choices.pick(&TYPES);
+    let mut attributes = attributes(op, &shapes, choices);
+    let mut dtype = choices.pick(&TYPES);
+    if op.name == "tenon.Elementwise" {
+        // Roundings to 16 bits between the operators are not defined.
+        dtype = DataType::F32;
+        attributes.set("program", Attribute::Strings(program(count, choices)));
+    }
     let mut inputs = Vec::new();
     for index in 0..count {
         let def = op.input(index)?;
@@ -147,6 +152,39 @@ fn attributes(op: &OperatorDef, shapes: &Shapes, choices: &mut Choices<'_>) -> A
         }
     }
     attributes
+}
+
+/// A program of elementwise operators that reads `inputs` inputs. Its results have the shape of the first
+/// where the others broadcast to it. Functions with steps read inputs alone, which are exact.
+fn program(inputs: usize, choices: &mut Choices<'_>) -> Vec<String> {
+    let mut results = vec!["%0".to_owned()];
+    let mut statements = Vec::new();
+    for index in 0..1 + choices.below(8) {
+        let x = results[choices.below(results.len())].clone();
+        let y = match choices.below(2) {
+            0 => results[choices.below(results.len())].clone(),
+            _ => format!("%{}", choices.below(inputs)),
+        };
+        let text = match choices.below(3) {
+            0 => {
+                let op = choices.pick(&["Tanh", "Sigmoid", "Relu", "Abs", "Neg", "HardSwish"]);
+                format!("{op}({x})")
+            }
+            1 => {
+                let op = choices.pick(&["Add", "Sub", "Mul", "Min", "Max", "PRelu", "Mean"]);
+                format!("{op}({x}, {y})")
+            }
+            _ => {
+                let op = choices.pick(&["Greater", "LessOrEqual", "Equal"]);
+                let input = choices.below(inputs);
+                statements.push(format!("%c{index} = {op}(%0, %{input})"));
+                format!("Where(%c{index}, {x}, {y})")
+            }
+        };
+        results.push(format!("%t{index}"));
+        statements.push(format!("%t{index} = {text}"));
+    }
+    statements
 }
 
 fn value(def: &AttributeDef, rank: usize, choices: &mut Choices<'_>) -> Option<Attribute> {
