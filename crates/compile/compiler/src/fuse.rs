@@ -3,6 +3,7 @@
 mod activation;
 mod attention;
 mod convolution;
+mod elementwise;
 mod matmul;
 mod normalization;
 
@@ -31,5 +32,8 @@ pub(crate) const PRODUCTS: &[Rule] = &[
     activation::into_product,
     residual,
 ];
+
+/// Chains of the elementwise operators that are left.
+pub(crate) const ELEMENTWISE: &[Rule] = &[elementwise::chain];
 
 use convolution::residual;

@@ -49,5 +49,6 @@ pub(crate) fn optimise(
         run("lay out", &[clean, images, (layout::RULES, Guard::Backend)])?;
     }
     let views = (clean::VIEW_RULES, Guard::None);
-    run("fuse products", &[views, (fuse::PRODUCTS, Guard::Backend)])
+    run("fuse products", &[views, (fuse::PRODUCTS, Guard::Backend)])?;
+    run("fuse elementwise", &[(fuse::ELEMENTWISE, Guard::Fast)])
 }

@@ -36,6 +36,9 @@ pub(crate) enum Guard {
     Backend,
     /// As `Backend`, and the backend prefers channels-last images.
     Layout,
+    /// As `Backend`, all nodes have the same hint, and the backend is not a reference implementation, which
+    /// executes the operators of a fused node one after the other.
+    Fast,
 }
 
 /// Rules of one guard.
@@ -227,11 +230,20 @@ impl<'g> Rewriter<'g> {
         let absorbed = absorbed.filter_map(|&input| self.visited(self.position(input)?));
         let absorbed = absorbed.filter(|(node, _)| node.op.class == OperatorClass::Compute);
         let mut replaced = std::iter::once((node, assignment)).chain(absorbed);
-        replaced.all(|node| rank <= Assignment::rank(query(node)))
-            && match guard {
-                Guard::Layout => main_assignment.is_some_and(Assignment::prefers_channels_last),
-                Guard::None | Guard::Backend => true,
-            }
+        let is_fast = |other: Option<Assignment>| {
+            main_assignment
+                .zip(other)
+                .is_some_and(|(main, other)| !main.is_reference() && main.has_hint_of(other))
+        };
+        replaced.all(|node| {
+            let other = query(node);
+            rank <= Assignment::rank(other)
+                && match guard {
+                    Guard::Layout => main_assignment.is_some_and(Assignment::prefers_channels_last),
+                    Guard::Fast => is_fast(other),
+                    Guard::None | Guard::Backend => true,
+                }
+        })
     }
 
     /// The node at a position of `nodes`, unless it is dead.

@@ -110,6 +110,9 @@ impl Operands {
 pub(crate) struct Assignment {
     rank: usize,
     prefers_channels_last: bool,
+    is_reference: bool,
+    /// The hint that applies to the node.
+    hint: Option<usize>,
 }
 
 impl Assignment {
@@ -121,6 +124,16 @@ impl Assignment {
     /// Whether the backend prefers images with channels last.
     pub fn prefers_channels_last(self) -> bool {
         self.prefers_channels_last
+    }
+
+    /// Whether the nodes of both have the same hint or none, and so the same candidates.
+    pub fn has_hint_of(self, other: Self) -> bool {
+        self.hint == other.hint
+    }
+
+    /// Whether the backend is a reference implementation.
+    pub fn is_reference(self) -> bool {
+        self.is_reference
     }
 }
 
@@ -204,6 +217,8 @@ impl<'a> BackendSelector<'a> {
             return None;
         }
         let operands = Operands::of(graph, node);
+        let mut hints = self.hints.iter();
+        let hint = hints.position(|(hint, _)| hint.pattern.matches(&node.name));
         let mut candidates = self.candidates(node, &[]).into_iter().enumerate();
         candidates.find_map(|(rank, candidate)| match candidate {
             // Descriptors are assumed to be possible: the candidates after them are not queried.
@@ -215,6 +230,8 @@ impl<'a> BackendSelector<'a> {
                 let assignment = || Assignment {
                     rank,
                     prefers_channels_last: layout::prefers_channels_last(backend),
+                    is_reference: backend.is_reference(),
+                    hint,
                 };
                 supports.then(|| Some(assignment()))
             }

@@ -58,7 +58,7 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// CpuRef with the differences of a test.
+/// CpuRef without programs of elementwise operators, with the differences of a test.
 pub struct TestBackend {
     /// Its name.
     pub id: &'static str,
@@ -80,6 +80,7 @@ impl Backend for TestBackend {
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
         match (self.refuses)(node) {
             Some(reason) => Err(reason.into()),
+            None if node.op.name == "tenon.Elementwise" => Err(Reason::UnknownOperator.into()),
             None => CpuRef.supports(node),
         }
     }
@@ -97,7 +98,7 @@ impl Backend for TestBackend {
     }
 }
 
-/// Supports all that CpuRef supports.
+/// Supports all other operators of CpuRef.
 pub const TEST_BACKEND: TestBackend = TestBackend {
     id: "TestBackend",
     refuses: |_| None,
