@@ -1,4 +1,4 @@
-//! Vectorised casts between `f32` and the 16-bit float types.
+//! Vectorised casts between `f32`, the 16-bit float types and integers.
 
 #![allow(unsafe_code, reason = "vector instructions")]
 
@@ -10,7 +10,7 @@ use tenon_tensor::{ConvertFn, DataType};
 /// those of [`tenon_tensor::converter`], NaN payloads included.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn converter(from: DataType, to: DataType) -> Option<ConvertFn> {
-    use DataType::{BF16, F16, F32, F32r};
+    use DataType::{BF16, F16, F32, F32r, I32, I64};
     let level = CpuLevel::in_use();
     let wide = level >= CpuLevel::Avx512;
     let narrow = level >= CpuLevel::Avx2;
@@ -23,6 +23,11 @@ pub(crate) fn converter(from: DataType, to: DataType) -> Option<ConvertFn> {
         (BF16, F32 | F32r) if narrow => x86::bf16_to_f32_avx2,
         (F16, F32 | F32r) if wide => x86::f16_to_f32_avx512,
         (F16, F32 | F32r) if narrow => x86::f16_to_f32_f16c,
+        (F32 | F32r, I64) if wide => x86::f32_to_i64_avx512,
+        (F32 | F32r, I64) if narrow => x86::f32_to_i64_avx2,
+        (F32 | F32r, I32) if wide => x86::f32_to_i32_avx512,
+        (F32 | F32r, I32) if narrow => x86::f32_to_i32_avx2,
+        (I64, F32 | F32r) if wide => x86::i64_to_f32_avx512,
         _ => return None,
     })
 }
@@ -88,6 +93,112 @@ mod x86 {
     cast!(bf16_to_f32_avx2, "avx2", 8, 2, 4, from_bf16_avx2);
     cast!(f16_to_f32_avx512, "avx512f", 16, 2, 4, from_f16_avx512);
     cast!(f16_to_f32_f16c, "avx,f16c", 8, 2, 4, from_f16_f16c);
+    cast!(
+        f32_to_i64_avx512,
+        "avx512f,avx512dq,avx512vl",
+        8,
+        4,
+        8,
+        i64_avx512
+    );
+    cast!(f32_to_i64_avx2, "avx2", 8, 4, 8, i64_avx2);
+    cast!(f32_to_i32_avx512, "avx512f", 16, 4, 4, i32_avx512);
+    cast!(f32_to_i32_avx2, "avx2", 8, 4, 4, i32_avx2);
+    cast!(
+        i64_to_f32_avx512,
+        "avx512f,avx512dq",
+        8,
+        8,
+        4,
+        from_i64_avx512
+    );
+
+    /// 2^31 and 2^63: from there on, casts saturate.
+    const PAST_I32: f32 = 2_147_483_648.0;
+    const PAST_I64: f32 = 9_223_372_036_854_775_808.0;
+
+    /// Truncates and saturates; NaN becomes 0. The instruction returns the least integer for all that do
+    /// not fit.
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+    fn i64_avx512(from: &[u8; 32], to: &mut [u8; 64]) {
+        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
+        unsafe {
+            let values = _mm256_loadu_ps(from.as_ptr().cast());
+            let integers = _mm512_cvttps_epi64(values);
+            let past = _mm256_cmp_ps_mask::<_CMP_GE_OQ>(values, _mm256_set1_ps(PAST_I64));
+            let integers = _mm512_mask_mov_epi64(integers, past, _mm512_set1_epi64(i64::MAX));
+            let ordered = _mm256_cmp_ps_mask::<_CMP_ORD_Q>(values, values);
+            let integers = _mm512_maskz_mov_epi64(ordered, integers);
+            _mm512_storeu_si512(to.as_mut_ptr().cast(), integers);
+        }
+    }
+
+    /// As [`i64_avx512`]: by the cast to `i32` where all of the elements fit it.
+    #[target_feature(enable = "avx2")]
+    fn i64_avx2(from: &[u8; 32], to: &mut [u8; 64]) {
+        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
+        unsafe {
+            let values = _mm256_loadu_ps(from.as_ptr().cast());
+            let magnitudes = _mm256_andnot_ps(_mm256_set1_ps(-0.0), values);
+            let fits = _mm256_cmp_ps::<_CMP_LT_OQ>(magnitudes, _mm256_set1_ps(PAST_I32));
+            if _mm256_movemask_ps(fits) != 0xff {
+                let values = from
+                    .as_chunks()
+                    .0
+                    .iter()
+                    .map(|&value| f32::from_le_bytes(value));
+                for (to, value) in to.as_chunks_mut().0.iter_mut().zip(values) {
+                    *to = (value as i64).to_le_bytes();
+                }
+                return;
+            }
+            let integers = _mm256_cvttps_epi32(values);
+            let low = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(integers));
+            let high = _mm256_cvtepi32_epi64(_mm256_extracti128_si256::<1>(integers));
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), low);
+            _mm256_storeu_si256(to.as_mut_ptr().add(32).cast(), high);
+        }
+    }
+
+    /// As [`i64_avx512`], to `i32`.
+    #[target_feature(enable = "avx512f")]
+    fn i32_avx512(from: &[u8; 64], to: &mut [u8; 64]) {
+        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
+        unsafe {
+            let values = _mm512_loadu_ps(from.as_ptr().cast());
+            let integers = _mm512_cvttps_epi32(values);
+            let past = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(values, _mm512_set1_ps(PAST_I32));
+            let integers = _mm512_mask_mov_epi32(integers, past, _mm512_set1_epi32(i32::MAX));
+            let ordered = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(values, values);
+            let integers = _mm512_maskz_mov_epi32(ordered, integers);
+            _mm512_storeu_si512(to.as_mut_ptr().cast(), integers);
+        }
+    }
+
+    /// As [`i32_avx512`], with registers of 256 bits.
+    #[target_feature(enable = "avx2")]
+    fn i32_avx2(from: &[u8; 32], to: &mut [u8; 32]) {
+        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
+        unsafe {
+            let values = _mm256_loadu_ps(from.as_ptr().cast());
+            let integers = _mm256_cvttps_epi32(values);
+            let past = _mm256_cmp_ps::<_CMP_GE_OQ>(values, _mm256_set1_ps(PAST_I32));
+            let most = _mm256_set1_epi32(i32::MAX);
+            let integers = _mm256_blendv_epi8(integers, most, _mm256_castps_si256(past));
+            let ordered = _mm256_cmp_ps::<_CMP_ORD_Q>(values, values);
+            let integers = _mm256_and_si256(integers, _mm256_castps_si256(ordered));
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), integers);
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512dq")]
+    fn from_i64_avx512(from: &[u8; 64], to: &mut [u8; 32]) {
+        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
+        unsafe {
+            let integers = _mm512_loadu_si512(from.as_ptr().cast());
+            _mm256_storeu_ps(to.as_mut_ptr().cast(), _mm512_cvtepi64_ps(integers));
+        }
+    }
 
     /// Round to nearest, ties to even: adds half a unit in the last place, minus one if the kept bits
     /// are even, and truncates. A NaN is truncated and made quiet.
@@ -231,9 +342,32 @@ mod tests {
         near.flat_map(u32::to_le_bytes).collect()
     }
 
+    /// Integers of every magnitude and their neighbours.
+    fn integers() -> Vec<u8> {
+        let powers = (0..64).map(|bit| 1i64 << bit);
+        let near = powers.flat_map(|power| {
+            let around = [
+                -3,
+                -2,
+                -1,
+                0,
+                1,
+                2,
+                3,
+                power >> 24,
+                power >> 25,
+                power >> 26,
+            ];
+            around.map(|other| power.wrapping_add(other))
+        });
+        near.flat_map(|integer| [integer, integer.wrapping_neg()])
+            .flat_map(i64::to_le_bytes)
+            .collect()
+    }
+
     #[test]
     fn vector_forms_have_the_bits_of_the_plain_ones() {
-        use DataType::{BF16, F16, F32};
+        use DataType::{BF16, F16, F32, I32, I64};
         let singles = singles();
         let halves: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
         if CpuLevel::in_use() >= CpuLevel::Avx2 {
@@ -241,12 +375,17 @@ mod tests {
             check("f16c", f32_to_f16_f16c, F32, F16, &singles);
             check("avx2", bf16_to_f32_avx2, BF16, F32, &halves);
             check("f16c", f16_to_f32_f16c, F16, F32, &halves);
+            check("avx2", f32_to_i64_avx2, F32, I64, &singles);
+            check("avx2", f32_to_i32_avx2, F32, I32, &singles);
         }
         if CpuLevel::in_use() >= CpuLevel::Avx512 {
             check("avx512", f32_to_bf16_avx512, F32, BF16, &singles);
             check("avx512", f32_to_f16_avx512, F32, F16, &singles);
             check("avx512", bf16_to_f32_avx512, BF16, F32, &halves);
             check("avx512", f16_to_f32_avx512, F16, F32, &halves);
+            check("avx512", f32_to_i64_avx512, F32, I64, &singles);
+            check("avx512", f32_to_i32_avx512, F32, I32, &singles);
+            check("avx512", i64_to_f32_avx512, I64, F32, &integers());
         }
     }
 }
