@@ -50,6 +50,91 @@ fn products_of_every_type() {
     compare(0.0, |random| random.next());
 }
 
+/// Sizes around the rows, panels and K blocks of a tile.
+#[test]
+fn blocks_of_plain_products() {
+    let mut random = Random::new(33);
+    for (rows, depth, columns) in [
+        (8, 256, 16),
+        (9, 257, 17),
+        (3, 600, 31),
+        (400, 5, 8),
+        (1, 1, 33),
+        (70, 300, 50),
+    ] {
+        let mut values = |count: usize| (0..count).map(|_| random.value().into()).collect();
+        let (a, b): (Vec<f64>, Vec<f64>) = (values(rows * depth), values(depth * columns));
+        let case = Case::new("MatMul")
+            .input(&[rows, depth], &a)
+            .input(&[depth, columns], &b);
+        case.outputs(1).agrees_with_reference(1e-12);
+        let integers =
+            |from: &[f64]| -> Vec<i64> { from.iter().map(|x| (x * 1e18) as i64).collect() };
+        let case = Case::new("MatMul")
+            .input(&[rows, depth], &integers(&a))
+            .input(&[depth, columns], &integers(&b));
+        case.outputs(1).agrees_with_reference(0.0);
+    }
+}
+
+#[test]
+fn gemm_of_double_precision_and_integers() {
+    let mut random = Random::new(34);
+    let (rows, depth, columns) = (21, 35, 19);
+    let mut values = |count: usize| -> Vec<f64> {
+        (0..count)
+            .map(|_| (random.value() * 100.0).into())
+            .collect()
+    };
+    let (a, b, c) = (
+        values(rows * depth),
+        values(depth * columns),
+        values(rows * columns),
+    );
+    let integers = |from: &[f64]| -> Vec<i32> { from.iter().map(|&x| x as i32).collect() };
+    let c_shapes: [&[usize]; 6] = [
+        &[rows, columns],
+        &[1, columns],
+        &[rows, 1],
+        &[columns],
+        &[1],
+        &[],
+    ];
+    for (index, c_shape) in c_shapes.into_iter().enumerate() {
+        let (trans_a, trans_b) = (index % 2, index / 2 % 2);
+        let shapes = [
+            [[rows, depth], [depth, rows]][trans_a],
+            [[depth, columns], [columns, depth]][trans_b],
+        ];
+        let flags = |case: Case| {
+            case.int("transA", trans_a as i64)
+                .int("transB", trans_b as i64)
+        };
+        let count = c_shape.iter().product();
+        let case = Case::new("Gemm")
+            .input(&shapes[0], &a)
+            .input(&shapes[1], &b);
+        let case = flags(case.input(c_shape, &c[..count]));
+        let case = case.float("alpha", 0.5).float("beta", -2.0).outputs(1);
+        case.agrees_with_reference(1e-12);
+        let case = Case::new("Gemm")
+            .input(&shapes[0], &integers(&a))
+            .input(&shapes[1], &integers(&b));
+        let case = flags(case.input(c_shape, &integers(&c[..count])));
+        case.outputs(1).agrees_with_reference(0.0);
+    }
+    let case = Case::new("Gemm")
+        .input(&[rows, depth], &a)
+        .input(&[depth, columns], &b)
+        .float("alpha", 3.0);
+    case.outputs(1).agrees_with_reference(1e-12);
+    let case = Case::new("Gemm")
+        .input(&[rows, depth], &integers(&a))
+        .input(&[depth, columns], &integers(&b))
+        .float("alpha", 0.5);
+    assert!(case.outputs(1).supported(LEVELS[0]).is_err());
+}
+
 /// Several blocks of rows, constant and variable B, bias, addend and activation.
 #[test]
 fn fused_products_of_half_precision() {

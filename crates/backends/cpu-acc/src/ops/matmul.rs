@@ -70,6 +70,9 @@ pub(super) fn plain(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusa
 
 /// ONNX `Gemm`.
 pub(super) fn gemm(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    if FloatType::of(signature.input(0)?.dtype()).is_none() {
+        return super::plain_matmul::kernel(signature);
+    }
     if signature.flag("transA", false)? {
         return Err(refuse_attribute("transA", 1));
     }

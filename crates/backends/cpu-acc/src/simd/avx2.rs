@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
+use super::terms::term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Simd, VectorOp};
 use std::arch::x86_64::*;
@@ -216,5 +217,35 @@ impl Simd for Avx2 {
             let quarter = _mm_max_ps(half, _mm_movehl_ps(half, half));
             _mm_cvtss_f32(_mm_max_ss(quarter, _mm_movehdup_ps(quarter)))
         }
+    }
+}
+
+term_vectors! { Avx2:
+    f64, __m256d, _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_add_pd, _mm256_fmadd_pd;
+    i32, __m256i, _mm256_set1_epi32, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi32,
+        plus_product_i32;
+    i64, __m256i, _mm256_set1_epi64x, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi64,
+        plus_product_i64;
+}
+
+/// # Safety
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn plus_product_i32(a: __m256i, b: __m256i, sum: __m256i) -> __m256i {
+    // SAFETY: the caller guarantees the instructions.
+    unsafe { _mm256_add_epi32(sum, _mm256_mullo_epi32(a, b)) }
+}
+
+/// `sum + a * b` in 64 bits, of products of 32 bits: only the low halves contribute to the low half.
+/// # Safety
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn plus_product_i64(a: __m256i, b: __m256i, sum: __m256i) -> __m256i {
+    // SAFETY: the caller guarantees the instructions.
+    unsafe {
+        let crossed = _mm256_mullo_epi32(a, _mm256_shuffle_epi32::<0b10_11_00_01>(b));
+        let high = _mm256_add_epi32(crossed, _mm256_slli_epi64::<32>(crossed));
+        let high = _mm256_and_si256(high, _mm256_set1_epi64x(!0 << 32));
+        _mm256_add_epi64(_mm256_add_epi64(sum, high), _mm256_mul_epu32(a, b))
     }
 }

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
+use super::terms::term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Simd, VectorOp};
 use std::arch::x86_64::*;
@@ -202,4 +203,28 @@ impl Simd for Avx512 {
     fn largest(self, a: __m512) -> f32 {
         unsafe { _mm512_reduce_max_ps(a) }
     }
+}
+
+term_vectors! { Avx512:
+    f64, __m512d, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_add_pd, _mm512_fmadd_pd;
+    i32, __m512i, _mm512_set1_epi32, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_epi32,
+        plus_product_i32;
+    i64, __m512i, _mm512_set1_epi64, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_epi64,
+        plus_product_i64;
+}
+
+/// # Safety
+/// The CPU has AVX-512.
+#[inline(always)]
+unsafe fn plus_product_i32(a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
+    // SAFETY: the caller guarantees the instructions.
+    unsafe { _mm512_add_epi32(sum, _mm512_mullo_epi32(a, b)) }
+}
+
+/// # Safety
+/// The CPU has AVX-512.
+#[inline(always)]
+unsafe fn plus_product_i64(a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
+    // SAFETY: the caller guarantees the instructions.
+    unsafe { _mm512_add_epi64(sum, _mm512_mullo_epi64(a, b)) }
 }

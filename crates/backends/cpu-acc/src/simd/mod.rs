@@ -24,16 +24,20 @@ mod packed_rows;
 mod portable;
 pub(crate) mod rows;
 mod schedule;
+pub(crate) mod terms;
 pub(crate) mod tile;
 
 pub(crate) use portable::Portable;
 
 use tenon_backend::CpuLevel;
+use terms::TermVectors;
 
-/// The vector instructions of a CPU, on f32.
+/// The vector instructions of a CPU, on f32, and for matrix products on other types.
 ///
 /// Minimum, maximum and the clamps made of them return a NaN of their second operand.
-pub(crate) trait Simd: Copy + Send + Sync + 'static {
+pub(crate) trait Simd:
+    TermVectors<f64> + TermVectors<i32> + TermVectors<i64> + Send + Sync + 'static
+{
     /// A vector of [`Simd::LANES`] elements.
     type V: Copy;
     /// A comparison result for each lane.

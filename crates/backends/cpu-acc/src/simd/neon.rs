@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
+use super::terms::plain_term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Simd, VectorOp};
 use std::arch::aarch64::*;
@@ -189,3 +190,5 @@ impl Simd for Neon {
         unsafe { vmaxvq_f32(a) }
     }
 }
+
+plain_term_vectors!(Neon);

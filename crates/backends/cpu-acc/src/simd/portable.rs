@@ -4,6 +4,7 @@
 
 use super::Simd;
 use super::math::{self, UnaryFunction};
+use super::terms::plain_term_vectors;
 use super::tile::{Kernel, Tile, compute};
 
 /// Any CPU.
@@ -193,3 +194,5 @@ impl Simd for Portable {
         a[0].max(a[1]).max(a[2].max(a[3]))
     }
 }
+
+plain_term_vectors!(Portable);
