@@ -65,20 +65,26 @@ fn polynomial<S: Simd, const N: usize>(s: S, x: S::V, coefficients: [f32; N]) ->
     sum
 }
 
+/// 1.5 * 2^23: the sum with a magnitude below 2^22 is rounded to an integer.
+const TO_INTEGER: f32 = 12_582_912.0;
+
 /// `e^x`; infinite above 88.73, subnormal below -87.3, then zero.
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(s: S, x: S::V) -> S::V {
     let x = s.min(s.splat(89.0), s.max(s.splat(-105.0), x));
     // Cody–Waite range reduction, x = n ln 2 + r: ln 2 is the sum of two constants, and n times the
     // first, 355/512, is exact.
-    let n = s.round(s.mul(x, s.splat(std::f32::consts::LOG2_E)));
+    let shift = s.splat(TO_INTEGER);
+    let n = s.sub(s.fma(x, s.splat(std::f32::consts::LOG2_E), shift), shift);
     let r = s.fma(n, s.splat(-355.0 / 512.0), x);
     let r = s.fma(n, s.splat(2.121_944_4e-4), r);
-    // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2.
-    let tail = polynomial(
+    // e^r for |r| <= ln 2 / 2.
+    let power = polynomial(
         s,
         r,
         [
+            1.0,
+            1.0,
             0.499_999_93,
             0.166_665_2,
             0.041_668_405,
@@ -86,7 +92,6 @@ pub(crate) fn exp<S: Simd>(s: S, x: S::V) -> S::V {
             0.001_381_42,
         ],
     );
-    let power = s.add(s.fma(s.mul(r, r), tail, r), s.splat(1.0));
     s.scale2(power, n)
 }
 
@@ -266,6 +271,17 @@ pub(super) unsafe fn map_unary<S: Simd>(
             s.mul(x, sigmoid(s, s.mul(x, cubic)))
         }),
     }
+}
+
+/// Writes `function` of each element of `from` to `to`.
+///
+/// # Panics
+/// When their lengths differ.
+#[inline(always)]
+pub(crate) fn map_into<S: Simd>(s: S, function: UnaryFunction, from: &[f32], to: &mut [f32]) {
+    assert!(from.len() == to.len());
+    // SAFETY: both slices have `to.len()` elements; one is borrowed mutably, so that they do not overlap.
+    unsafe { s.map_unary(function, from.as_ptr(), to.as_mut_ptr(), to.len()) }
 }
 
 /// Applies `function` to each element in place.

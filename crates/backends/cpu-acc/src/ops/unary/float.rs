@@ -1,14 +1,14 @@
 //! Functions of one operand of f32, with vector instructions, and of f16 and bf16, computed in f32.
 
 use super::Function;
-use super::words::{bound, map_words};
+use super::words::{bound, for_each_part, map_words};
 use crate::floats::{FloatElement, Half};
 use crate::ops::UnpreparedWorkload;
 use crate::ops::broadcast::PART;
-use crate::simd::math::{UnaryFunction, map_in_place};
+use crate::simd::math::{UnaryFunction, map_in_place, map_into};
 use crate::simd::{Level, Simd, VectorOp};
 use std::marker::PhantomData;
-use tenon_backend::{Operands, Workload, WorkloadPlan};
+use tenon_backend::{OperandPair, Operands, Workload, WorkloadPlan};
 use tenon_base::Result;
 
 /// A function of f32 that is applied to every element.
@@ -26,10 +26,35 @@ impl UnpreparedWorkload for F32Unary {
 impl Workload for F32Unary {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (level, function) = (self.level, self.function.with_bounds::<f32>(operands)?);
-        map_words(operands, &|elements: &mut [f32]| {
-            level.run(UnaryMap { function, elements });
-        })
+        let (from, to) = match operands.pair::<f32>(0, 0)? {
+            OperandPair::InPlace(elements) => (None, elements),
+            OperandPair::Apart(from, to) => (Some(from), to),
+        };
+        for_each_part(from, to, |from, elements| match (from, function) {
+            (Some(from), Function::Vector(function)) if !stores_alias(from, elements) => {
+                level.run(UnaryMapInto {
+                    function,
+                    from,
+                    to: elements,
+                });
+            }
+            _ => {
+                if let Some(from) = from {
+                    elements.copy_from_slice(from);
+                }
+                level.run(UnaryMap { function, elements });
+            }
+        });
+        Ok(())
     }
+}
+
+/// Whether loads of a loop from `from` to `to` wait for its stores shortly before: those to addresses that
+/// are equal modulo 4096.
+fn stores_alias(from: &[f32], to: &[f32]) -> bool {
+    const PAGE: usize = 4096;
+    let ahead = (to.as_ptr() as usize).wrapping_sub(from.as_ptr() as usize) % PAGE;
+    (1..PAGE / 2).contains(&ahead)
 }
 
 impl Function {
@@ -63,6 +88,22 @@ impl VectorOp for UnaryMap<'_> {
             // Replaced by a clamp when executing; not of floats.
             Function::Clip | Function::OfIntegers => {}
         }
+    }
+}
+
+/// A vector function of a part, from one memory to another.
+struct UnaryMapInto<'a> {
+    function: UnaryFunction,
+    from: &'a [f32],
+    to: &'a mut [f32],
+}
+
+impl VectorOp for UnaryMapInto<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        map_into(simd, self.function, self.from, self.to);
     }
 }
 

@@ -44,18 +44,29 @@ pub(super) fn map_words<W: Element>(
         OperandPair::InPlace(elements) => (None, elements),
         OperandPair::Apart(from, to) => (Some(from), to),
     };
+    for_each_part(from, to, |from, to| {
+        if let Some(from) = from {
+            to.copy_from_slice(from);
+        }
+        map(to);
+    });
+    Ok(())
+}
+
+/// Calls `map` with each part of the output and of the input, or with the output alone where it has the
+/// elements of the input.
+pub(super) fn for_each_part<W: Element>(
+    from: Option<&[W]>,
+    to: &mut [W],
+    map: impl Fn(Option<&[W]>, &mut [W]) + Sync,
+) {
     let parallel = to.len() > 2 * CHUNK;
     for_each_chunk(to, CHUNK, parallel, |index, to| {
         for (part, to) in to.chunks_mut(PART).enumerate() {
-            // Copied and computed in place: in a loop from one memory to another, loads wait for stores
-            // to addresses that are equal modulo 4096.
-            if let Some(from) = from {
-                to.copy_from_slice(&from[index * CHUNK + part * PART..][..to.len()]);
-            }
-            map(to);
+            let start = index * CHUNK + part * PART;
+            map(from.map(|from| &from[start..][..to.len()]), to);
         }
     });
-    Ok(())
 }
 
 /// The bound of `Clip` that is input `input`, where it is present.
