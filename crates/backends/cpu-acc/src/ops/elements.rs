@@ -59,6 +59,17 @@ pub(super) trait Sink: Sized {
     /// Writes the elements of a range, which has the length of `from`.
     fn write(&mut self, level: Level, range: Range<usize>, from: &[Self::Element]);
 
+    /// Memory for the elements of a range: the output itself, or `buffer`, which has at least the length of
+    /// the range. [`Sink::write_results`] follows.
+    fn results<'b>(
+        &'b mut self,
+        range: Range<usize>,
+        buffer: &'b mut [Self::Element],
+    ) -> &'b mut [Self::Element];
+
+    /// Writes the elements of a range that are in `buffer`, where [`Sink::results`] returned it.
+    fn write_results(&mut self, level: Level, range: Range<usize>, buffer: &[Self::Element]);
+
     fn len(&self) -> usize;
 
     /// Calls `body` with each chunk of `chunk` elements.
@@ -78,6 +89,14 @@ impl<T: Element> Sink for &mut [T] {
     fn write(&mut self, _: Level, range: Range<usize>, from: &[T]) {
         self[range].copy_from_slice(from);
     }
+
+    #[inline(always)]
+    fn results<'b>(&'b mut self, range: Range<usize>, _: &'b mut [T]) -> &'b mut [T] {
+        &mut self[range]
+    }
+
+    #[inline(always)]
+    fn write_results(&mut self, _: Level, _: Range<usize>, _: &[T]) {}
 
     fn len(&self) -> usize {
         <[T]>::len(self)
@@ -100,6 +119,22 @@ impl Sink for FloatsMut<'_> {
     #[inline(always)]
     fn write(&mut self, level: Level, range: Range<usize>, from: &[f32]) {
         FloatsMut::write(self, level, range, from);
+    }
+
+    #[inline(always)]
+    fn results<'b>(&'b mut self, range: Range<usize>, buffer: &'b mut [f32]) -> &'b mut [f32] {
+        match self {
+            Self::F32(elements) => &mut elements[range],
+            _ => &mut buffer[..range.len()],
+        }
+    }
+
+    #[inline(always)]
+    fn write_results(&mut self, level: Level, range: Range<usize>, buffer: &[f32]) {
+        if !matches!(self, Self::F32(_)) {
+            let results = &buffer[..range.len()];
+            FloatsMut::write(self, level, range, results);
+        }
     }
 
     fn len(&self) -> usize {

@@ -201,26 +201,26 @@ impl WindowPool {
         }
     }
 
+    /// The elements of each column of a window that count for the mean.
+    fn counted_rows(&self, [_, d, h]: [usize; 3]) -> usize {
+        let [depths, heights, _] = self.shape.axes;
+        match self.kind {
+            PoolKind::Average {
+                padding_counts: true,
+            } => depths.padded(d) * heights.padded(h),
+            _ => depths.inside(d).len() * heights.inside(h).len(),
+        }
+    }
+
     /// Divides the sums of a block from output column `first` on by the number of elements, or takes
     /// their root.
     #[inline(always)]
-    fn finish<T: PoolElement>(
-        &self,
-        [_, d, h]: [usize; 3],
-        first: usize,
-        run: usize,
-        block: &mut [T],
-    ) {
-        let [depths, heights, _] = self.shape.axes;
+    fn finish<T: PoolElement>(&self, at: [usize; 3], first: usize, run: usize, block: &mut [T]) {
         match self.kind {
             PoolKind::Max => {}
             PoolKind::Norm(p) => block.iter_mut().for_each(|x| *x = x.root(p)),
-            PoolKind::Average { padding_counts } => {
-                let rows = if padding_counts {
-                    depths.padded(d) * heights.padded(h)
-                } else {
-                    depths.inside(d).len() * heights.inside(h).len()
-                } as f32;
+            PoolKind::Average { .. } => {
+                let rows = self.counted_rows(at) as f32;
                 let counts = &self.counts[first..];
                 if run == 1 {
                     for (x, &count) in block.iter_mut().zip(counts) {

@@ -13,6 +13,10 @@ pub(super) trait PoolElement: Element + PartialOrd {
     fn plus(self, other: Self) -> Self;
     fn is_nan(self) -> bool;
     fn over(self, divisor: f32) -> Self;
+    /// The product with a factor of `factor_of`.
+    fn times(self, factor: Self) -> Self;
+    /// The reciprocal of a divisor.
+    fn factor_of(divisor: f32) -> Self;
     /// The magnitude to the power `p`.
     fn power(self, p: f64) -> Self;
     /// The root of degree `p`.
@@ -58,40 +62,58 @@ pub(super) trait PoolElement: Element + PartialOrd {
 #[inline(always)]
 fn join_vectors<S: Simd, J: Join<f32>>(
     s: S,
-    [a, b, c]: [&[f32]; 3],
+    from: [&[f32]; 3],
     count: usize,
     first: bool,
     to: &mut [f32],
 ) {
+    // The loops are compiled for each count.
+    match count {
+        1 => join_counted::<S, J, 1>(s, from, first, to),
+        2 => join_counted::<S, J, 2>(s, from, first, to),
+        _ => join_counted::<S, J, 3>(s, from, first, to),
+    }
+}
+
+/// [`join_vectors`] of `COUNT` runs.
+#[inline(always)]
+fn join_counted<S: Simd, J: Join<f32>, const COUNT: usize>(
+    s: S,
+    from: [&[f32]; 3],
+    first: bool,
+    to: &mut [f32],
+) {
     let len = to.len();
-    let (a, b, c) = (&a[..len], &b[..len], &c[..len]);
+    let [a, b, c] = from.map(|from| &from[..len]);
     let mut at = 0;
-    while at < len {
-        let end = (at + S::LANES).min(len);
-        let whole = end - at == S::LANES;
-        let load = |from: &[f32]| {
-            if whole {
-                s.load(&from[at..end])
-            } else {
-                s.load_part(&from[at..end])
-            }
-        };
-        let mut joined = load(a);
+    while at + S::LANES <= len {
+        let to = &mut to[at..at + S::LANES];
+        let mut joined = s.load(&a[at..at + S::LANES]);
         if !first {
-            joined = J::join_vectors(s, load(to), joined);
+            joined = J::join_vectors(s, s.load(to), joined);
         }
-        if count > 1 {
-            joined = J::join_vectors(s, joined, load(b));
+        if COUNT > 1 {
+            joined = J::join_vectors(s, joined, s.load(&b[at..at + S::LANES]));
         }
-        if count > 2 {
-            joined = J::join_vectors(s, joined, load(c));
+        if COUNT > 2 {
+            joined = J::join_vectors(s, joined, s.load(&c[at..at + S::LANES]));
         }
-        if whole {
-            s.store(joined, &mut to[at..end]);
-        } else {
-            s.store_part(joined, &mut to[at..end]);
+        s.store(joined, to);
+        at += S::LANES;
+    }
+    if at < len {
+        let to = &mut to[at..];
+        let mut joined = s.load_part(&a[at..]);
+        if !first {
+            joined = J::join_vectors(s, s.load_part(to), joined);
         }
-        at = end;
+        if COUNT > 1 {
+            joined = J::join_vectors(s, joined, s.load_part(&b[at..]));
+        }
+        if COUNT > 2 {
+            joined = J::join_vectors(s, joined, s.load_part(&c[at..]));
+        }
+        s.store_part(joined, to);
     }
 }
 
@@ -115,6 +137,14 @@ macro_rules! pool_floats {
             #[inline(always)]
             fn over(self, divisor: f32) -> Self {
                 self / $float::from(divisor)
+            }
+            #[inline(always)]
+            fn times(self, factor: Self) -> Self {
+                self * factor
+            }
+            #[inline(always)]
+            fn factor_of(divisor: f32) -> Self {
+                1.0 / $float::from(divisor)
             }
             #[inline(always)]
             fn power(self, p: f64) -> Self {
@@ -161,6 +191,14 @@ macro_rules! pool_integers {
             #[inline(always)]
             fn over(self, _: f32) -> Self {
                 self
+            }
+            #[inline(always)]
+            fn times(self, _: Self) -> Self {
+                self
+            }
+            #[inline(always)]
+            fn factor_of(_: f32) -> Self {
+                1
             }
             #[inline(always)]
             fn power(self, _: f64) -> Self {

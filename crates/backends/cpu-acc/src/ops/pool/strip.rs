@@ -2,12 +2,18 @@
 //! the columns of all windows of the strip at once.
 
 use super::element::{Join, PoolElement, join_all};
-use super::{SLACK, WindowPool};
+use super::{PoolKind, SLACK, WindowPool};
 use crate::ops::elements::{Sink, Source};
 use crate::simd::Simd;
 
-/// Elements of a strip of rows, with their padding.
+/// Most elements of a strip of rows, with their padding.
 const STRIP: usize = 4096;
+
+/// Elements of a strip of many rows: all its buffers stay in the first level cache.
+const CACHED_STRIP: usize = 2048;
+
+/// Rows of a strip from which on it is limited to [`CACHED_STRIP`]: the first rows of each are joined again.
+const MANY_ROWS: usize = 16;
 
 /// Memory for a strip of rows.
 pub(super) struct StripBuffers<T> {
@@ -17,8 +23,12 @@ pub(super) struct StripBuffers<T> {
     rows: [T; STRIP],
     /// The joined columns.
     columns: [T; STRIP + SLACK],
-    /// A row of the output.
+    /// A row of the output, where it is converted.
     output: [T; STRIP],
+    /// For a mean, the reciprocals of the elements that count at each column of the output.
+    factors: [T; STRIP],
+    /// The elements that count at each column of the kernel, for those reciprocals.
+    counted_rows: usize,
     /// Runs of the input, converted.
     runs: [[T; STRIP]; 3],
 }
@@ -31,6 +41,8 @@ impl<T: Copy> StripBuffers<T> {
             rows: [start; STRIP],
             columns: [start; STRIP + SLACK],
             output: [start; STRIP],
+            factors: [start; STRIP],
+            counted_rows: usize::MAX,
             runs: [[start; STRIP]; 3],
         }
     }
@@ -53,8 +65,9 @@ impl WindowPool {
         let columns = (width.output - 1) * width.stride + (width.kernel - 1) * width.dilation + 1;
         let reach = (height.kernel - 1) * height.dilation + 1;
         let left = (STRIP / columns).checked_sub(reach)?;
+        let cached = (CACHED_STRIP / columns).saturating_sub(reach) / height.stride + 1;
         Some(Strip {
-            rows: left / height.stride + 1,
+            rows: (left / height.stride + 1).min(cached.max(MANY_ROWS)),
             columns,
         })
     }
@@ -143,6 +156,8 @@ impl WindowPool {
             rows: joined,
             columns: windows,
             output: line,
+            factors,
+            counted_rows,
             ..
         } = buffers;
         // Rows at a distance of one are joined at once.
@@ -162,17 +177,34 @@ impl WindowPool {
             &joined[column * width.dilation..]
         });
         for row in 0..count {
-            let line = &mut line[..width.output];
-            let windows = &windows[row * columns..];
-            match width.stride {
-                1 => line.copy_from_slice(&windows[..line.len()]),
-                2 => every::<I::Element, 2>(windows, line),
-                3 => every::<I::Element, 3>(windows, line),
-                _ => every::<I::Element, 4>(windows, line),
+            let at = [image, d, h + row];
+            let is_mean = matches!(self.kind, PoolKind::Average { .. });
+            let rows = self.counted_rows(at);
+            let factors = &mut factors[..width.output];
+            if is_mean && rows != *counted_rows {
+                *counted_rows = rows;
+                for (factor, &columns) in factors.iter_mut().zip(&self.counts) {
+                    *factor = I::Element::factor_of(rows as f32 * columns);
+                }
             }
-            self.finish([image, d, h + row], 0, 1, line);
+            let windows = &windows[row * columns..];
             let to = (first + row) * width.output;
-            output.write(self.level, to..to + line.len(), line);
+            let to = to..to + width.output;
+            let results = output.results(to.clone(), line);
+            match width.stride {
+                1 => results.copy_from_slice(&windows[..results.len()]),
+                2 => every::<I::Element, 2>(windows, results),
+                3 => every::<I::Element, 3>(windows, results),
+                _ => every::<I::Element, 4>(windows, results),
+            }
+            if is_mean {
+                for (x, &factor) in results.iter_mut().zip(&*factors) {
+                    *x = x.times(factor);
+                }
+            } else {
+                self.finish(at, 0, 1, results);
+            }
+            output.write_results(self.level, to, line);
         }
     }
 }
