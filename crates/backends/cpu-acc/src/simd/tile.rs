@@ -289,7 +289,7 @@ unsafe fn write<S: Simd, const ROWS: usize, const VECTORS: usize, const WHOLE: b
 
 /// Prefetches the cache line at `address`, which need not be valid, into the second level cache.
 #[inline(always)]
-fn prefetch(address: *const f32) {
+pub(super) fn prefetch(address: *const f32) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch does not access memory, whatever the address; SSE is part of x86-64.
     unsafe {

@@ -3,10 +3,14 @@
 use super::tile::{PixelTile, Steps};
 use super::{GroupedConv, MAX_LANES, Output, RingShape};
 use crate::simd::math::map_in_place;
+use crate::simd::tile::prefetch;
 use crate::simd::{Simd, VectorOp};
 use std::cell::Cell;
 use std::ops::Range;
 use tenon_base::stop;
+
+/// Elements of a cache line.
+const LINE: usize = 16;
 
 /// A block of channels of some rows and columns of one plane of the output.
 pub(super) struct ConvTask<'a> {
@@ -53,12 +57,13 @@ impl VectorOp for ConvTask<'_> {
     }
 }
 
-/// `buffer` with `len` elements.
+/// `len` elements of `buffer`, aligned to a cache line: vectors that extend over two lines take two loads.
 fn resized(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
-    if buffer.len() < len {
-        buffer.resize(len, 0.0);
+    if buffer.len() < len + LINE {
+        buffer.resize(len + LINE, 0.0);
     }
-    &mut buffer[..len]
+    let first = buffer.as_ptr().align_offset(LINE * size_of::<f32>());
+    &mut buffer[first.min(LINE)..][..len]
 }
 
 impl ConvTask<'_> {
@@ -119,10 +124,10 @@ impl ConvTask<'_> {
                     if buffers.tags[slot] != from_row + 1 {
                         buffers.tags[slot] = from_row + 1;
                         let line = (self.image * shape.size[0] + from_plane) * shape.size[1];
-                        self.gather_row(
+                        self.gather_row::<S, VECTORS>(
+                            s,
                             line + from_row,
                             &mut ring[at..][..ring_shape.row()],
-                            channels,
                         );
                     }
                     let weights = (kz * kernel_rows + ky) * run * channels;
@@ -153,7 +158,8 @@ impl ConvTask<'_> {
     /// Copies the pixels of an input row that the windows read, each channel once for each filter of the
     /// block that reads it, as `[pixel][channel of the group][filter]`.
     #[inline(always)]
-    fn gather_row(&self, line: usize, to: &mut [f32], channels: usize) {
+    fn gather_row<S: Simd, const VECTORS: usize>(&self, s: S, line: usize, to: &mut [f32]) {
+        let channels = VECTORS * S::LANES;
         let GroupedConv {
             input,
             shape,
@@ -182,7 +188,20 @@ impl ConvTask<'_> {
         let pixels = to.chunks_exact_mut(pixel).zip(from);
         let is_whole = self.filters.len() == channels && channels.is_multiple_of(MAX_LANES);
         match (depth, group_filters) {
-            (1, 1) => pixels.for_each(|(to, from)| to[..from.len()].copy_from_slice(from)),
+            (1, 1) => {
+                for (to, from) in pixels {
+                    // The next row, whose pixels are too far from each other for a hardware prefetch.
+                    let next = from.as_ptr().wrapping_add(width * shape.channels);
+                    for line in 0..channels / LINE {
+                        prefetch(next.wrapping_add(line * LINE));
+                    }
+                    if from.len() == channels {
+                        copy_vectors::<S, VECTORS>(s, from, to);
+                    } else {
+                        to[..from.len()].copy_from_slice(from);
+                    }
+                }
+            }
             (2, 2) if is_whole => pixels.for_each(|(to, from)| repeat_whole::<2>(from, to)),
             (4, 4) if is_whole => pixels.for_each(|(to, from)| repeat_whole::<4>(from, to)),
             (8, 8) if is_whole => pixels.for_each(|(to, from)| repeat_whole::<8>(from, to)),
@@ -260,6 +279,15 @@ impl ConvTask<'_> {
                 to.copy_from_slice(&from[..to.len()]);
             }
         }
+    }
+}
+
+/// Copies `VECTORS` vectors.
+#[inline(always)]
+fn copy_vectors<S: Simd, const VECTORS: usize>(s: S, from: &[f32], to: &mut [f32]) {
+    for vector in 0..VECTORS {
+        let at = vector * S::LANES;
+        s.store(s.load(&from[at..]), &mut to[at..]);
     }
 }
 
