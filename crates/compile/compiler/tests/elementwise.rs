@@ -24,7 +24,7 @@ fn compiled(
     graph.infer_types().unwrap();
     let mut options = Options::new(registry);
     if !backends.is_empty() {
-        options.backends = backends.iter().map(|id| BackendId::new(*id)).collect();
+        options.backends = backends.iter().map(|id| BackendId::new(id)).collect();
     }
     let compiled = compile(graph.clone(), &options).unwrap();
     let inputs = common::inputs(&graph, 3);
