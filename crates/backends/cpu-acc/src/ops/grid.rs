@@ -1,11 +1,11 @@
 //! GridSample: the pixels and weights of a block of points are computed once for all channels.
 //! AffineGrid: the coordinates of a grid from affine maps.
 
-use super::gathered_sum::{MISSING, SampleTable, gathered_sums};
+use super::gathered_sum::{MISSING, MOST_ELEMENTS, SampleTable, gathered_sums};
 use super::{Kernel, UnpreparedWorkload, chunk_rows};
 use crate::floats::{FloatType, Floats, FloatsMut, for_each_float_chunk, match_floats};
 use crate::signature::{Signature, refuse};
-use crate::simd::Level;
+use crate::simd::{Level, Simd, VectorOp};
 use tenon_backend::{Operands, Refusal, Workload};
 use tenon_base::{Result, pool, stop};
 use tenon_graph::geometry::SampledAxis;
@@ -39,7 +39,7 @@ pub(super) fn sample(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         [d, h, w] => ([d, h, w], 3),
         _ => return Err(refuse("no kernel for images of more than three dimensions")),
     };
-    if extents.iter().product::<usize>() >= MISSING as usize {
+    if extents.iter().product::<usize>() > MOST_ELEMENTS {
         return Err(refuse("the image is too large"));
     }
     let axis = |extent| {
@@ -59,52 +59,64 @@ pub(super) fn sample(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     }))
 }
 
-/// The pixels of a block of points, and their weights.
+/// The pixels of a block of points, and their weights, as `[sample][point]`.
 struct Block {
     positions: [u32; POINTS * MOST_SAMPLES],
     weights: [f32; POINTS * MOST_SAMPLES],
+    /// The pixels along the axes.
+    axes: [AxisPixels; 3],
+}
+
+/// The pixels along an axis of a block of points, and their weights, as `[sample][point]`.
+struct AxisPixels {
+    /// [`NO_PIXEL`] where there is none.
+    positions: [[f64; POINTS]; 4],
+    weights: [[f64; POINTS]; 4],
+}
+
+/// The position of a missing pixel.
+const NO_PIXEL: f64 = -1.0;
+
+impl AxisPixels {
+    /// The first pixel, for an axis of one.
+    fn new() -> Self {
+        let mut pixels = Self {
+            positions: [[NO_PIXEL; POINTS]; 4],
+            weights: [[0.0; POINTS]; 4],
+        };
+        pixels.positions[0] = [0.0; POINTS];
+        pixels.weights[0] = [1.0; POINTS];
+        pixels
+    }
+
+    /// Computes the pixels at the coordinates.
+    #[inline(always)]
+    fn set(&mut self, axis: &SampledAxis, coordinates: &[f64]) {
+        if axis.is_linear() {
+            let [first, second, ..] = &mut self.positions;
+            let [first_weights, second_weights, ..] = &mut self.weights;
+            let positions = first.iter_mut().zip(second);
+            let weights = first_weights.iter_mut().zip(second_weights);
+            for ((at, weights), &coordinate) in positions.zip(weights).zip(coordinates) {
+                let pixels = axis.linear(coordinate);
+                (*at.0, *weights.0) = (pixels[0].0, pixels[0].1);
+                (*at.1, *weights.1) = (pixels[1].0, pixels[1].1);
+            }
+            return;
+        }
+        for (point, &coordinate) in coordinates.iter().enumerate() {
+            let pixels = axis.weights(coordinate);
+            for (nth, (pixel, weight)) in pixels.into_iter().enumerate() {
+                self.positions[nth][point] = pixel.map_or(NO_PIXEL, |pixel| pixel as f64);
+                self.weights[nth][point] = weight;
+            }
+        }
+    }
 }
 
 impl GridSample {
     fn image(&self) -> usize {
         self.extents.iter().product()
-    }
-
-    /// Computes the pixels of points `first..first + count` of a batch.
-    fn block(&self, grid: Floats<'_>, first: usize, count: usize, block: &mut Block) {
-        let [_, height, width] = self.extents;
-        let positions = block.positions.chunks_exact_mut(self.samples);
-        let weights = block.weights.chunks_exact_mut(self.samples);
-        for (point, (positions, weights)) in (first..first + count).zip(positions.zip(weights)) {
-            // Coordinates start with the last dimension; a missing dimension has one pixel.
-            let mut pixels = [[(Some(0), 1.0); 4]; 3];
-            let mut samples = [1; 3];
-            for nth in 0..self.rank {
-                let axis = 2 - nth;
-                let at = grid.get(point * self.rank + nth);
-                pixels[axis] = self.axes[axis].weights(at.into());
-                samples[axis] = self.axes[axis].samples();
-            }
-            let [depths, rows, columns] = [0, 1, 2].map(|axis| &pixels[axis][..samples[axis]]);
-            let mut to = positions.iter_mut().zip(weights);
-            for &(d, d_weight) in depths {
-                for &(row, row_weight) in rows {
-                    for &(column, weight) in columns {
-                        let Some((position, to)) = to.next() else {
-                            return;
-                        };
-                        // The weight of a missing pixel may be NaN.
-                        (*position, *to) = match (d, row, column) {
-                            (Some(d), Some(row), Some(column)) => {
-                                let weight = d_weight * row_weight * weight;
-                                (((d * height + row) * width + column) as u32, weight as f32)
-                            }
-                            _ => (MISSING, 0.0),
-                        };
-                    }
-                }
-            }
-        }
     }
 
     /// The planes of the output from `plane` on.
@@ -117,7 +129,9 @@ impl GridSample {
         let mut block = Block {
             positions: [0; POINTS * MOST_SAMPLES],
             weights: [0.0; POINTS * MOST_SAMPLES],
+            axes: [AxisPixels::new(), AxisPixels::new(), AxisPixels::new()],
         };
+        let mut coordinates = [0.0; POINTS * 3];
         let (image, first) = (self.image(), plane);
         let end = plane + to.len() / self.points;
         while plane < end {
@@ -127,11 +141,18 @@ impl GridSample {
             for start in (0..self.points).step_by(POINTS) {
                 stop::checkpoint();
                 let count = POINTS.min(self.points - start);
-                self.block(grid, batch * self.points + start, count, &mut block);
+                let from = (batch * self.points + start) * self.rank;
+                let grid = grid.load(self.level, from..from + count * self.rank, &mut coordinates);
+                self.level.run(SamplePixels {
+                    sample: self,
+                    grid,
+                    block: &mut block,
+                });
                 let samples = SampleTable {
                     count: self.samples,
-                    positions: &block.positions[..count * self.samples],
-                    weights: &block.weights[..count * self.samples],
+                    stride: POINTS,
+                    positions: &block.positions,
+                    weights: &block.weights,
                 };
                 for plane in plane..last {
                     let range = plane * image..(plane + 1) * image;
@@ -145,6 +166,78 @@ impl GridSample {
                 }
             }
             plane = last;
+        }
+    }
+}
+
+/// Computes the pixels of a block of points.
+struct SamplePixels<'a> {
+    sample: &'a GridSample,
+    /// The coordinates of the points, those of the last dimension first.
+    grid: &'a [f32],
+    block: &'a mut Block,
+}
+
+impl VectorOp for SamplePixels<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, _: S) {
+        let GridSample {
+            rank,
+            extents,
+            ref axes,
+            ..
+        } = *self.sample;
+        let pixels = &mut self.block.axes;
+        let mut samples = [1; 3];
+        let count = self.grid.len() / rank;
+        for nth in 0..rank {
+            let axis = 2 - nth;
+            let mut coordinates = [0.0; POINTS];
+            for (to, from) in coordinates.iter_mut().zip(self.grid.chunks_exact(rank)) {
+                *to = from[nth].into();
+            }
+            pixels[axis].set(&axes[axis], &coordinates[..count]);
+            samples[axis] = axes[axis].samples();
+        }
+        let [_, height, width] = extents.map(|extent| extent as f64);
+        let [depths, rows, columns] = pixels;
+        let positions = self.block.positions.as_chunks_mut::<POINTS>().0;
+        let weights = self.block.weights.as_chunks_mut::<POINTS>().0;
+        for (nth, (positions, weights)) in positions.iter_mut().zip(weights).enumerate() {
+            if nth == samples.iter().product() {
+                break;
+            }
+            let (rest, column) = (nth / samples[2], nth % samples[2]);
+            let (depth, row) = (rest / samples[1], rest % samples[1]);
+            let at = [
+                &depths.positions[depth],
+                &rows.positions[row],
+                &columns.positions[column],
+            ];
+            let factors = [
+                &depths.weights[depth],
+                &rows.weights[row],
+                &columns.weights[column],
+            ];
+            for point in 0..POINTS {
+                let [d, row, column] = at.map(|at| at[point]);
+                let [d_weight, row_weight, weight] = factors.map(|weights| weights[point]);
+                let is_inside = (d >= 0.0) & (row >= 0.0) & (column >= 0.0);
+                let position = (d * height + row) * width + column;
+                // The image has at most `MOST_ELEMENTS` pixels. The weight of a missing pixel may be NaN.
+                positions[point] = if is_inside {
+                    position as i32 as u32
+                } else {
+                    MISSING
+                };
+                weights[point] = if is_inside {
+                    (d_weight * row_weight * weight) as f32
+                } else {
+                    0.0
+                };
+            }
         }
     }
 }

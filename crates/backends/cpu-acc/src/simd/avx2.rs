@@ -94,6 +94,22 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn gather(self, from: &[f32], positions: &[u32]) -> __m256 {
+        let positions = &positions[..8];
+        // The instruction's indices are signed.
+        let len = from.len().min(i32::MAX as usize);
+        debug_assert!(len == from.len());
+        // SAFETY: 8 positions are read; elements are read at those from 0 on below the length alone.
+        unsafe {
+            let at = _mm256_loadu_si256(positions.as_ptr().cast());
+            let below = _mm256_cmpgt_epi32(_mm256_set1_epi32(len as i32), at);
+            let inside = _mm256_andnot_si256(_mm256_srai_epi32::<31>(at), below);
+            let (zero, inside) = (_mm256_setzero_ps(), _mm256_castsi256_ps(inside));
+            _mm256_mask_i32gather_ps::<4>(zero, from.as_ptr(), at, inside)
+        }
+    }
+
+    #[inline(always)]
     unsafe fn store_ptr(self, v: __m256, to: *mut f32) {
         unsafe { _mm256_storeu_ps(to, v) }
     }

@@ -92,6 +92,20 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn gather(self, from: &[f32], positions: &[u32]) -> __m512 {
+        let positions = &positions[..16];
+        // The instruction's indices are signed.
+        let len = from.len().min(i32::MAX as usize);
+        debug_assert!(len == from.len());
+        // SAFETY: 16 positions are read; elements are read at those below the length alone.
+        unsafe {
+            let at = _mm512_loadu_si512(positions.as_ptr().cast());
+            let inside = _mm512_cmplt_epu32_mask(at, _mm512_set1_epi32(len as i32));
+            _mm512_mask_i32gather_ps::<4>(_mm512_setzero_ps(), inside, at, from.as_ptr().cast())
+        }
+    }
+
+    #[inline(always)]
     unsafe fn store_ptr(self, v: __m512, to: *mut f32) {
         unsafe { _mm512_storeu_ps(to, v) }
     }

@@ -135,6 +135,17 @@ pub(crate) trait Simd:
         unsafe { self.load_part_ptr(from.as_ptr(), from.len().min(Self::LANES)) }
     }
 
+    /// The elements of `from`, at most 2^31 - 1, at the first [`Simd::LANES`] of `positions`; 0 where there is
+    /// none.
+    #[inline(always)]
+    fn gather(self, from: &[f32], positions: &[u32]) -> Self::V {
+        let mut lanes = [0.0; crate::panels::WIDTH];
+        for (lane, &at) in lanes.iter_mut().zip(&positions[..Self::LANES]) {
+            *lane = from.get(at as usize).copied().unwrap_or(0.0);
+        }
+        self.load(&lanes)
+    }
+
     /// Writes the first [`Simd::LANES`] elements of `to`.
     #[inline(always)]
     fn store(self, v: Self::V, to: &mut [f32]) {
@@ -255,6 +266,14 @@ mod tests {
             assert!(lanes(s.min(s.splat(0.0), s.splat(f32::NAN)))[0].is_nan());
             assert_eq!(s.sum(v), input.iter().sum::<f32>());
             assert_eq!(s.largest(v), input[S::LANES - 1]);
+            let positions: Vec<u32> = [2, u32::MAX, 0, 1 << 31, 3, i32::MAX as u32]
+                .into_iter()
+                .cycle()
+                .take(S::LANES)
+                .collect();
+            let gathered = positions.iter().map(|&at| input[..3].get(at as usize));
+            let gathered: Vec<f32> = gathered.map(|x| x.copied().unwrap_or(0.0)).collect();
+            assert_eq!(lanes(s.gather(&input[..3], &positions)), gathered);
             for count in 0..=S::LANES {
                 let mut expected = vec![0.0; S::LANES];
                 expected[..count].copy_from_slice(&input[..count]);

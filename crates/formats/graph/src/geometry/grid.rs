@@ -59,7 +59,37 @@ impl SampledAxis {
         }
     }
 
+    /// Whether [`SampledAxis::linear`] computes the pixels around a coordinate.
+    pub fn is_linear(&self) -> bool {
+        self.sampling == Sampling::Linear && self.padding != Padding::Reflection
+    }
+
+    /// [`SampledAxis::weights`] of an axis that [is linear](SampledAxis::is_linear), without branches, for loops
+    /// that the compiler vectorises: the two pixels, -1 for none, and their weights.
+    #[inline(always)]
+    pub fn linear(&self, coordinate: f64) -> [(f64, f64); 2] {
+        let x = self.pixel(coordinate);
+        let last = self.extent as f64 - 1.0;
+        let [low, high] = self.border();
+        let is_border = self.padding == Padding::Border;
+        let clamp = |x: f64| {
+            // 0 for NaN.
+            let x = if x > 0.0 { x } else { 0.0 };
+            if x < last { x } else { last }
+        };
+        let is_between = (low <= x) & (x <= high);
+        let x = if is_border & !is_between { clamp(x) } else { x };
+        let below = x.floor();
+        let ratio = x - below;
+        [(below, 1.0 - ratio), (below + 1.0, ratio)].map(|(at, weight)| {
+            let at = if is_border { clamp(at) } else { at };
+            let is_pixel = (at >= 0.0) & (at <= last) & (weight != 0.0);
+            (if is_pixel { at } else { -1.0 }, weight)
+        })
+    }
+
     /// From [-1, 1] to pixels.
+    #[inline(always)]
     fn pixel(&self, x: f64) -> f64 {
         let extent = self.extent as f64;
         if self.corners {
@@ -69,6 +99,7 @@ impl SampledAxis {
         }
     }
 
+    #[inline(always)]
     fn border(&self) -> [f64; 2] {
         let extent = self.extent as f64;
         if self.corners {
@@ -155,6 +186,32 @@ fn cubic(ratio: f64) -> [f64; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn linear_pixels_are_those_with_weights() {
+        for extent in [1, 2, 7] {
+            for corners in [false, true] {
+                for padding in [Padding::Zeros, Padding::Border] {
+                    let axis = SampledAxis {
+                        extent,
+                        corners,
+                        sampling: Sampling::Linear,
+                        padding,
+                    };
+                    let steps = (-60..=60).map(|step| f64::from(step) / 32.0);
+                    let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1e300];
+                    for coordinate in steps.chain(special) {
+                        let expected = axis.weights(coordinate);
+                        for (found, expected) in axis.linear(coordinate).iter().zip(expected) {
+                            let (pixel, weight) = expected;
+                            assert_eq!(found.0, pixel.map_or(-1.0, |pixel| pixel as f64));
+                            assert!(pixel.is_none() || found.1 == weight, "{coordinate}");
+                        }
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn positions_reflect_at_borders() {

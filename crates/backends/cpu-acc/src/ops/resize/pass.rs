@@ -2,7 +2,7 @@
 
 use super::SHORT;
 use super::weighted_sum::weighted_sum;
-use crate::ops::gathered_sum::{MISSING, SampleTable, gathered_sums};
+use crate::ops::gathered_sum::{MISSING, MOST_ELEMENTS, SampleTable, gathered_sums};
 use crate::simd::Level;
 use tenon_base::{Result, bounded};
 use tenon_graph::geometry::AxisWeights;
@@ -16,7 +16,8 @@ pub(super) struct Pass {
     inner: usize,
     /// The weights of rows of `inner` elements, where those are long.
     rows: Option<AxisWeights>,
-    /// Else, for each element of `[output, inner]`, `samples` positions and their weights.
+    /// Else the positions of `samples` elements for each of `[output, inner]`, and their weights, see
+    /// [`SampleTable`].
     samples: usize,
     positions: Vec<u32>,
     weights: Vec<f32>,
@@ -39,7 +40,7 @@ impl Pass {
             from,
             to,
             inner,
-            rows: (inner >= SHORT || from >= u32::MAX as usize).then(|| weights.clone()),
+            rows: (inner >= SHORT || from > MOST_ELEMENTS).then(|| weights.clone()),
             samples: 0,
             positions: Vec::new(),
             weights: Vec::new(),
@@ -52,21 +53,25 @@ impl Pass {
         let len = to.saturating_mul(pass.samples);
         bounded::reserve(TABLE, &mut pass.positions, len)?;
         bounded::reserve(TABLE, &mut pass.weights, len)?;
-        for (at, samples) in weights.iter().enumerate() {
-            for lane in 0..inner {
-                for nth in 0..pass.samples {
-                    let (element, weight) =
-                        samples.get(nth).map_or((MISSING, 0.0), |&(row, weight)| {
-                            ((row * inner + lane) as u32, weight as f32)
-                        });
+        for nth in 0..pass.samples {
+            for samples in weights.iter() {
+                let sample = samples.get(nth);
+                for lane in 0..inner {
+                    let (element, weight) = sample.map_or((MISSING, 0.0), |&(row, weight)| {
+                        ((row * inner + lane) as u32, weight as f32)
+                    });
                     pass.positions.push(element);
                     pass.weights.push(weight);
                 }
-                if samples.is_empty() {
-                    bounded::reserve(TABLE, &mut pass.outside, 1)?;
-                    pass.outside.push(at * inner + lane);
-                }
             }
+        }
+        for (at, _) in weights
+            .iter()
+            .enumerate()
+            .filter(|(_, samples)| samples.is_empty())
+        {
+            bounded::reserve(TABLE, &mut pass.outside, inner)?;
+            pass.outside.extend(at * inner..(at + 1) * inner);
         }
         Ok(pass)
     }
@@ -79,6 +84,7 @@ impl Pass {
             let Some(rows) = &self.rows else {
                 let samples = SampleTable {
                     count: self.samples,
+                    stride: self.to,
                     positions: &self.positions,
                     weights: &self.weights,
                 };
