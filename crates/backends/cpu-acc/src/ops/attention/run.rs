@@ -94,10 +94,12 @@ impl<'a> AttentionRun<'a> {
         let mut unit = AttentionUnit::new(attention, unit, scratch);
         let ([first_head, heads], [first, queries]) = (unit.heads, unit.queries);
         let rows = heads * queries;
-        for (row, q) in unit.q.chunks_exact_mut(depth).enumerate().take(rows) {
-            let (head, query) = (first_head + row / queries, first + row % queries);
-            let at = attention.strides[0].at(unit.batch, head, query);
-            self.q.copy(attention.level, at..at + depth, q);
+        if attention.reads_in_place() || self.q_in_place(&unit).is_none() {
+            for (row, q) in unit.q.chunks_exact_mut(depth).enumerate().take(rows) {
+                let (head, query) = (first_head + row / queries, first + row % queries);
+                let at = attention.strides[0].at(unit.batch, head, query);
+                self.q.copy(attention.level, at..at + depth, q);
+            }
         }
         unit.sums.fill(0.0);
         let (largest, total) = unit.state.split_at_mut(unit.state.len() / 2);
@@ -114,7 +116,7 @@ impl<'a> AttentionRun<'a> {
             let block = attention.key_block();
             for start in range.clone().step_by(block) {
                 let keys = start..range.end.min(start + block);
-                self.block(&mut unit, keys, &mut scores);
+                self.block(&mut unit, (keys, start == range.start), &mut scores);
             }
         }
         let totals = &unit.state[unit.state.len() / 2..];
@@ -123,6 +125,18 @@ impl<'a> AttentionRun<'a> {
             let factor = weight_factor(total);
             sums.iter_mut().for_each(|sum| *sum *= factor);
             store([row, row / queries, row % queries], sums);
+        }
+    }
+
+    /// The queries of a unit from the first on, and the distance of two, where they are of f32 and of one head.
+    fn q_in_place(&self, unit: &AttentionUnit<'_>) -> Option<(&'a [f32], usize)> {
+        let strides = self.attention.strides[0];
+        match (self.q, unit.heads) {
+            (Floats::F32(elements), [head, 1]) => {
+                let at = strides.at(unit.batch, head, unit.queries[0]);
+                Some((&elements[at..], strides.step))
+            }
+            _ => None,
         }
     }
 
@@ -157,8 +171,13 @@ impl<'a> AttentionRun<'a> {
         self.range(batch, queries.start).start.min(last.start)..last.end
     }
 
-    /// Adds the keys and values of one block, for all queries of the unit.
-    fn block(&self, unit: &mut AttentionUnit<'_>, keys: Range<usize>, scores: &mut FloatsMut<'_>) {
+    /// Adds the keys and values of one block, the first or a further one, for all queries of the unit.
+    fn block(
+        &self,
+        unit: &mut AttentionUnit<'_>,
+        (keys, is_first): (Range<usize>, bool),
+        scores: &mut FloatsMut<'_>,
+    ) {
         let attention = self.attention;
         let Attention {
             level,
@@ -169,6 +188,7 @@ impl<'a> AttentionRun<'a> {
         let count = keys.len();
         let group = unit.heads[0] / attention.sharing();
         let [k_strides, v_strides] = attention.key_strides();
+        let q_in_place = self.q_in_place(unit);
         let packed_k = &mut unit.packed_k[..packed_len(depth, count)];
         let rows = (k_strides.at(unit.batch, group, keys.start), k_strides.step);
         pack_keys(level, self.k, rows, (depth, count), unit.mask, packed_k);
@@ -196,7 +216,8 @@ impl<'a> AttentionRun<'a> {
                 scale: attention.scale,
                 ..Gemm::new(Panels::new(packed_k, depth, columns))
             };
-            let q = Matrix::new(&unit.q[row * depth..], rows, depth, depth);
+            let (q, stride) = q_in_place.unwrap_or((&*unit.q, depth));
+            let q = Matrix::new(&q[row * stride..], rows, depth, stride);
             let output = MatrixMut::new(unit.weights, rows, columns, count);
             multiply(level, &q, &gemm, output);
             for (nth, weights) in unit.weights.chunks_exact_mut(count).take(rows).enumerate() {
@@ -217,9 +238,19 @@ impl<'a> AttentionRun<'a> {
             }
             let gemm = Gemm::new(Panels::new(packed_v, count, width));
             let weights = Matrix::new(unit.weights, rows, count, count);
+            let sums = &mut unit.sums[row * width..][..rows * width];
+            if is_first {
+                // The sums are 0.
+                multiply(
+                    level,
+                    &weights,
+                    &gemm,
+                    MatrixMut::new(sums, rows, width, width),
+                );
+                continue;
+            }
             let product = MatrixMut::new(unit.product, rows, width, width);
             multiply(level, &weights, &gemm, product);
-            let sums = &mut unit.sums[row * width..][..rows * width];
             for (sum, product) in sums.iter_mut().zip(&*unit.product) {
                 *sum += product;
             }
@@ -417,7 +448,11 @@ fn pack_values(
         let value = values.load(level, at..at + width, buffer);
         let panels = to.chunks_exact_mut(count * WIDTH);
         for (from, to) in value.chunks(WIDTH).zip(panels) {
-            let to = &mut to[row * WIDTH..][..WIDTH];
+            let to = &mut to.as_chunks_mut::<WIDTH>().0[row];
+            if let Ok(from) = <&[f32; WIDTH]>::try_from(from) {
+                *to = *from;
+                continue;
+            }
             to[..from.len()].copy_from_slice(from);
             to[from.len()..].fill(0.0);
         }
