@@ -435,3 +435,67 @@ fn extents_beyond_any_memory() {
         }
     }
 }
+
+/// Deformable convolutions: groups, offset groups, masks, positions outside of the image, NaN and infinite
+/// offsets.
+#[test]
+fn deformable_convolutions() {
+    let mut random = Random::new(51);
+    for (dtype, tolerance) in [
+        (DataType::F32, 1e-5),
+        (DataType::F16, 2e-3),
+        (DataType::BF16, 1.6e-2),
+        (DataType::F64, 1e-12),
+    ] {
+        // Images, filters, channels of a filter, kernel, groups, offset groups, stride, dilation, pad.
+        for [
+            h,
+            w,
+            filters,
+            depth,
+            kernel,
+            group,
+            offsets,
+            stride,
+            dilation,
+            pad,
+        ] in [
+            [5, 7, 3, 4, 3, 1, 1, 1, 1, 1],
+            [9, 4, 4, 3, 2, 2, 3, 2, 1, 0],
+            [12, 13, 6, 2, 3, 2, 4, 1, 2, 2],
+            [1, 1, 1, 1, 1, 1, 1, 1, 1, 0],
+        ] {
+            let channels = depth * group;
+            let extent = |size: usize| (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
+            let (rows, columns) = (extent(h), extent(w));
+            let positions = kernel * kernel * offsets;
+            for with_mask in [false, true] {
+                let case = Case::new("DeformConv");
+                let case = operands::floats(case, &mut random, dtype, &[2, channels, h, w]);
+                let weights = [filters, depth, kernel, kernel];
+                let case = operands::floats(case, &mut random, dtype, &weights);
+                let shape = [2, 2 * positions, rows, columns];
+                let mut moved = random.values(shape.iter().product());
+                moved.iter_mut().for_each(|offset| *offset *= 4.0);
+                moved[0] = f32::NAN;
+                moved[shape[1] * rows * columns - 1] = f32::INFINITY;
+                let kind = InputKind::Variable;
+                let case = operands::rounded(case, dtype, kind, &shape, &moved);
+                let case = if with_mask {
+                    let case = operands::floats(case, &mut random, dtype, &[filters]);
+                    let shape = [2, positions, rows, columns];
+                    operands::floats(case, &mut random, dtype, &shape)
+                } else {
+                    case
+                };
+                case.int("group", group as i64)
+                    .int("offset_group", offsets as i64)
+                    .ints("strides", &[stride; 2])
+                    .ints("dilations", &[dilation; 2])
+                    .ints("pads", &[pad; 4])
+                    .outputs(1)
+                    .agrees_with_reference(tolerance);
+            }
+        }
+    }
+}

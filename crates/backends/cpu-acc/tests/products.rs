@@ -1,4 +1,4 @@
-//! Matrix products of all types, batches and vectors, compared with the reference backend.
+//! Matrix products of all types, batches and vectors, and determinants, compared with the reference backend.
 
 mod common;
 #[path = "common/operands.rs"]
@@ -6,7 +6,7 @@ mod operands;
 
 use common::{Case, LEVELS, Random};
 use half::{bf16, f16};
-use operands::{has_inferred_outputs, plan_at_all_levels, without_elements};
+use operands::{floats, has_inferred_outputs, plan_at_all_levels, without_elements};
 use tenon_tensor::{DataType, Element};
 
 /// Shapes of A and B: odd sizes, broadcast batches, vectors.
@@ -194,4 +194,45 @@ fn a_kernel_is_selected_without_memory_for_its_batch() {
     let case = without_elements(Case::new("MatMul"), DataType::I64, &[1 << 40, 1, 1]);
     let case = without_elements(case, DataType::I64, &[1, 1]).outputs(1);
     case.supported(LEVELS[0]).unwrap();
+}
+
+#[test]
+fn determinants() {
+    let mut random = Random::new(33);
+    for (dtype, tolerance) in [
+        (DataType::F32, 1e-6),
+        (DataType::F16, 1e-3),
+        (DataType::BF16, 8e-3),
+        (DataType::F64, 1e-12),
+    ] {
+        for shape in [
+            &[1, 1][..],
+            &[2, 2],
+            &[5, 3, 3],
+            &[2, 3, 17, 17],
+            &[70, 4, 4],
+        ] {
+            floats(Case::new("Det"), &mut random, dtype, shape)
+                .outputs(1)
+                .agrees_with_reference(tolerance);
+        }
+    }
+    // Pivots that are zero, singular matrices, NaN and infinities.
+    let special = [
+        [0.0, 1.0, 1.0, 0.0],
+        [1.0, 2.0, 2.0, 4.0],
+        [0.0, 0.0, 0.0, 0.0],
+        [f32::NAN, 1.0, 2.0, 3.0],
+        [f32::INFINITY, 1.0, 2.0, 3.0],
+        [1.0, 2.0, 3.0, f32::NAN],
+    ];
+    Case::new("Det")
+        .input(&[6, 2, 2], special.as_flattened())
+        .outputs(1)
+        .agrees_with_reference(0.0);
+    let large = 1 << 30;
+    let case = without_elements(Case::new("Det"), DataType::F32, &[large, large]);
+    if has_inferred_outputs(&case, 1) {
+        plan_at_all_levels(&case.outputs(1));
+    }
 }

@@ -6,12 +6,16 @@ mod axis_extents;
 mod binary;
 mod blocks;
 mod broadcast;
+mod cast;
 mod col2im;
+mod columns;
 mod conditional;
 mod conv;
 mod conv_half;
 mod conv_parts;
+mod deformable;
 mod depthwise;
+mod determinant;
 mod element_types;
 mod elements;
 mod elementwise;
@@ -31,6 +35,7 @@ mod pool;
 mod power;
 mod prepared;
 mod quantize;
+mod quantized;
 mod random;
 mod recurrent;
 mod reduction;
@@ -140,15 +145,24 @@ fn chunk_rows(rows: usize, parallel: bool) -> usize {
 
 /// The kernel of an operator, or the reason that there is none.
 pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    // The past of an attention may be empty.
-    if signature.op.name != "Attention" {
-        signature.refuse_empty()?;
-        signature.check_inferred()?;
+    match signature.op.name {
+        // The past may be empty.
+        "Attention" => {}
+        "CausalConvWithState" => signature.check_inferred()?,
+        _ => {
+            signature.refuse_empty()?;
+            signature.check_inferred()?;
+        }
     }
     match signature.op.name {
         "tenon.MatMul" => matmul::fused(signature),
         "MatMul" => matmul::plain(signature),
         "Gemm" => matmul::gemm(signature),
+        "MatMulInteger" | "QLinearMatMul" => quantized::matmul(signature),
+        "ConvInteger" | "QLinearConv" => quantized::convolution(signature),
+        "DeformConv" => deformable::kernel(signature),
+        "Det" => determinant::kernel(signature),
+        "Cast" => cast::kernel(signature),
         "tenon.Conv" | "tenon.ConvTranspose" => conv::kernel(signature),
         "Softmax" | "LogSoftmax" => softmax::kernel(signature),
         "LayerNormalization" | "RMSNormalization" => normalization::layer(signature),

@@ -25,9 +25,15 @@ const KC: usize = 256;
 const MC: usize = 192;
 
 /// An element type of products.
-trait Term: Number {
+pub(super) trait Term: Number {
     /// A factor of `Gemm`, where the type has it.
     fn factor(factor: f32) -> Option<Self>;
+}
+
+impl Term for f32 {
+    fn factor(factor: f32) -> Option<Self> {
+        Some(factor)
+    }
 }
 
 impl Term for f64 {
@@ -300,16 +306,17 @@ where
 }
 
 /// Some rows of a product.
-struct PlainRows<'a, T, const WIDTH: usize> {
-    a: &'a [T],
-    panels: &'a [T],
-    depth: usize,
-    columns: usize,
-    output: &'a mut [T],
+pub(super) struct PlainRows<'a, T, const WIDTH: usize> {
+    pub(super) a: &'a [T],
+    /// The columns of B in panels, the last one filled up.
+    pub(super) panels: &'a [T],
+    pub(super) depth: usize,
+    pub(super) columns: usize,
+    pub(super) output: &'a mut [T],
 }
 
 /// Most rows of a tile, at any level.
-const MAX_TILE_ROWS: usize = 8;
+pub(super) const MAX_TILE_ROWS: usize = 8;
 
 /// Most elements of a vector, at any level.
 const MAX_TERMS: usize = 16;
@@ -334,6 +341,7 @@ macro_rules! vector_ops {
 }
 
 vector_ops! {
+    f32, 16;
     f64, 8;
     i64, 8;
     i32, 16;

@@ -1,5 +1,7 @@
 //! QuantizeLinear and DequantizeLinear between f32 and integers of 8 or 16 bits, per tensor or per
-//! channel, and DynamicQuantizeLinear.
+//! channel, and DynamicQuantizeLinear. `mixed` has the other types and granularities.
+
+mod mixed;
 
 use super::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse, refuse_attribute};
@@ -49,6 +51,10 @@ struct LinearQuantization {
 
 /// The kernel.
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    linear(signature).or_else(|_| mixed::kernel(signature))
+}
+
+fn linear(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     let quantize = signature.op.name == "QuantizeLinear";
     let x = signature.input(0)?;
     let scale = signature.f32_shape(1)?;

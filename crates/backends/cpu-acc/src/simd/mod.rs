@@ -36,7 +36,7 @@ use terms::TermVectors;
 ///
 /// Minimum, maximum and the clamps made of them return a NaN of their second operand.
 pub(crate) trait Simd:
-    TermVectors<f64> + TermVectors<i32> + TermVectors<i64> + Send + Sync + 'static
+    TermVectors<f32> + TermVectors<f64> + TermVectors<i32> + TermVectors<i64> + Send + Sync + 'static
 {
     /// A vector of [`Simd::LANES`] elements.
     type V: Copy;

@@ -1,4 +1,4 @@
-//! Vectors of f64, i32 and i64, for matrix products of these types. Integers wrap.
+//! Vectors of f32, f64, i32 and i64, for matrix products of these types. Integers wrap.
 
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
@@ -146,6 +146,7 @@ macro_rules! plain_term_vectors {
     )*};
     ($level:ty) => {
         $crate::simd::terms::plain_term_vectors! { $level:
+            f32, 4, |a: f32, b: f32| a + b, |a: f32, b: f32| a * b;
             f64, 2, |a: f64, b: f64| a + b, |a: f64, b: f64| a * b;
             i32, 4, i32::wrapping_add, i32::wrapping_mul;
             i64, 2, i64::wrapping_add, i64::wrapping_mul;

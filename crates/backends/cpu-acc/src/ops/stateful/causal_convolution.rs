@@ -39,6 +39,10 @@ pub(in crate::ops) fn causal_convolution(
             "no kernel for operands of other than three dimensions",
         ));
     };
+    // The past and the present of a kernel of one element are empty.
+    if signature.input(0)?.elements() == 0 || weight.elements() == 0 {
+        return Err(refuse("no kernel for empty tensors"));
+    }
     Ok(Box::new(CausalConv {
         level: signature.level,
         float,
