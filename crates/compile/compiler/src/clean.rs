@@ -1,6 +1,7 @@
 //! Cleaning: identity nodes, chains of views and transposes, constants folded into weights, and common
 //! subexpressions.
 
+mod center;
 mod common;
 mod einsum;
 mod scale;
@@ -18,6 +19,7 @@ pub(crate) const RULES: &[Rule] = &[
     trivial::simpler_operator,
     trivial::unused_outputs,
     trivial::explicit_fill,
+    center::crop_pad,
     einsum::einsum,
     views::as_reshape,
     views::chain,

@@ -169,10 +169,19 @@ impl Specialiser<'_> {
         if let Some(tensor) = folded_from_types(graph, node)? {
             return Ok(Some(vec![Some(tensor)]));
         }
+        if types.iter().all(|ty| ty.elements() == 0) {
+            let zeroed = |ty: &TensorType| Tensor::zeroed(ty.clone()).map(Some);
+            return types.iter().map(zeroed).collect::<Result<_>>().map(Some);
+        }
+        let empty = empty_inputs(graph, node)?;
         let inputs: Vec<Option<&Tensor>> = node
             .inputs
             .iter()
-            .map(|input| input.and_then(|id| graph.value(id).constant.as_ref()))
+            .zip(&empty)
+            .map(|(input, empty)| {
+                let constant = input.and_then(|id| graph.value(id).constant.as_ref());
+                constant.or(empty.as_ref())
+            })
             .collect();
         let known = node
             .inputs
@@ -229,6 +238,16 @@ impl Specialiser<'_> {
             .find(|backend| backend.supports(&view).is_ok())
             .map(|backend| &**backend)
     }
+}
+
+/// The inputs of `node` without elements, which are known although they are no constants.
+fn empty_inputs(graph: &Graph, node: &Node) -> Result<Vec<Option<Tensor>>> {
+    let empty = |input: &Option<ValueId>| {
+        let ty = input.and_then(|id| graph.value(id).ty.as_ref());
+        let ty = ty.filter(|ty| ty.elements() == 0);
+        ty.map(|ty| Tensor::zeroed(ty.clone())).transpose()
+    };
+    node.inputs.iter().map(empty).collect()
 }
 
 /// The result of Shape, Size and Constant, which depends on no elements.

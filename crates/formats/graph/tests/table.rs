@@ -53,6 +53,7 @@ fn views_and_movements_are_the_listed_operators() {
         "Unsqueeze",
         "Identity",
         "Dropout",
+        "BitCast",
     ];
     assert_eq!(names(OperatorClass::View), views.into());
     let movement = [

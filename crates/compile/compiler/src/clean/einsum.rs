@@ -1,5 +1,6 @@
 //! Einsum as transposes, sums, elementwise products and matrix products, which backends have fast kernels
-//! for. Terms are multiplied from left to right. A term with a label twice (a diagonal) stays an Einsum.
+//! for. Terms are multiplied from left to right. A label twice in a term selects a
+//! diagonal, a Slice with steps.
 
 use crate::rewrite::{Outcome, Rewriter};
 use std::collections::BTreeMap;
@@ -36,13 +37,6 @@ pub(crate) fn einsum(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome
     }
     let text = node.attributes.string("equation", "")?.to_owned();
     let equation = Equation::new(&text, &shapes.iter().collect::<Vec<_>>())?;
-    let repeats = |labels: &Vec<Label>| {
-        let mut at = labels.iter().enumerate();
-        at.any(|(index, label)| labels[..index].contains(label))
-    };
-    if equation.inputs.iter().any(repeats) {
-        return Ok(Outcome::Keep);
-    }
     let shape = rewriter.shape(output)?.to_vec();
     let mut expansion = Expansion {
         rewriter,
@@ -55,7 +49,8 @@ pub(crate) fn einsum(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome
         let labels = labels.into_iter().zip(shape.iter());
         let labels = labels.filter(|&(_, &extent)| extent != 1);
         let labels = labels.map(|(label, _)| label).collect();
-        terms.push(expansion.reshaped(Term { value, labels })?);
+        let term = expansion.reshaped(Term { value, labels })?;
+        terms.push(expansion.diagonals(term)?);
     }
     let mut terms = terms.into_iter();
     let Some(mut result) = terms.next() else {
@@ -108,6 +103,47 @@ impl Expansion<'_, '_> {
         let shape = self.extents(&term.labels);
         let value = self.reshape(term.value, &shape)?;
         Ok(Term { value, ..term })
+    }
+
+    /// The term with each label once: two dimensions of a label are the last ones of the transposed
+    /// term, merged to one, whose elements `extent + 1` apart are the diagonal.
+    fn diagonals(&mut self, mut term: Term) -> Result<Term> {
+        let repeated = |labels: &[Label]| {
+            let mut pairs = (0..labels.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+            pairs.find(|&(a, b)| labels[a] == labels[b])
+        };
+        while let Some((a, b)) = repeated(&term.labels) {
+            let label = term.labels[a];
+            let others = (0..term.labels.len()).filter(|&axis| axis != a && axis != b);
+            let perm: Vec<usize> = others.clone().chain([a, b]).collect();
+            let mut value = term.value;
+            if !perm.is_sorted() {
+                value = self.rewriter.transpose(&self.name, value, &perm)?;
+            }
+            let mut labels: Vec<Label> = others.map(|axis| term.labels[axis]).collect();
+            let extent = self.elements(&[label]);
+            let merged = [self.extents(&labels), vec![extent * extent]].concat();
+            value = self.reshape(value, &merged)?;
+            let axis = labels.len() as i64;
+            let parameters = [
+                ("starts", 0),
+                ("ends", (extent * extent) as i64),
+                ("axes", axis),
+                ("steps", extent as i64 + 1),
+            ];
+            let mut inputs = vec![Some(value)];
+            for (name, number) in parameters {
+                let tensor = Tensor::from_slice([1], &[number])?;
+                let base = format!("{}.{name}", self.name);
+                inputs.push(Some(self.rewriter.add_constant(&base, tensor)));
+            }
+            let value = self
+                .rewriter
+                .emit(&self.name, "Slice", Attributes::new(), &inputs)?;
+            labels.push(label);
+            term = Term { value, labels };
+        }
+        Ok(term)
     }
 
     fn transposed(&mut self, term: &Term, order: &[Label]) -> Result<Term> {

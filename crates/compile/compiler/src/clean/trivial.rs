@@ -3,7 +3,7 @@
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::operator::Arity;
-use tenon_graph::{Attributes, DataType, Node, Tensor, ValueId};
+use tenon_graph::{Attribute, Attributes, DataType, Node, Tensor, ValueId};
 
 /// Removes data movement and arithmetic whose result is an input.
 pub(crate) fn pass_through(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
@@ -17,7 +17,7 @@ pub(crate) fn pass_through(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<O
             .and_then(Tensor::to_i64s)
     };
     let passes = match node.op.name {
-        "Cast" | "CastLike" | "Expand" | "Tile" => same_type,
+        "Cast" | "Expand" | "Tile" => same_type,
         "Concat" => node.inputs.len() == 1,
         "Split" => node.outputs.len() == 1,
         "Slice" => {
@@ -95,6 +95,7 @@ pub(crate) fn simpler_operator(rewriter: &mut Rewriter<'_>, node: &Node) -> Resu
             .map(Outcome::Replace)
     };
     match node.op.name {
+        "CastLike" => cast(rewriter, node, input),
         "Pow" if rewriter.is_f32(input) => match rewriter.scalar(rewriter.input(node, 1)) {
             _ if !same_shape(rewriter, node)? => Ok(Outcome::Keep),
             Some(2.0) => make("Mul", vec![Some(input), Some(input)]),
@@ -116,6 +117,19 @@ pub(crate) fn simpler_operator(rewriter: &mut Rewriter<'_>, node: &Node) -> Resu
         "Max" | "Min" if node.inputs.len() == 2 && rewriter.is_f32(input) => bound(rewriter, node),
         _ => Ok(Outcome::Keep),
     }
+}
+
+/// A CastLike, whose second operand provides a type alone, becomes a Cast.
+fn cast(rewriter: &Rewriter<'_>, node: &Node, input: ValueId) -> Result<Outcome> {
+    let Some(like) = rewriter.input(node, 1) else {
+        return Ok(Outcome::Keep);
+    };
+    let to = rewriter.ty(like)?.dtype().name().to_owned();
+    let attributes = node.attributes.clone();
+    let attributes = attributes.with("to", Attribute::String(to));
+    rewriter
+        .node_like(node, "Cast", attributes, vec![Some(input)])
+        .map(Outcome::Replace)
 }
 
 /// A ConstantOfShape too large to be stored becomes an Expand of one element.

@@ -17,8 +17,12 @@ pub(crate) fn as_reshape(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
         return Ok(Outcome::Keep);
     };
     let shape = rewriter.shape(output)?.clone();
-    if *rewriter.shape(input)? == shape {
+    if rewriter.ty(input)? == rewriter.ty(output)? {
         return Ok(Outcome::Forward(vec![Some(input)]));
+    }
+    // A view of another element type.
+    if node.op.name == "BitCast" {
+        return Ok(Outcome::Keep);
     }
     if let Some(tensor) = rewriter.constant(Some(input)) {
         let tensor = tensor.reshaped(shape)?;

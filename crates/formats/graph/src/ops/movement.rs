@@ -64,7 +64,7 @@ operators! { "movement"
             string("round_mode", "for f8e8m0 only: up, down or nearest; default up"),
         ] cast;
     /// The bits of the elements as another type of the same width.
-    Compute "BitCast" (required("input", ANY)) -> (required("output", ANY))
+    View "BitCast" (required("input", ANY)) -> (required("output", ANY))
         [must(string("to", "the element type"))] bit_cast;
     /// The elements converted to the type of the second input.
     Compute "CastLike" (required("input", ANY), required("target_type", ANY))
