@@ -21,6 +21,7 @@ const TYPES: [DataType; 18] = {
 pub(crate) fn node(
     choices: &mut Choices<'_>,
     op: Option<&'static OperatorDef>,
+    dtype: Option<DataType>,
 ) -> Option<RandomNode> {
     let op = op.unwrap_or_else(|| {
         let all: Vec<_> = operator::all().collect();
@@ -33,7 +34,7 @@ pub(crate) fn node(
     let is_weighted = op.name.ends_with("Attention")
         || matches!(
             op.name,
-            "DFT" | "STFT" | "RoiAlign" | "GridSample" | "Resize" | "SwiGLU"
+            "DFT" | "STFT" | "RoiAlign" | "GridSample" | "Resize" | "SwiGLU" | "DeformConv" | "Det"
         );
     // Padding times an infinite weight is NaN or omitted; either is right.
     let has_weights = op.name.contains("Conv");
@@ -43,7 +44,7 @@ pub(crate) fn node(
         Values::Small
     };
     let mut attributes = attributes(op, &shapes, choices);
-    let mut dtype = choices.pick(&TYPES);
+    let mut dtype = dtype.unwrap_or_else(|| choices.pick(&TYPES));
     if op.name == "tenon.Elementwise" {
         // Roundings to 16 bits between the operators are not defined.
         dtype = DataType::F32;
@@ -192,6 +193,9 @@ fn value(def: &AttributeDef, rank: usize, choices: &mut Choices<'_>) -> Option<A
         AttributeKind::Int => Attribute::Int(int(choices)),
         AttributeKind::Float => {
             Attribute::Float(choices.pick(&[0.0, 0.5, 1.0, -1.0, 2.0, 0.01, 1e-5, 3.0]))
+        }
+        AttributeKind::String if matches!(def.name, "to" | "output_dtype" | "precision") => {
+            Attribute::String(choices.pick(&TYPES).name().into())
         }
         AttributeKind::String => Attribute::String(choices.pick(&words(def)).into()),
         AttributeKind::Ints => {

@@ -51,12 +51,21 @@ pub enum Outcome {
 impl RandomNode {
     /// The node that `choices` describe; `None` where shape inference rejects it, which is frequent.
     pub fn new(choices: &mut Choices<'_>) -> Option<Self> {
-        generate::node(choices, None)
+        generate::node(choices, None, None)
     }
 
     /// The same of one operator.
     pub fn of(op: &'static OperatorDef, choices: &mut Choices<'_>) -> Option<Self> {
-        generate::node(choices, Some(op))
+        generate::node(choices, Some(op), None)
+    }
+
+    /// The same with inputs of type `dtype` where the operator takes it.
+    pub fn of_type(
+        op: &'static OperatorDef,
+        dtype: DataType,
+        choices: &mut Choices<'_>,
+    ) -> Option<Self> {
+        generate::node(choices, Some(op), Some(dtype))
     }
 
     /// Executes the node on both backends and compares the outputs: elements of floating-point types

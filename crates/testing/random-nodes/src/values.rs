@@ -3,7 +3,7 @@
 use crate::Choices;
 use half::{bf16, f16};
 use tenon_base::Result;
-use tenon_tensor::{DataType, Tensor, TensorType};
+use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
 
 /// The elements of an input.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -92,6 +92,14 @@ pub(crate) fn tensor(
             let elements: Vec<bool> = (0..count).map(|_| next() % 2 == 0).collect();
             Tensor::from_bools(ty.shape().clone(), &elements)
         }
+        // Any bits are an element of the other types of 4 or 8 bits.
+        _ if (4..=8).contains(&ty.dtype().bits()) => bits(ty, next),
         _ => return None,
     })
+}
+
+/// A tensor of arbitrary bits.
+fn bits(ty: &TensorType, mut next: impl FnMut() -> u32) -> Result<Tensor> {
+    let bytes: Vec<u8> = (0..ty.bytes()).map(|_| next() as u8).collect();
+    Tensor::new(ty.clone(), BufferMut::copy_of(&bytes)?.freeze())
 }
