@@ -1,6 +1,7 @@
 //! `cargo xtask docs`: the pages generated from tables of the source.
 
 use crate::kernel_page::kernel_page;
+use crate::operator_support::OperatorSupport;
 use crate::{Result, root};
 use std::path::PathBuf;
 use tenon_graph::operator_table_markdown;
@@ -17,9 +18,13 @@ pub fn write() -> Result<()> {
 }
 
 fn pages() -> [Page; 2] {
+    let support = OperatorSupport::new();
     let page = |name: &str, text| (root().join("docs").join(name), text);
     [
-        page("operators.md", operator_table_markdown()),
+        page(
+            "operators.md",
+            operator_table_markdown(|op| support.lines(op)),
+        ),
         page("kernels.md", kernel_page()),
     ]
 }

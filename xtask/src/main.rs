@@ -16,6 +16,7 @@ mod docs;
 mod fuzz;
 mod install;
 mod kernel_page;
+mod operator_support;
 mod python;
 mod sanitize;
 mod words;

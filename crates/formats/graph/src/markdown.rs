@@ -4,9 +4,9 @@ use crate::OperatorDef;
 use crate::operator::{Arity, OperandDef, OperatorClass, all};
 use std::fmt::Write;
 
-/// The operator table in Markdown: an overview of the families, then a section for each operator. The
-/// contents of `docs/operators.md`; deterministic.
-pub fn operator_table_markdown() -> String {
+/// The operator table in Markdown: an overview of the families, then a section for each operator, which
+/// ends with the lines of `support`. The contents of `docs/operators.md`; deterministic.
+pub fn operator_table_markdown(support: impl Fn(&'static OperatorDef) -> String) -> String {
     let mut page = String::from(
         "# Operators\n\n\
          <!-- Written from the operator table in crates/formats/graph/src/ops; change it there. -->\n\n",
@@ -19,7 +19,11 @@ pub fn operator_table_markdown() -> String {
          Tenon's name of it, such as `f32`.\n\n\
          An input marked *compile time* decides the shape of the output: it must be a constant, or \
          follow from constants and shapes. *Movement* copies elements and may become DMA \
-         descriptors; a *view* costs nothing at run time.\n\n",
+         descriptors; a *view* costs nothing at run time.\n\n\
+         *CpuAcc* lists the types of the first input for which the fast backend computes a node alone, \
+         after the compiler's rewrites, and the count of dimensions; *descriptors* those that need no \
+         backend; *CpuRef* those that run on the reference backend. They are measured with random \
+         small nodes (crates/testing/random-nodes).\n\n",
         all().count()
     );
     overview(&mut page);
@@ -29,7 +33,7 @@ pub fn operator_table_markdown() -> String {
             family = def.family;
             let _ = write!(page, "## {family}\n\n");
         }
-        section(&mut page, def);
+        section(&mut page, def, &support(def));
     }
     page.truncate(page.trim_end().len());
     page.push('\n');
@@ -59,7 +63,7 @@ fn anchor(name: &str) -> String {
     name.to_lowercase().replace('.', "")
 }
 
-fn section(page: &mut String, def: &OperatorDef) {
+fn section(page: &mut String, def: &OperatorDef, support: &str) {
     let _ = write!(page, "### {}\n\n{}", def.name, def.doc);
     match def.class {
         OperatorClass::Compute => {}
@@ -80,6 +84,7 @@ fn section(page: &mut String, def: &OperatorDef) {
             row.name, row.kind, row.doc
         );
     }
+    page.push_str(support);
     page.push('\n');
 }
 
@@ -103,7 +108,7 @@ mod tests {
 
     #[test]
     fn every_row_is_on_the_page() {
-        let page = operator_table_markdown();
+        let page = operator_table_markdown(|_| String::new());
         for def in all() {
             assert!(
                 page.contains(&format!("### {}\n", def.name)),
