@@ -27,7 +27,7 @@ const LEFT_OUT: [DataType; 4] = [
 
 /// Where the nodes of a compiled graph run.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Placement {
     Own,
     /// By descriptors alone, or as views.
     Moved,
@@ -101,11 +101,11 @@ impl OperatorSupport {
                     continue;
                 };
                 let table = match place {
-                    Place::Reference => &mut ranks.refused,
-                    Place::Own | Place::Moved => &mut ranks.covered,
+                    Placement::Reference => &mut ranks.refused,
+                    Placement::Own | Placement::Moved => &mut ranks.covered,
                 };
                 *table.entry(rank).or_default() += 1;
-                ranks.own |= place == Place::Own;
+                ranks.own |= place == Placement::Own;
                 nodes += 1;
                 if nodes == NODES {
                     break;
@@ -119,16 +119,16 @@ impl OperatorSupport {
     }
 
     /// Where a graph runs; `None` where it is not compiled, or folded.
-    fn place(&self, graph: Graph) -> Option<Place> {
+    fn place(&self, graph: Graph) -> Option<Placement> {
         let mut options = Options::new(&self.registry);
         options.backends.clone_from(&self.backends);
         let compiled = compile(graph, &options).ok()?;
         let mut place = None;
         for node in &compiled.placement.nodes {
             place = Some(match &node.target {
-                Target::Backend(id) if *id == self.backends[0] => Place::Own,
-                Target::Backend(_) => return Some(Place::Reference),
-                Target::Dma | Target::View => place.unwrap_or(Place::Moved),
+                Target::Backend(id) if *id == self.backends[0] => Placement::Own,
+                Target::Backend(_) => return Some(Placement::Reference),
+                Target::Dma | Target::View => place.unwrap_or(Placement::Moved),
             });
         }
         place

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Case, InputKind, LEVELS, Random, converted};
+use half::{bf16, f16};
 use tenon_backend::CpuLevel;
 use tenon_graph::Attribute;
 use tenon_graph::elementwise::{Operand, Program};
@@ -177,11 +178,20 @@ fn case(lines: &[String], inputs: &[Tensor]) -> Case {
     inputs.iter().fold(case, add).outputs(1)
 }
 
-/// The result of an operator, the same in a second execution and in place.
+/// The result of an operator, the same in a second execution and in place (NaNs of either sign).
 fn result(case: &Case, level: CpuLevel) -> Tensor {
-    let bytes = case.run_as::<u8>(level);
     let ty = case.spec.outputs[0].clone().unwrap();
-    Tensor::new(ty, BufferMut::copy_of(&bytes).unwrap().freeze()).unwrap()
+    let shape = ty.shape().clone();
+    match ty.dtype() {
+        DataType::F32 => Tensor::from_slice(shape, &case.run_as::<f32>(level)),
+        DataType::F16 => Tensor::from_slice(shape, &case.run_as::<f16>(level)),
+        DataType::BF16 => Tensor::from_slice(shape, &case.run_as::<bf16>(level)),
+        _ => {
+            let bytes = BufferMut::copy_of(&case.run_as::<u8>(level)).unwrap();
+            Tensor::new(ty, bytes.freeze())
+        }
+    }
+    .unwrap()
 }
 
 /// The operators of a program one after the other.

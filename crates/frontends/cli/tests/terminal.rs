@@ -32,7 +32,7 @@ fn names_of_a_model_are_escaped_in_text_and_exact_in_json() {
         (&["info", &model], 0),
         (&["info", "m.neff"], 0),
         (&["info", "m.neff", "--placement"], 0),
-        (&["info", "m.neff", "--memory"], 0),
+        (&["info", "r.neff", "--memory"], 0),
         (&["disasm", "m.neff"], 0),
         (&["ls", "p.neff"], 0),
         (&["verify", "p.neff"], 0),

@@ -24,6 +24,9 @@ const RING: usize = 8 << 10;
 const MAX_RING: usize = 4 << 20;
 /// Least columns of a task.
 const MIN_COLUMNS: usize = 12;
+/// Elements of the input rows that the tasks of all channels read one after the other: they stay in the
+/// second level cache.
+const CACHED: usize = 128 << 10;
 /// Operations below which one thread is used.
 const PARALLEL_OPERATIONS: usize = 1 << 18;
 /// Most elements of a vector, for sizes that do not depend on the level.
@@ -176,11 +179,20 @@ impl VectorOp for ParallelConv<'_> {
             && pool::threads() > 1;
         let tasks = blocks * column_blocks * planes;
         let least_tasks = if parallel { 4 * pool::threads() } else { 1 };
-        let row_blocks = least_tasks.div_ceil(tasks).min(rows);
+        // Several tasks read each row: together, some rows at a time. The rows of a window that two
+        // blocks of rows share are copied twice.
+        let row_elements = (shape.size[2] * shape.channels).saturating_mul(shape.strides[1]);
+        let cached_rows = (CACHED / row_elements.max(1)).max(2 * shape.kernel[1]);
+        let cached_blocks = if blocks * column_blocks > 1 {
+            rows.div_ceil(cached_rows.max(1))
+        } else {
+            1
+        };
+        let row_blocks = least_tasks.div_ceil(tasks).max(cached_blocks).min(rows);
         let call = |index: usize| {
-            let (rest, row_block) = (index / row_blocks, index % row_blocks);
-            let (rest, column_block) = (rest / column_blocks, rest % column_blocks);
-            let (block, plane) = (rest / planes, rest % planes);
+            let (rest, column_block) = (index / column_blocks, index % column_blocks);
+            let (rest, block) = (rest / blocks, rest % blocks);
+            let (plane, row_block) = (rest / row_blocks, rest % row_blocks);
             let part = |count: usize, parts: usize, index: usize| {
                 count * index / parts..count * (index + 1) / parts
             };

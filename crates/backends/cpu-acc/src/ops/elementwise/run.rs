@@ -151,24 +151,24 @@ impl Elementwise {
             };
             match (step.format, &mut *chunk) {
                 (Format::Truths, Chunk::Truths(output)) if index == last => {
-                    let values = values(Others::of(floats), Others::of(truths));
+                    let values = values(OtherRegisters::of(floats), OtherRegisters::of(truths));
                     step.write_truths(level, &values, &mut output[range.clone()]);
                 }
                 (Format::Floats(_), Chunk::Floats(FloatsMut::F32(output))) if index == last => {
-                    let values = values(Others::of(floats), Others::of(truths));
+                    let values = values(OtherRegisters::of(floats), OtherRegisters::of(truths));
                     step.write_floats(level, &values, &mut output[range.clone()]);
                 }
                 (Format::Floats(_), output) => {
-                    let (to, others) = Others::split(floats, step.to);
+                    let (to, others) = OtherRegisters::split(floats, step.to);
                     let to = to.elements_mut(len);
-                    step.write_floats(level, &values(others, Others::of(truths)), to);
+                    step.write_floats(level, &values(others, OtherRegisters::of(truths)), to);
                     if let (Chunk::Floats(output), true) = (output, index == last) {
                         output.write(level, range.clone(), to);
                     }
                 }
                 (Format::Truths, _) => {
-                    let (to, others) = Others::split(truths, step.to);
-                    let values = values(Others::of(floats), others);
+                    let (to, others) = OtherRegisters::split(truths, step.to);
+                    let values = values(OtherRegisters::of(floats), others);
                     step.write_truths(level, &values, to.elements_mut(len));
                 }
             }
@@ -252,12 +252,12 @@ impl Chunk<'_> {
 
 /// The registers that a step may read: all but the one that it writes.
 #[derive(Clone, Copy)]
-struct Others<'a, T> {
+struct OtherRegisters<'a, T> {
     before: &'a [Buffer<T>],
     after: &'a [Buffer<T>],
 }
 
-impl<'a, T: Copy + Default> Others<'a, T> {
+impl<'a, T: Copy + Default> OtherRegisters<'a, T> {
     /// All registers.
     fn of(registers: &'a [Buffer<T>]) -> Self {
         Self {
@@ -287,8 +287,8 @@ struct Values<'a> {
     len: usize,
     memory: &'a [Memory<'a>],
     views: &'a [View<'a>],
-    floats: Others<'a, f32>,
-    truths: Others<'a, u8>,
+    floats: OtherRegisters<'a, f32>,
+    truths: OtherRegisters<'a, u8>,
 }
 
 impl<'a> Values<'a> {

@@ -20,7 +20,7 @@ const CHUNK: usize = 1 << 12;
 const STEP: usize = 64;
 
 /// Values of a step, in f64 or as its bytes.
-type Wide = [u8; 8 * STEP];
+type StepBytes = [u8; 8 * STEP];
 
 /// The scale of each element of `[outer, extent, inner]`: the same for `block` positions of the axis.
 #[derive(Clone, Copy)]
@@ -144,7 +144,7 @@ impl Format {
     fn read(self, from: &[u8], first: usize, count: usize, to: &mut [f64; STEP]) {
         match self {
             Self::Bytes { size, read, .. } => {
-                let mut wide: Wide = [0; 8 * STEP];
+                let mut wide: StepBytes = [0; 8 * STEP];
                 read(&from[first * size..(first + count) * size], &mut wide);
                 for (to, &value) in to.iter_mut().zip(wide.as_chunks::<8>().0).take(count) {
                     *to = f64::from_le_bytes(value);
@@ -162,7 +162,7 @@ impl Format {
     fn write(self, from: &[f64], to: &mut [u8]) {
         match self {
             Self::Bytes { write, .. } => {
-                let mut wide: Wide = [0; 8 * STEP];
+                let mut wide: StepBytes = [0; 8 * STEP];
                 for (wide, value) in wide.as_chunks_mut::<8>().0.iter_mut().zip(from) {
                     *wide = value.to_le_bytes();
                 }
