@@ -99,6 +99,11 @@ impl<T: Copy + Default, const LEN: usize> PartBuffer<T, LEN> {
         &mut self.elements.get_or_insert_with(|| [T::default(); LEN])[..len]
     }
 
+    /// Forgets which element is repeated, before other tensors are read.
+    pub(super) fn forget(&mut self) {
+        self.repeated = None;
+    }
+
     /// `len` times the element at `offset` of `elements`.
     fn repeat(&mut self, elements: &[T], offset: usize, len: usize) -> &[T] {
         let is_repeated =

@@ -12,6 +12,7 @@ use crate::ops::unary::{BitTestChunk, Function as UnaryFunction, UnaryMap};
 use crate::simd::math::UnaryFunction as VectorFunction;
 use crate::simd::{Level, bits_of};
 use std::array::from_fn;
+use std::cell::Cell;
 use std::ops::Range;
 use tenon_backend::{Inputs, Operands, Workload};
 use tenon_base::Result;
@@ -51,11 +52,29 @@ enum Chunk<'a> {
 }
 
 /// The memory of a thread: a buffer for each input whose elements are converted or repeated, and the
-/// registers. Buffers are initialised when first used.
+/// registers. Buffers are initialised when first used. On the stack, they would take longer than a
+/// program of a small tensor.
 struct Buffers {
     inputs: [InputBuffer; MAX_INPUTS],
     floats: [Buffer<f32>; REGISTERS],
     truths: [Buffer<u8>; REGISTERS],
+}
+
+thread_local! {
+    static BUFFERS: Cell<Option<Box<Buffers>>> = const { Cell::new(None) };
+}
+
+impl Buffers {
+    fn new() -> Self {
+        Self {
+            inputs: from_fn(|_| InputBuffer {
+                floats: Buffer::of_len(),
+                truths: Buffer::of_len(),
+            }),
+            floats: from_fn(|_| Buffer::of_len()),
+            truths: from_fn(|_| Buffer::of_len()),
+        }
+    }
 }
 
 struct InputBuffer {
@@ -90,18 +109,16 @@ impl Workload for Elementwise {
 impl Elementwise {
     /// Computes the `len` elements of a chunk from the output's element `start` on.
     fn run_chunk(&self, memory: &[Memory<'_>], start: usize, len: usize, mut chunk: Chunk<'_>) {
-        let mut buffers = Buffers {
-            inputs: from_fn(|_| InputBuffer {
-                floats: Buffer::of_len(),
-                truths: Buffer::of_len(),
-            }),
-            floats: from_fn(|_| Buffer::of_len()),
-            truths: from_fn(|_| Buffer::of_len()),
-        };
+        let mut buffers = BUFFERS.take().unwrap_or_else(|| Box::new(Buffers::new()));
+        for input in &mut buffers.inputs[..memory.len()] {
+            input.floats.forget();
+            input.truths.forget();
+        }
         for at in (0..len).step_by(PART) {
             let range = at..(at + PART).min(len);
             self.run_part(memory, start + at, range, &mut chunk, &mut buffers);
         }
+        BUFFERS.set(Some(buffers));
     }
 
     /// Computes a range of a chunk, whose first element is the output's element `start`.
