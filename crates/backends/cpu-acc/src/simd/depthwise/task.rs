@@ -34,7 +34,8 @@ struct Buffers {
     weights: Vec<f32>,
     /// A row of the output, where a function is applied to it.
     row: Vec<f32>,
-    /// For each kernel row inside the image the offset of its input in the ring and of its weights.
+    /// For each kernel row inside the image the offset of its input, in the ring or in the tensor, and of
+    /// its weights.
     lines: Vec<[usize; 2]>,
 }
 
@@ -48,10 +49,29 @@ impl VectorOp for ConvTask<'_> {
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
         let mut buffers = BUFFERS.take();
-        if self.filters.len() > S::LANES {
-            self.compute::<S, 2>(s, &mut buffers);
-        } else {
-            self.compute::<S, 1>(s, &mut buffers);
+        let parts = match self.direct_columns(2 * S::LANES) {
+            Some(direct) => [
+                (self.columns.start..direct.start, false),
+                (direct.clone(), true),
+                (direct.end..self.columns.end, false),
+            ],
+            None => [(self.columns.clone(), false), (0..0, false), (0..0, false)],
+        };
+        for (columns, is_direct) in parts {
+            if columns.is_empty() {
+                continue;
+            }
+            let part = ConvTask {
+                columns,
+                filters: self.filters.clone(),
+                rows: self.rows.clone(),
+                ..self
+            };
+            if part.filters.len() > S::LANES {
+                part.compute::<S, 2>(s, &mut buffers, is_direct);
+            } else {
+                part.compute::<S, 1>(s, &mut buffers, is_direct);
+            }
         }
         BUFFERS.set(buffers);
     }
@@ -66,9 +86,45 @@ fn resized(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
     &mut buffer[first.min(LINE)..][..len]
 }
 
+/// Most kernel positions of a depthwise convolution that reads the input itself: with few, the copy of
+/// a row costs as much as it saves.
+const DIRECT_POSITIONS: usize = 9;
+
+/// Bytes between pixels at whose multiples the pixels of a row have the same cache sets.
+const ALIASING: usize = 1024;
+
 impl ConvTask<'_> {
+    /// The columns whose windows are inside the image and are read there, without a copy in the ring:
+    /// of a block of `channels` channels in a depthwise convolution with a small kernel.
+    fn direct_columns(&self, channels: usize) -> Option<Range<usize>> {
+        let GroupedConv {
+            shape,
+            origin,
+            depth,
+            group_filters,
+            ..
+        } = self.conv;
+        let aliases = (shape.channels * size_of::<f32>()).is_multiple_of(ALIASING);
+        let is_small = shape.positions() <= DIRECT_POSITIONS;
+        let is_whole = self.filters.len() == channels;
+        if (*depth, *group_filters) != (1, 1) || aliases || !is_small || !is_whole {
+            return None;
+        }
+        let (size, stride, origin) = (shape.size[2], shape.strides[2], i64::from(origin[2]));
+        let reach = shape.kernel[2].saturating_sub(1) * shape.dilations[2];
+        // The first column of which the window starts in the image, and the last of which it ends there.
+        let first = usize::try_from(-origin).unwrap_or(0).div_ceil(stride);
+        let last = usize::try_from(size as i64 - 1 - reach as i64 - origin).ok()? / stride;
+        let (first, end) = (
+            first.max(self.columns.start),
+            (last + 1).min(self.columns.end),
+        );
+        (first < end).then_some(first..end)
+    }
+
+    /// Computes the task's pixels. With `is_direct` the windows are those of [`Self::direct_columns`].
     #[inline(always)]
-    fn compute<S: Simd, const VECTORS: usize>(&self, s: S, buffers: &mut Buffers) {
+    fn compute<S: Simd, const VECTORS: usize>(&self, s: S, buffers: &mut Buffers, is_direct: bool) {
         let GroupedConv {
             shape,
             origin,
@@ -78,7 +134,12 @@ impl ConvTask<'_> {
         let channels = VECTORS * S::LANES;
         let ring_shape = RingShape::new(&shape, depth, self.columns.len(), channels);
         let [kernel_planes, kernel_rows, kernel_columns] = shape.kernel;
-        let ring = resized(&mut buffers.ring, ring_shape.len(kernel_planes));
+        let ring_len = if is_direct {
+            0
+        } else {
+            ring_shape.len(kernel_planes)
+        };
+        let ring = resized(&mut buffers.ring, ring_len);
         buffers.tags.clear();
         buffers.tags.resize(ring_shape.rows * kernel_planes, 0);
         let steps = shape.positions() * depth;
@@ -87,7 +148,14 @@ impl ConvTask<'_> {
         let row_len = self.columns.len() * channels;
         let row = resized(&mut buffers.row, row_len);
         let (pixel, run) = (ring_shape.pixel, kernel_columns * depth);
-        let steps = if shape.dilations[2] == 1 {
+        let steps = if is_direct {
+            Steps {
+                runs: kernel_columns,
+                run_stride: shape.dilations[2] * shape.channels,
+                len: 1,
+                pixel_stride: shape.strides[2] * shape.channels,
+            }
+        } else if shape.dilations[2] == 1 {
             Steps {
                 runs: 1,
                 run_stride: 0,
@@ -108,6 +176,13 @@ impl ConvTask<'_> {
                 .ok()
                 .filter(|&at| at < shape.size[axis])
         };
+        // The first input column of a direct window is inside the image.
+        let first_element = if is_direct {
+            let column = (self.columns.start * shape.strides[2]) as i64 + i64::from(origin[2]);
+            column as usize * shape.channels + self.filters.start
+        } else {
+            0
+        };
         for y in self.rows.clone() {
             stop::checkpoint();
             buffers.lines.clear();
@@ -119,22 +194,28 @@ impl ConvTask<'_> {
                     let Some(from_row) = inside(1, y, ky) else {
                         continue;
                     };
+                    let line = (self.image * shape.size[0] + from_plane) * shape.size[1];
+                    let weights = (kz * kernel_rows + ky) * run * channels;
+                    if is_direct {
+                        let row = (line + from_row) * shape.size[2] * shape.channels;
+                        buffers.lines.push([row + first_element, weights]);
+                        continue;
+                    }
                     let slot = kz * ring_shape.rows + from_row % ring_shape.rows;
                     let at = slot * ring_shape.row();
                     if buffers.tags[slot] != from_row + 1 {
                         buffers.tags[slot] = from_row + 1;
-                        let line = (self.image * shape.size[0] + from_plane) * shape.size[1];
                         self.gather_row::<S, VECTORS>(
                             s,
                             line + from_row,
                             &mut ring[at..][..ring_shape.row()],
                         );
                     }
-                    let weights = (kz * kernel_rows + ky) * run * channels;
                     buffers.lines.push([at, weights]);
                 }
             }
-            self.row::<S, VECTORS>(s, y, (ring, weights), &steps, &buffers.lines, row);
+            let from = if is_direct { self.conv.input } else { &*ring };
+            self.row::<S, VECTORS>(s, y, (from, weights), &steps, &buffers.lines, row);
         }
     }
 
@@ -255,8 +336,9 @@ impl ConvTask<'_> {
         let mut x = 0;
         while x < count {
             let left = count - x;
-            // SAFETY: the pixels are inside the row, whose input the ring holds. Those of the last
-            // tile may be computed twice, with the same result.
+            // SAFETY: the pixels are inside the row. The ring holds its input, or the windows of all its
+            // pixels are inside the image (`direct_columns`). Those of the last tile may be computed
+            // twice, with the same result.
             x = unsafe {
                 if left >= 5 && count >= 7 {
                     tile.compute::<S, VECTORS, 7>(s, x.min(count - 7))

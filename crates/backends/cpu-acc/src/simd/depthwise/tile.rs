@@ -21,7 +21,7 @@ pub(super) struct Steps {
 /// The tiles of pixels of a row.
 pub(super) struct PixelTile<'a> {
     pub(super) task: &'a ConvTask<'a>,
-    /// The ring, and the weights with the bias.
+    /// The ring or the input, and the weights with the bias.
     pub(super) operands: (&'a [f32], &'a [f32]),
     pub(super) steps: &'a Steps,
     pub(super) lines: &'a [[usize; 2]],
@@ -34,7 +34,7 @@ impl PixelTile<'_> {
     /// Computes `COUNT` pixels from `x` on, and returns the pixel after them.
     ///
     /// # Safety
-    /// The pixels are inside the row: `lines` are offsets of rows in the ring with the windows of all
+    /// The pixels are inside the row: `lines` are offsets of rows in the operand with the windows of all
     /// its pixels, and of their weights; `output` and `addend` contain the pixels.
     #[inline(always)]
     pub(super) unsafe fn compute<S: Simd, const VECTORS: usize, const COUNT: usize>(
@@ -77,8 +77,8 @@ impl PixelTile<'_> {
                     for (pixel, sums) in sums.iter_mut().enumerate() {
                         let from = from.wrapping_add(pixel * pixel_stride);
                         for (v, sum) in sums.iter_mut().enumerate() {
-                            // SAFETY: the row of the ring has the windows of all pixels, with
-                            // `channels` elements for each step.
+                            // SAFETY: the row has the windows of all pixels, with `channels` elements
+                            // for each step.
                             let element = unsafe { s.load_ptr(from.add(v * S::LANES)) };
                             *sum = s.fma(element, columns[v], *sum);
                         }
