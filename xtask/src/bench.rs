@@ -18,6 +18,7 @@ pub struct Options {
     /// Only these models; with --ops, the cases whose names contain one of these texts.
     names: Vec<String>,
     /// Threads of each runtime; several counts, separated by commas, are measured one after the other.
+    /// With --ops the first one counts.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     threads: Vec<usize>,
     /// Seconds for each runtime in a round.

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use tenon_backend::{BackendId, Registry};
 use tenon_compiler::{Options, Target, compile};
 use tenon_graph::{DataType, Graph, Node, OperatorDef};
-use tenon_random_nodes::{Choices, RandomNode};
+use tenon_random_nodes::{Choices, RandomNode, choice_bytes};
 
 /// Random nodes that are tried for each type of an operator.
 const SEEDS: u64 = 240;
@@ -92,7 +92,7 @@ impl OperatorSupport {
             let mut ranks = Ranks::default();
             let mut nodes = 0;
             for seed in 0..SEEDS {
-                let choices = bytes(seed << 16 | op.name.len() as u64);
+                let choices = choice_bytes(seed << 16 | op.name.len() as u64);
                 let node = RandomNode::of_type(op, dtype, &mut Choices::new(&choices));
                 let Some((graph, rank)) = node.and_then(|node| graph_of(&node, dtype)) else {
                     continue;
@@ -212,16 +212,4 @@ fn span(ranks: &BTreeSet<usize>) -> String {
             ranks.join(", ")
         }
     }
-}
-
-/// The choices of a seed: Knuth's MMIX generator.
-fn bytes(seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let next = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    std::iter::repeat_with(next).take(256).collect()
 }

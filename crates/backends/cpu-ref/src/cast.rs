@@ -22,7 +22,7 @@ fn same_bytes(operands: &mut Operands<'_>) -> Result<()> {
 fn cast(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (from, to) = (node.dtype(0)?, node.output(0)?.dtype());
     let saturate = node.attributes.flag("saturate", true)?;
-    let greatest = greatest(to).filter(|_| saturate && from != to);
+    let greatest = to.greatest_f8().filter(|_| saturate && from != to);
     if let Some(greatest) = greatest
         && let (Some(read), Some(write)) =
             (converter(from, DataType::F64), converter(DataType::F64, to))
@@ -37,17 +37,6 @@ fn cast(node: &Node<'_>) -> Result<Kernel, BuildError> {
         }));
     }
     one_by_one(node, from, to)
-}
-
-/// The greatest finite value of a float8 type, to which conversions saturate unless `saturate` is 0.
-pub(crate) fn greatest(dtype: DataType) -> Option<f64> {
-    Some(match dtype {
-        DataType::F8E3M4 => 15.5,
-        DataType::F8E4M3 | DataType::F8E4M3FnUz => 240.0,
-        DataType::F8E4M3Fn => 448.0,
-        DataType::F8E5M2 | DataType::F8E5M2FnUz => 57344.0,
-        _ => return None,
-    })
 }
 
 /// Elements of a conversion step.

@@ -180,20 +180,6 @@ impl Elements<'_> {
     }
 }
 
-/// The least and the greatest value of an integer type, bool included.
-pub(crate) fn range(dtype: DataType) -> Option<[f64; 2]> {
-    Some(match dtype {
-        DataType::I4 => [-8.0, 7.0],
-        DataType::U4 => [0.0, 15.0],
-        DataType::I8 => [i8::MIN.into(), i8::MAX.into()],
-        DataType::U8 => [0.0, u8::MAX.into()],
-        DataType::I16 => [i16::MIN.into(), i16::MAX.into()],
-        DataType::U16 => [0.0, u16::MAX.into()],
-        DataType::I32 => [i32::MIN.into(), i32::MAX.into()],
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,6 @@
 //! Quantization and dequantization.
 
-use crate::cast::greatest;
-use crate::elements::{Elements, ElementsMut, Value, is_numeric, range};
+use crate::elements::{Elements, ElementsMut, Value, is_numeric};
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, unsupported_type, unsupported_value,
 };
@@ -72,10 +71,12 @@ fn quantize(node: &Node<'_>) -> Result<Kernel, BuildError> {
         name => name.parse()?,
     };
     let round = rounding(divided).map_err(|_| unsupported_value("precision", divided))?;
-    if let Some(greatest) = greatest(y) {
+    if let Some(greatest) = y.greatest_f8() {
         return to_small_float(node, scales, round, y, greatest);
     }
-    let [least, greatest] = range(y).ok_or_else(|| unsupported_value("output_dtype", y))?;
+    let [least, greatest] = y
+        .quantized_range()
+        .ok_or_else(|| unsupported_value("output_dtype", y))?;
     let count = node.output(0)?.elements();
     if !is_numeric(x) {
         return Err(unsupported_type(0, x));
@@ -155,7 +156,7 @@ fn from_small_float(node: &Node<'_>, scales: ScaleLayout) -> Result<Kernel, Buil
 fn dequantize(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (x, scale, y) = (node.dtype(0)?, node.dtype(1)?, node.output(0)?.dtype());
     let scales = ScaleLayout::new(node)?;
-    if greatest(x).is_some() {
+    if x.greatest_f8().is_some() {
         return from_small_float(node, scales);
     }
     let zero = node.optional(2).map(|ty| ty.dtype());

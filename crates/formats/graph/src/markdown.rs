@@ -23,7 +23,8 @@ pub fn operator_table_markdown(support: impl Fn(&'static OperatorDef) -> String)
          *CpuAcc* lists the types of the first input for which the fast backend computes a node alone, \
          after the compiler's rewrites, and the count of dimensions; *descriptors* those that need no \
          backend; *CpuRef* those that run on the reference backend. They are measured with random \
-         small nodes (crates/testing/random-nodes).\n\n",
+         small nodes (crates/testing/random-nodes): types and dimensions that none of these nodes has are \
+         missing, which is no limit of the backend.\n\n",
         all().count()
     );
     overview(&mut page);

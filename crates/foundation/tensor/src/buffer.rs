@@ -313,6 +313,7 @@ pub(crate) fn bytes_of<T: Element>(elements: &[T]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
     use std::sync::Mutex;
 
     #[test]
@@ -345,6 +346,21 @@ mod tests {
         // Memory is recycled once.
         drop(back);
         assert!(POOL.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn released_pages_are_read_again() {
+        let bytes: Vec<u8> = (0..40_000u32).map(|at| (at % 251) as u8).collect();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        let mapped = Buffer::map(&file).unwrap();
+        assert_eq!(mapped[..], bytes[..]);
+        mapped.slice(5..39_999).unwrap().release_pages();
+        assert_eq!(mapped[..], bytes[..]);
+        // No file has owned memory.
+        let owned = BufferMut::copy_of(&bytes).unwrap().freeze();
+        owned.release_pages();
+        assert_eq!(owned[..], bytes[..]);
     }
 
     #[test]

@@ -145,6 +145,31 @@ impl DataType {
         use DataType::*;
         matches!(self, I4 | U4 | I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
     }
+
+    /// The least and the greatest value of an integer type of quantised elements.
+    pub fn quantized_range(self) -> Option<[f64; 2]> {
+        Some(match self {
+            DataType::I4 => [-8.0, 7.0],
+            DataType::U4 => [0.0, 15.0],
+            DataType::I8 => [i8::MIN.into(), i8::MAX.into()],
+            DataType::U8 => [0.0, u8::MAX.into()],
+            DataType::I16 => [i16::MIN.into(), i16::MAX.into()],
+            DataType::U16 => [0.0, u16::MAX.into()],
+            DataType::I32 => [i32::MIN.into(), i32::MAX.into()],
+            _ => return None,
+        })
+    }
+
+    /// The greatest finite value of a floating-point type of 8 bits, to which conversions saturate.
+    pub fn greatest_f8(self) -> Option<f64> {
+        Some(match self {
+            DataType::F8E3M4 => 15.5,
+            DataType::F8E4M3 | DataType::F8E4M3FnUz => 240.0,
+            DataType::F8E4M3Fn => 448.0,
+            DataType::F8E5M2 | DataType::F8E5M2FnUz => 57344.0,
+            _ => return None,
+        })
+    }
 }
 
 impl fmt::Display for DataType {
@@ -196,5 +221,22 @@ mod tests {
         assert_eq!(DataType::I4.bytes(3), Some(2));
         assert_eq!(DataType::F64.bytes(usize::MAX), None);
         assert_eq!(DataType::String.bytes(1), None);
+    }
+
+    #[test]
+    fn the_greatest_f8_is_that_of_all_bytes() {
+        for &dtype in DataType::ALL {
+            let Some(greatest) = dtype.greatest_f8() else {
+                continue;
+            };
+            let bytes: Vec<u8> = (0..=255).collect();
+            let mut wide = [0; 8 * 256];
+            crate::converter(dtype, DataType::F64).unwrap()(&bytes, &mut wide);
+            let values = wide.as_chunks::<8>().0.iter().copied();
+            let values = values
+                .map(f64::from_ne_bytes)
+                .filter(|value| value.is_finite());
+            assert_eq!(values.reduce(f64::max), Some(greatest), "{dtype}");
+        }
     }
 }

@@ -4,6 +4,18 @@
 #[derive(Debug, Clone)]
 pub struct Choices<'a>(&'a [u8]);
 
+/// Bytes for the choices of a case, by Knuth's MMIX generator.
+pub fn choice_bytes(seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(256).collect()
+}
+
 impl<'a> Choices<'a> {
     /// The choices of these bytes.
     pub fn new(bytes: &'a [u8]) -> Self {

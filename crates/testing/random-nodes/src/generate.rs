@@ -21,7 +21,7 @@ const TYPES: [DataType; 18] = {
 pub(crate) fn node(
     choices: &mut Choices<'_>,
     op: Option<&'static OperatorDef>,
-    dtype: Option<DataType>,
+    preferred: Option<DataType>,
 ) -> Option<RandomNode> {
     let op = op.unwrap_or_else(|| {
         let all: Vec<_> = operator::all().collect();
@@ -44,10 +44,12 @@ pub(crate) fn node(
         Values::Small
     };
     let mut attributes = attributes(op, &shapes, choices);
-    let mut dtype = dtype.unwrap_or_else(|| choices.pick(&TYPES));
+    let mut dtype = preferred.unwrap_or_else(|| choices.pick(&TYPES));
     if op.name == "tenon.Elementwise" {
-        // Roundings to 16 bits between the operators are not defined.
-        dtype = DataType::F32;
+        if preferred.is_none() {
+            // Roundings to 16 bits between the operators are not defined.
+            dtype = DataType::F32;
+        }
         attributes.set("program", Attribute::Strings(program(count, choices)));
     }
     let mut inputs = Vec::new();

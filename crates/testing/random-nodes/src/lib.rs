@@ -9,7 +9,7 @@ mod generate;
 mod shapes;
 mod values;
 
-pub use choices::Choices;
+pub use choices::{Choices, choice_bytes};
 
 use tenon_backend::{Backend, CpuLevel, InputSpec, NodeView, OwnedOperands, Refusal, WorkloadSpec};
 use tenon_graph::{Attributes, OperatorDef};

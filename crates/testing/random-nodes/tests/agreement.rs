@@ -8,25 +8,13 @@ use tenon_backend::CpuLevel;
 use tenon_cpu_acc::CpuAcc;
 use tenon_cpu_ref::CpuRef;
 use tenon_graph::OperatorDef;
-use tenon_random_nodes::{Choices, Outcome, RandomNode};
+use tenon_random_nodes::{Choices, Outcome, RandomNode, choice_bytes};
 
 /// Cases of each operator that shape inference accepts.
 const CASES: usize = 60;
 
 /// Rounding of f32 in another order: sums of up to 2^14 elements of magnitude 4.
 const TOLERANCE: f64 = 2e-4;
-
-/// Bytes of the choices of a case: Knuth's MMIX generator.
-fn bytes(seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let next = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    std::iter::repeat_with(next).take(256).collect()
-}
 
 #[derive(Default, Clone, Copy)]
 struct Counts {
@@ -41,7 +29,7 @@ fn compare(op: &'static OperatorDef, cases: usize) -> (Counts, Vec<String>) {
     let levels = CpuLevel::ALL.map(CpuAcc::at_most);
     let mut accepted = 0;
     for seed in 0..cases as u64 * 50 {
-        let choices = bytes(seed << 10 | op.name.len() as u64);
+        let choices = choice_bytes(seed << 10 | op.name.len() as u64);
         let Some(node) = RandomNode::of(op, &mut Choices::new(&choices)) else {
             continue;
         };

@@ -17,17 +17,6 @@ const CHUNK: usize = 1 << 12;
 /// Elements of a conversion step, which are on the stack as 8 bytes each; even.
 const STEP: usize = 64;
 
-/// The greatest finite value of a floating-point type of 8 bits, to which conversions saturate.
-pub(super) fn greatest(dtype: DataType) -> Option<f64> {
-    Some(match dtype {
-        DataType::F8E3M4 => 15.5,
-        DataType::F8E4M3 | DataType::F8E4M3FnUz => 240.0,
-        DataType::F8E4M3Fn => 448.0,
-        DataType::F8E5M2 | DataType::F8E5M2FnUz => 57344.0,
-        _ => return None,
-    })
-}
-
 /// A conversion of elements.
 #[derive(Clone, Copy)]
 enum Conversion {
@@ -110,7 +99,7 @@ fn conversion(from: DataType, to: DataType, saturate: bool) -> Result<Conversion
             Conversion::IntegerToNibbles { size, read }
         });
     }
-    let greatest = greatest(to).filter(|_| saturate && from != to);
+    let greatest = to.greatest_f8().filter(|_| saturate && from != to);
     match (greatest, converter(from, F64), converter(F64, to)) {
         (Some(greatest), Some(read), Some(write)) if size > 0 => Ok(Conversion::Saturating {
             size,

@@ -2,7 +2,8 @@
 //! columns of a block of output pixels are packed in panels, which the filters of a group are multiplied
 //! with. The elements of the columns are a parameter.
 
-use super::plain_matmul::{PlainRows, Term};
+use super::number::Number;
+use super::plain_matmul::PlainRows;
 use super::{chunk_rows, total_len};
 use crate::signature::{Signature, refuse};
 use crate::simd::disjoint::{for_each_chunk, for_each_chunk2};
@@ -105,7 +106,7 @@ impl<const WIDTH: usize> ColumnConvolution<WIDTH> {
 
     /// Computes all outputs. `pack` writes the panel of the pixels from a first one on, of which
     /// `finish` converts the sums of a filter to elements of the output.
-    pub(super) fn compute<T: Term, Y: Send>(
+    pub(super) fn compute<T: Number, Y: Send>(
         &self,
         [weights, panels, sums]: [&mut [T]; 3],
         output: &mut [Y],

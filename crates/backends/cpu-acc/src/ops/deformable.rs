@@ -4,7 +4,7 @@
 use super::columns::{ColumnConvolution, ImageGroup};
 use super::element_types::refuse_type;
 use super::number::Number;
-use super::plain_matmul::{PlainRows, Term};
+use super::plain_matmul::PlainRows;
 use super::{Kernel, UnpreparedWorkload, scratch, split_scratch, total_len};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::VectorOp;
@@ -42,7 +42,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     }
 }
 
-impl<T: Number, S: Term + Number, const WIDTH: usize> DeformableConvolution<T, S, WIDTH> {
+impl<T: Number, S: Number, const WIDTH: usize> DeformableConvolution<T, S, WIDTH> {
     fn of(signature: &Signature<'_>) -> Result<Self, Refusal> {
         let rank = signature.input(0)?.shape().len();
         if rank != 4 {
@@ -158,7 +158,7 @@ impl Sample {
     }
 }
 
-impl<T: Number, S: Term + Number, const WIDTH: usize> UnpreparedWorkload
+impl<T: Number, S: Number, const WIDTH: usize> UnpreparedWorkload
     for DeformableConvolution<T, S, WIDTH>
 where
     for<'a> PlainRows<'a, S, WIDTH>: VectorOp<Output = ()>,
@@ -171,8 +171,7 @@ where
     }
 }
 
-impl<T: Number, S: Term + Number, const WIDTH: usize> Workload
-    for DeformableConvolution<T, S, WIDTH>
+impl<T: Number, S: Number, const WIDTH: usize> Workload for DeformableConvolution<T, S, WIDTH>
 where
     for<'a> PlainRows<'a, S, WIDTH>: VectorOp<Output = ()>,
 {

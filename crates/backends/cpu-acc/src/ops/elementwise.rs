@@ -1,8 +1,8 @@
 //! `tenon.Elementwise`: a program of elementwise operators in one pass over memory. Each instruction is a
 //! loop over a part of the output, with its operands and results in buffers (registers of a vector
 //! machine) that stay in the first-level cache. The loops are those of the operators by themselves, so
-//! that results in f32 are bit-identical to theirs; f16 and bf16 are converted when a part is read and
-//! written only.
+//! that results in f32 are bit-identical to theirs (but for the last bit of a Pow whose exponent is
+//! repeated along rows); f16 and bf16 are converted when a part is read and written only.
 
 mod function;
 mod run;

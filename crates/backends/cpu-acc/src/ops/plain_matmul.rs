@@ -25,15 +25,9 @@ const KC: usize = 256;
 const MC: usize = 192;
 
 /// An element type of products.
-pub(super) trait Term: Number {
+trait Term: Number {
     /// A factor of `Gemm`, where the type has it.
     fn factor(factor: f32) -> Option<Self>;
-}
-
-impl Term for f32 {
-    fn factor(factor: f32) -> Option<Self> {
-        Some(factor)
-    }
 }
 
 impl Term for f64 {
@@ -347,7 +341,7 @@ vector_ops! {
     i32, 16;
 }
 
-impl<T: Term, const WIDTH: usize> PlainRows<'_, T, WIDTH> {
+impl<T: Number, const WIDTH: usize> PlainRows<'_, T, WIDTH> {
     /// Computes the rows in K blocks, with tiles of `VECTORS` vectors.
     #[inline(always)]
     fn add_blocks<
@@ -398,7 +392,7 @@ impl<T: Term, const WIDTH: usize> PlainRows<'_, T, WIDTH> {
 
 /// Writes a vector of sums to `to`, or as many as it has; adds them to its elements when `is_added`.
 #[inline(always)]
-fn store<T: Term, S: TermVectors<T>>(simd: S, sum: S::Terms, is_added: bool, to: &mut [T]) {
+fn store<T: Number, S: TermVectors<T>>(simd: S, sum: S::Terms, is_added: bool, to: &mut [T]) {
     let mut part = [T::default(); MAX_TERMS];
     let len = to.len();
     let memory = if len < S::TERMS {

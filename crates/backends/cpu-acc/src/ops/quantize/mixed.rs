@@ -2,7 +2,7 @@
 //! 4 bits, floating point of 8 bits, scales of 16 bits. Computed in f64, a step of elements at a time.
 
 use crate::floats::{FloatType, Floats};
-use crate::ops::cast::{greatest, nibble};
+use crate::ops::cast::nibble;
 use crate::ops::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::disjoint::for_each_chunk;
@@ -110,7 +110,7 @@ impl Format {
             return Some(Self::Nibbles { signed });
         }
         let known =
-            dtype.is_integer() || FloatType::of(dtype).is_some() || greatest(dtype).is_some();
+            dtype.is_integer() || FloatType::of(dtype).is_some() || dtype.greatest_f8().is_some();
         let known = known || dtype == DataType::F64;
         let (read, write) = (
             converter(dtype, DataType::F64)?,
@@ -176,20 +176,6 @@ impl Format {
             }
         }
     }
-}
-
-/// The least and the greatest value of an integer type.
-fn range(dtype: DataType) -> Option<[f64; 2]> {
-    Some(match dtype {
-        DataType::I4 => [-8.0, 7.0],
-        DataType::U4 => [0.0, 15.0],
-        DataType::I8 => [i8::MIN.into(), i8::MAX.into()],
-        DataType::U8 => [0.0, u8::MAX.into()],
-        DataType::I16 => [i16::MIN.into(), i16::MAX.into()],
-        DataType::U16 => [0.0, u16::MAX.into()],
-        DataType::I32 => [i32::MIN.into(), i32::MAX.into()],
-        _ => return None,
-    })
 }
 
 /// The function of an element, its scale and its zero point.
@@ -260,12 +246,12 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
             name => name.parse().ok().and_then(FloatType::of),
         };
         let division = division.ok_or_else(|| refuse_attribute("precision", name))?;
-        if let Some(greatest) = greatest(y) {
+        if let Some(greatest) = y.greatest_f8() {
             let saturate = signature.flag("saturate", true)?;
             let greatest = if saturate { greatest } else { f64::INFINITY };
             Function::SmallFloats { division, greatest }
         } else {
-            let range = range(y).ok_or_else(|| refused(y))?;
+            let range = y.quantized_range().ok_or_else(|| refused(y))?;
             Function::Integers { division, range }
         }
     } else {
@@ -280,7 +266,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         return Err(refuse("the types do not fit"));
     }
     // The zero point of floating-point types is 0.
-    let zero = zero.filter(|_| greatest(quantized).is_none());
+    let zero = zero.filter(|_| quantized.greatest_f8().is_none());
     Ok(Box::new(MixedQuantization {
         elements: signature.input(0)?.elements(),
         from: format(x)?,

@@ -49,15 +49,10 @@ impl VectorOp for ConvTask<'_> {
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
         let mut buffers = BUFFERS.take();
-        let parts = match self.direct_columns(2 * S::LANES) {
-            Some(direct) => [
-                (self.columns.start..direct.start, false),
-                (direct.clone(), true),
-                (direct.end..self.columns.end, false),
-            ],
-            None => [(self.columns.clone(), false), (0..0, false), (0..0, false)],
-        };
-        for (columns, is_direct) in parts {
+        let direct = self.direct_columns(2 * S::LANES);
+        let before = self.columns.start..direct.start;
+        let after = direct.end..self.columns.end;
+        for (columns, is_direct) in [(before, false), (direct, true), (after, false)] {
             if columns.is_empty() {
                 continue;
             }
@@ -95,8 +90,9 @@ const ALIASING: usize = 1024;
 
 impl ConvTask<'_> {
     /// The columns whose windows are inside the image and are read there, without a copy in the ring:
-    /// of a block of `channels` channels in a depthwise convolution with a small kernel.
-    fn direct_columns(&self, channels: usize) -> Option<Range<usize>> {
+    /// of a block of `channels` channels in a depthwise convolution with a small kernel. Empty for other
+    /// convolutions.
+    fn direct_columns(&self, channels: usize) -> Range<usize> {
         let GroupedConv {
             shape,
             origin,
@@ -104,22 +100,23 @@ impl ConvTask<'_> {
             group_filters,
             ..
         } = self.conv;
+        let none = self.columns.start..self.columns.start;
         let aliases = (shape.channels * size_of::<f32>()).is_multiple_of(ALIASING);
         let is_small = shape.positions() <= DIRECT_POSITIONS;
         let is_whole = self.filters.len() == channels;
         if (*depth, *group_filters) != (1, 1) || aliases || !is_small || !is_whole {
-            return None;
+            return none;
         }
         let (size, stride, origin) = (shape.size[2], shape.strides[2], i64::from(origin[2]));
         let reach = shape.kernel[2].saturating_sub(1) * shape.dilations[2];
         // The first column of which the window starts in the image, and the last of which it ends there.
         let first = usize::try_from(-origin).unwrap_or(0).div_ceil(stride);
-        let last = usize::try_from(size as i64 - 1 - reach as i64 - origin).ok()? / stride;
-        let (first, end) = (
-            first.max(self.columns.start),
-            (last + 1).min(self.columns.end),
-        );
-        (first < end).then_some(first..end)
+        let Ok(last) = usize::try_from(size as i64 - 1 - reach as i64 - origin) else {
+            return none;
+        };
+        let first = first.max(self.columns.start);
+        let end = (last / stride + 1).min(self.columns.end);
+        if first < end { first..end } else { none }
     }
 
     /// Computes the task's pixels. With `is_direct` the windows are those of [`Self::direct_columns`].
