@@ -8,6 +8,7 @@ mod dtype;
 mod match_type;
 pub mod npy;
 mod shape;
+pub mod size;
 mod small_float;
 mod tensor;
 mod view;
