@@ -1,6 +1,5 @@
 //! The pipeline from a graph to a package.
 
-use crate::arena::{MEMORY_STRATEGIES, MemoryStrategy};
 use crate::place::{BackendSelector, Hint, Placement};
 use crate::{lower, memory, optimise, outputs, pack, pads, place, specialise};
 use std::collections::BTreeMap;
@@ -9,6 +8,7 @@ use tenon_base::{Control, Result};
 use tenon_bef::Module;
 use tenon_graph::Graph;
 use tenon_neff::Contents;
+use tenon_plan::{MEMORY_STRATEGIES, MemoryStrategy};
 use tenon_tensor::Tensor;
 
 /// The default backends, in order of preference.

@@ -23,7 +23,6 @@
 
 #![forbid(unsafe_code)]
 
-mod arena;
 mod clean;
 mod compile;
 mod cut;
@@ -32,7 +31,6 @@ mod infer;
 mod layout;
 mod lower;
 mod memory;
-mod movement;
 mod netlist;
 mod optimise;
 mod outputs;
@@ -44,10 +42,6 @@ mod shape_inputs;
 mod single;
 mod specialise;
 
-pub use arena::{
-    Bin, Block, Constant, GreedyBySize, MEMORY_STRATEGIES, MemoryStrategy, SingleAxisPriority,
-    memory_strategy,
-};
 pub use compile::{Compiled, DEFAULT_BACKENDS, Options, compile, place_graph};
 pub use cut::{CompiledNodes, CpuNode, compile_nodes};
 pub use netlist::{
@@ -58,3 +52,7 @@ pub use place::{Crossing, Hint, NodePlacement, NodeRefusal, Placement, QueryReas
 pub use shape_inputs::shape_inputs;
 pub use single::{SingleNode, compile_single};
 pub use specialise::specialise;
+pub use tenon_plan::{
+    Bin, Block, Constant, GreedyBySize, MEMORY_STRATEGIES, MemoryStrategy, SingleAxisPriority,
+    memory_strategy,
+};

@@ -1,12 +1,13 @@
 //! Lowering: the host program of a placed and planned graph, one kernel for each node.
 
 use crate::memory::Memory;
-use crate::movement;
 use crate::place::{Placement, Target};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_bef::{Attribute, Dictionary, Function, FunctionKind, Kernel, Module};
+use tenon_dma::VariableId;
 use tenon_graph::{Attribute as GraphAttribute, Graph, Node, NodeId, ValueId};
 use tenon_neff::Movement;
+use tenon_plan::{MovementNode, MovementOperand, bytes_written, descriptors};
 
 /// The queue set that all descriptors run on (docs/package.md).
 pub(crate) const QUEUE: &str = "qTenon";
@@ -84,6 +85,28 @@ fn workload(
     Ok(kernel("tenon.workload", attributes))
 }
 
+/// A node as a data movement, with the variable of each value.
+pub(crate) fn movement_node<'a>(
+    graph: &'a Graph,
+    node: &'a Node,
+    variable_of: impl Fn(ValueId) -> Option<u32>,
+) -> MovementNode<'a> {
+    let operand = |id: &Option<ValueId>| {
+        let value = graph.value((*id)?);
+        Some(MovementOperand {
+            variable: variable_of((*id)?).map(VariableId),
+            ty: value.ty.as_ref()?,
+            constant: value.constant.as_ref(),
+        })
+    };
+    MovementNode {
+        op: node.op,
+        attributes: &node.attributes,
+        inputs: node.inputs.iter().map(operand).collect(),
+        outputs: node.outputs.iter().map(operand).collect(),
+    }
+}
+
 /// The kernel of a data movement; `None` for a movement of zero bytes.
 fn movement(
     graph: &Graph,
@@ -92,12 +115,12 @@ fn movement(
     movements: &mut Vec<Movement>,
 ) -> Result<Option<Kernel>> {
     let of_value = |id: ValueId| memory.of_value.get(id.index()).copied().flatten();
-    let descriptors = movement::descriptors(graph, node, &of_value)
+    let descriptors = descriptors(&movement_node(graph, node, of_value))
         .map_err(|text| Error::new(ErrorKind::Internal, text))?;
     if descriptors.is_empty() {
         return Ok(None);
     }
-    let bytes = movement::bytes_written(&descriptors);
+    let bytes = bytes_written(&descriptors);
     let id = movements.len() as u32;
     movements.push(Movement { id, descriptors });
     Ok(Some(kernel(

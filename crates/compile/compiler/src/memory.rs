@@ -3,7 +3,6 @@
 mod known_constants;
 mod planner;
 
-use crate::arena::MemoryStrategy;
 use crate::place::{Placement, Target};
 use planner::Planner;
 use std::collections::BTreeSet;
@@ -11,6 +10,7 @@ use tenon_backend::{Backend, CpuLevel, InputSpec, Registry, WorkloadPlan, Worklo
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_graph::operator::OperatorClass;
 use tenon_graph::{Graph, Node, NodeId, ValueId};
+use tenon_plan::MemoryStrategy;
 use tenon_tensor::{Buffer, TensorType};
 
 /// A variable of the package.

@@ -2,12 +2,12 @@
 
 use super::known_constants::KnownConstants;
 use super::{Home, Memory, NodeMemory, PreparedConstant, Variable};
-use crate::arena::{Block, MemoryStrategy, assign};
 use crate::place::{Placement, Target};
 use std::collections::{BTreeMap, HashMap};
 use tenon_backend::WorkloadPlan;
 use tenon_base::Result;
 use tenon_graph::{Graph, Node, NodeId, TensorType, ValueId};
+use tenon_plan::{Block, MemoryStrategy, assign};
 
 /// The memory of an alias set: a value and its views.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,15 @@
 //! Backend selection: the order of support queries for a node, and the decision that follows.
 
 use super::{Hint, NodePlacement, NodeRefusal, QueryReason, Target, is_view};
-use crate::{layout, movement};
+use crate::layout;
+use crate::lower::movement_node;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tenon_backend::{Backend, BackendId, NodeView, Reason, Refusal, Registry, is_reachable};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::operator::OperatorClass;
 use tenon_graph::{Graph, Node, Tensor, TensorType, ValueId};
+use tenon_plan::descriptors;
 
 /// The backends of a list of names.
 #[derive(Default)]
@@ -267,7 +269,7 @@ impl<'a> BackendSelector<'a> {
             let (backend, query) = match candidate {
                 Candidate::Backend(backend, query) => (backend, query),
                 Candidate::Dma => {
-                    match movement::descriptors(graph, node, &|_| Some(0)) {
+                    match descriptors(&movement_node(graph, node, |_| Some(0))) {
                         Ok(_) => {
                             placement.target = Target::Dma;
                             return Ok(Decision { placement, widened });

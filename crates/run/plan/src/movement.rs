@@ -4,7 +4,7 @@ mod pad;
 
 use tenon_base::Result;
 use tenon_dma::{Descriptor, StridedView, VariableId, cast_contiguous, copy_strided};
-use tenon_graph::{Attributes, Graph, Node, ValueId};
+use tenon_graph::{Attributes, OperatorDef};
 use tenon_tensor::{DataType, Tensor, TensorType};
 
 /// The limit for one node: with more descriptors a loop in a workload is faster.
@@ -13,21 +13,35 @@ const MAX_DESCRIPTORS: usize = 64;
 /// The reason why descriptors cannot express a node, as a sentence without full stop.
 type RefusalText = String;
 
-/// The `var_id` of a value.
-pub(crate) type VariableOf<'a> = &'a dyn Fn(ValueId) -> Option<u32>;
+/// A data movement: an operator applied to tensors in variables.
+pub struct MovementNode<'a> {
+    /// The operator.
+    pub op: &'static OperatorDef,
+    /// Its attributes.
+    pub attributes: &'a Attributes,
+    /// Its inputs; `None` for an omitted one.
+    pub inputs: Vec<Option<MovementOperand<'a>>>,
+    /// Its outputs; `None` for an omitted one.
+    pub outputs: Vec<Option<MovementOperand<'a>>>,
+}
 
-/// The descriptors that execute `node`, in order, or the reason why it has none.
-pub(crate) fn descriptors(
-    graph: &Graph,
-    node: &Node,
-    variable_of: VariableOf<'_>,
-) -> Result<Vec<Descriptor>, RefusalText> {
-    let lowering = MovementLowering {
-        graph,
-        node,
-        variable_of,
-    };
-    let list = lowering.descriptors()?;
+/// An operand of a data movement.
+#[derive(Clone, Copy)]
+pub struct MovementOperand<'a> {
+    /// Its variable; `None` for a constant that only determines shapes.
+    pub variable: Option<VariableId>,
+    /// Its type.
+    pub ty: &'a TensorType,
+    /// Its elements, if it is a constant.
+    pub constant: Option<&'a Tensor>,
+}
+
+/// The descriptors that execute `node`, in order.
+///
+/// # Errors
+/// The reason why descriptors cannot express it, as a sentence without full stop.
+pub fn descriptors(node: &MovementNode<'_>) -> Result<Vec<Descriptor>, RefusalText> {
+    let list = node.descriptors()?;
     if list.len() > MAX_DESCRIPTORS {
         return Err(format!("it would take {} descriptors", list.len()));
     }
@@ -35,18 +49,11 @@ pub(crate) fn descriptors(
 }
 
 /// The bytes that descriptors write.
-pub(crate) fn bytes_written(descriptors: &[Descriptor]) -> u64 {
+pub fn bytes_written(descriptors: &[Descriptor]) -> u64 {
     descriptors
         .iter()
         .map(|d| d.to.sizes.iter().product::<u64>())
         .sum()
-}
-
-/// Lowers one node.
-struct MovementLowering<'a> {
-    graph: &'a Graph,
-    node: &'a Node,
-    variable_of: VariableOf<'a>,
 }
 
 /// The source or destination of a copy: a tensor in a variable.
@@ -72,10 +79,10 @@ impl CopyOperand<'_> {
     }
 }
 
-impl<'a> MovementLowering<'a> {
+impl<'a> MovementNode<'a> {
     fn descriptors(&self) -> Result<Vec<Descriptor>, RefusalText> {
-        let attributes = &self.node.attributes;
-        match self.node.op.name {
+        let attributes = self.attributes;
+        match self.op.name {
             "Transpose" => self.transpose(attributes),
             "Concat" => self.concat(attributes),
             "Split" => self.split(attributes),
@@ -86,54 +93,44 @@ impl<'a> MovementLowering<'a> {
             "DepthToSpace" => self.depth_to_space(attributes, true),
             "SpaceToDepth" => self.depth_to_space(attributes, false),
             "Cast" | "CastLike" => self.cast(attributes),
-            _ if self.node.op.class == tenon_graph::operator::OperatorClass::View => self.copy(),
+            _ if self.op.class == tenon_graph::operator::OperatorClass::View => self.copy(),
             other => Err(format!(
                 "{other} is no data movement that descriptors express"
             )),
         }
     }
 
-    fn side(&self, id: Option<ValueId>) -> Result<CopyOperand<'a>, RefusalText> {
-        let id = id.ok_or("an operand is left out")?;
-        let ty = self
-            .graph
-            .value(id)
-            .ty
-            .as_ref()
-            .ok_or("an operand has no type")?;
-        let variable = (self.variable_of)(id).ok_or("an operand has no memory")?;
+    fn side(operand: Option<MovementOperand<'a>>) -> Result<CopyOperand<'a>, RefusalText> {
+        let operand = operand.ok_or("an operand is left out")?;
+        let variable = operand.variable.ok_or("an operand has no memory")?;
+        let ty = operand.ty;
         let bytes = element_bytes(ty.dtype())? as i64;
-        let strides = ty
-            .shape()
-            .strides()
-            .iter()
-            .map(|&stride| stride as i64 * bytes)
-            .collect();
+        let strides = ty.shape().strides();
         Ok(CopyOperand {
-            variable: VariableId(variable),
+            variable,
             ty,
-            strides,
+            strides: strides
+                .iter()
+                .map(|&stride| stride as i64 * bytes)
+                .collect(),
         })
     }
 
     fn input(&self, index: usize) -> Result<CopyOperand<'a>, RefusalText> {
-        self.side(self.node.inputs.get(index).copied().flatten())
+        Self::side(self.inputs.get(index).copied().flatten())
     }
 
     fn output(&self, index: usize) -> Result<CopyOperand<'a>, RefusalText> {
-        self.side(self.node.outputs.get(index).copied().flatten())
+        Self::side(self.outputs.get(index).copied().flatten())
     }
 
     /// The integers of a constant input; `None` when it is left out.
     fn ints(&self, index: usize) -> Result<Option<Vec<i64>>, RefusalText> {
-        let Some(id) = self.node.inputs.get(index).copied().flatten() else {
+        let Some(operand) = self.inputs.get(index).copied().flatten() else {
             return Ok(None);
         };
-        let constant = self.graph.value(id).constant.as_ref();
-        let known = constant
-            .and_then(Tensor::to_i64s)
-            .ok_or("an input is not known when compiling")?;
-        Ok(Some(known))
+        let known = operand.constant.and_then(Tensor::to_i64s);
+        Ok(Some(known.ok_or("an input is not known when compiling")?))
     }
 
     fn axis(
@@ -146,27 +143,18 @@ impl<'a> MovementLowering<'a> {
         wrap(axis, rank)
     }
 
-    /// A view that is copied.
+    /// A view that is copied: bytes, for every element type.
     fn copy(&self) -> Result<Vec<Descriptor>, RefusalText> {
-        // A view copies bytes, for every element type.
-        let id = |ids: &[Option<ValueId>]| {
-            ids.first()
-                .copied()
-                .flatten()
-                .ok_or("an operand is left out")
+        let first = |operands: &[Option<MovementOperand<'a>>]| {
+            let operand = operands.first().copied().flatten();
+            operand.ok_or("an operand is left out")
         };
-        let (from, to) = (id(&self.node.inputs)?, id(&self.node.outputs)?);
-        let bytes = self
-            .graph
-            .value(to)
-            .ty
-            .as_ref()
-            .map_or(0, TensorType::bytes);
-        let place = |id: ValueId| -> Result<StridedView, RefusalText> {
-            let variable = (self.variable_of)(id).ok_or("an operand has no memory")?;
-            Ok(StridedView::new(VariableId(variable), 0, [1]))
+        let place = |operand: MovementOperand<'_>| -> Result<StridedView, RefusalText> {
+            let variable = operand.variable.ok_or("an operand has no memory")?;
+            Ok(StridedView::new(variable, 0, [1]))
         };
-        copy_strided(1, &[bytes], &place(from)?, &place(to)?).map_err(text)
+        let (from, to) = (first(&self.inputs)?, first(&self.outputs)?);
+        copy_strided(1, &[to.ty.bytes()], &place(from)?, &place(to)?).map_err(text)
     }
 
     fn transpose(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, RefusalText> {
@@ -189,7 +177,7 @@ impl<'a> MovementLowering<'a> {
         let axis = self.axis(attributes, 0, rank)?;
         let mut start = vec![0; rank];
         let mut list = Vec::new();
-        for index in 0..self.node.inputs.len() {
+        for index in 0..self.inputs.len() {
             let from = self.input(index)?;
             let target = to.place(&start, to.strides.clone());
             list.extend(copy(&to, from.ty.shape(), from.whole(), target)?);
@@ -204,9 +192,9 @@ impl<'a> MovementLowering<'a> {
         let axis = self.axis(attributes, 0, rank)?;
         let mut start = vec![0; rank];
         let mut list = Vec::new();
-        for output in &self.node.outputs {
+        for output in &self.outputs {
             // The extent of an omitted output is unknown.
-            let to = self.side(*output)?;
+            let to = Self::side(*output)?;
             let source = from.place(&start, from.strides.clone());
             list.extend(copy(&to, to.ty.shape(), source, to.whole())?);
             start[axis] += to.ty.shape()[axis];

@@ -1,10 +1,10 @@
 //! Lowering of Pad: with a constant, or with elements of the input.
 
-use super::{MAX_DESCRIPTORS, MovementLowering, RefusalText, copy, text, wrap};
+use super::{MAX_DESCRIPTORS, MovementNode, RefusalText, copy, text, wrap};
 use tenon_dma::Descriptor;
 use tenon_graph::Attributes;
 
-impl MovementLowering<'_> {
+impl MovementNode<'_> {
     pub(super) fn pad(&self, attributes: &Attributes) -> Result<Vec<Descriptor>, RefusalText> {
         let mode = attributes.string("mode", "constant").map_err(text)?;
         if mode != "constant" {

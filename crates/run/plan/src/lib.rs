@@ -1,0 +1,13 @@
+//! The plan of a program: offsets of intermediate values in the arena, and data movement as DMA
+//! descriptors. The compiler plans for fixed sizes; the runtime plans for sizes that it receives.
+
+#![forbid(unsafe_code)]
+
+mod arena;
+mod movement;
+
+pub use arena::{
+    Assignment, Bin, Block, Constant, GreedyBySize, MEMORY_STRATEGIES, MemoryStrategy,
+    SingleAxisPriority, assign, memory_strategy,
+};
+pub use movement::{MovementNode, MovementOperand, bytes_written, descriptors};
