@@ -1,7 +1,7 @@
 //! Checks of a node against its operator definition, and shape inference.
 
 use crate::operator::{Arity, Inference, OperandDef};
-use crate::{Attributes, Graph, Node, NodeId, OperatorDef, ValueId};
+use crate::{Attributes, Graph, Node, NodeId, OperatorDef, Value, ValueId};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::{Tensor, TensorType};
 
@@ -215,7 +215,7 @@ fn infer_in(graph: &Graph, node: &Node) -> Result<Vec<TensorType>> {
             })?),
         };
         types.push(ty);
-        constants.push(value.and_then(|value| value.constant.as_ref()));
+        constants.push(value.and_then(Value::known));
     }
     let present: Vec<bool> = node.outputs.iter().map(Option::is_some).collect();
     if let Some(error) = Error::from_all(check_outputs(node.op, &present)) {

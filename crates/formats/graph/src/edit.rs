@@ -97,7 +97,7 @@ impl Graph {
             return true;
         }
         let fixed = self.inputs.contains(&by)
-            || self.value(by).constant.is_some()
+            || self.value(by).known().is_some()
             || self.outputs.contains(&by);
         if fixed {
             return false;

@@ -3,6 +3,7 @@
 use crate::{Attributes, OperatorDef};
 use std::collections::BTreeMap;
 use std::fmt;
+use tenon_tensor::size::{SizeExpr, Symbols};
 use tenon_tensor::{Tensor, TensorType};
 
 /// A value of a graph; its text form is `%3`.
@@ -44,10 +45,33 @@ impl fmt::Display for NodeId {
 pub struct Value {
     /// Its name in the model; unique in the graph.
     pub name: String,
-    /// Its type, once known (inputs and constants always).
+    /// Its type, once known (inputs and constants always); in a graph with symbols, the type for the
+    /// example sizes.
     pub ty: Option<TensorType>,
     /// Its elements, when it is a constant.
     pub constant: Option<Tensor>,
+    /// Its extents as expressions of the graph's symbols, once known.
+    pub extents: Option<Vec<SizeExpr>>,
+    /// Its elements, when they are sizes: known for the sizes of an execution, but no constant.
+    pub sizes: Option<SizeElements>,
+}
+
+/// Integer elements that are expressions of the graph's symbols.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SizeElements {
+    /// The elements in row-major order.
+    pub elements: Vec<SizeExpr>,
+    /// The tensor for the example sizes.
+    pub example: Tensor,
+}
+
+impl Value {
+    /// The elements, if they are known for the example sizes. They decide shapes and support; only those of
+    /// [`constant`](Self::constant) hold for all sizes.
+    pub fn known(&self) -> Option<&Tensor> {
+        let sizes = self.sizes.as_ref().map(|sizes| &sizes.example);
+        self.constant.as_ref().or(sizes)
+    }
 }
 
 /// An operator applied to values.
@@ -91,6 +115,10 @@ pub struct Graph {
     pub outputs: Vec<ValueId>,
     /// Metadata of the model (class labels, input scaling).
     pub metadata: BTreeMap<String, String>,
+    /// The dimensions of the inputs that are known only when the model runs; none if all are fixed.
+    pub symbols: Symbols,
+    /// A size for each symbol: the types of values are those for these example sizes.
+    pub example_sizes: Vec<i64>,
 }
 
 impl Graph {
@@ -108,6 +136,8 @@ impl Graph {
             name: name.into(),
             ty,
             constant: None,
+            extents: None,
+            sizes: None,
         });
         ValueId(self.values.len() as u32 - 1)
     }

@@ -1,7 +1,8 @@
 //! The tensor graph: nodes that apply operators to values. The compiler lowers it to a program.
 //!
 //! One table defines the operators ([`operator`]); import, shape inference, the reference kernels, the
-//! documentation and the coverage report are derived from it. Shapes are static.
+//! documentation and the coverage report are derived from it. Shapes are fixed, or expressions of the
+//! graph's symbols ([`infer_symbolic`]).
 //!
 //! ```
 //! use tenon_graph::{Graph, verify};
@@ -30,6 +31,7 @@ mod markdown;
 pub mod operator;
 mod ops;
 pub mod random;
+mod symbolic;
 mod text;
 mod verify;
 
@@ -39,9 +41,10 @@ pub use check::{
 };
 pub use cost::Cost;
 pub use edit::UniqueNames;
-pub use graph::{Graph, Node, NodeId, Value, ValueId};
+pub use graph::{Graph, Node, NodeId, SizeElements, Value, ValueId};
 pub use markdown::operator_table_markdown;
 pub use operator::{Inference, OperatorDef};
+pub use symbolic::{SymbolicOutput, infer_symbolic};
 pub use verify::verify;
 // The types in the signatures of this crate.
 pub use tenon_tensor::{DataType, Shape, Tensor, TensorType};

@@ -78,7 +78,7 @@ impl Verifier<'_> {
             .values
             .iter()
             .map(|value| {
-                if value.constant.is_some() {
+                if value.constant.is_some() || value.sizes.is_some() {
                     Producer::Constant
                 } else {
                     Producer::None

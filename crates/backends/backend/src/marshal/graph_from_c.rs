@@ -28,6 +28,8 @@ pub(crate) unsafe fn graph(raw: &abi::Graph, ownership: Ownership) -> Result<Gra
                 name: format!("v{index}"),
                 ty,
                 constant,
+                extents: None,
+                sizes: None,
             });
         }
         let ends = |raw, what| -> Result<Vec<ValueId>> {

@@ -220,11 +220,11 @@ impl Atom {
     }
 }
 
-fn extreme(list: &[SizeExpr], values: &[i64], wanted: Ordering) -> Result<i128> {
+fn extreme(list: &[SizeExpr], values: &[i64], preferred: Ordering) -> Result<i128> {
     let mut best = None;
     for part in list {
         let value = part.evaluate_wide(values)?;
-        if best.is_none_or(|best: i128| value.cmp(&best) == wanted) {
+        if best.is_none_or(|best: i128| value.cmp(&best) == preferred) {
             best = Some(value);
         }
     }
@@ -299,8 +299,34 @@ impl Symbols {
 
     /// Whether `a` is at least `b` for all sizes in the ranges, as far as intervals show it.
     pub fn is_at_least(&self, a: &SizeExpr, b: &SizeExpr) -> bool {
-        a.minus(b)
-            .is_ok_and(|difference| self.range(&difference).is_at_least(0))
+        a.minus(b).is_ok_and(|difference| {
+            self.range(&difference).is_at_least(0) || self.is_ordered_quotient(&difference)
+        })
+    }
+
+    /// floor(x / d) - floor(y / d) + k is not negative if x >= y and k >= 0.
+    fn is_ordered_quotient(&self, difference: &SizeExpr) -> bool {
+        let constant = difference.constant_term();
+        let quotients = difference
+            .terms
+            .iter()
+            .filter(|term| !term.atoms.is_empty());
+        let quotients: Vec<_> = quotients
+            .map(|term| match term.atoms.as_slice() {
+                [Atom::Quotient(parts)] => Some((term.coefficient, &parts.0, &parts.1)),
+                _ => None,
+            })
+            .collect();
+        let ordered = |x: &SizeExpr, y: &SizeExpr| {
+            x.minus(y)
+                .is_ok_and(|difference| self.range(&difference).is_at_least(0))
+        };
+        match quotients.as_slice() {
+            [Some((1, x, d)), Some((-1, y, e))] | [Some((-1, y, e)), Some((1, x, d))] => {
+                constant >= 0 && d == e && ordered(x, y)
+            }
+            _ => false,
+        }
     }
 
     /// The smaller one.

@@ -34,7 +34,7 @@ pub struct Symbol {
     pub max: u64,
 }
 
-/// The greatest value of a symbol without a range of its own: what ONNX's runtimes index with 32 bits.
+/// The greatest size: extents fit 32-bit signed integers.
 pub(super) const MAX_SIZE: u64 = (1 << 31) - 1;
 
 /// The greatest number of symbols: each is a dimension of an input, and inputs have few.
@@ -85,7 +85,7 @@ impl Symbols {
         Ok(SymbolId(self.0.len() as u32 - 1))
     }
 
-    /// The range of sizes that nobody limited.
+    /// The range of a size without given bounds.
     pub fn any_size() -> RangeInclusive<u64> {
         1..=MAX_SIZE
     }

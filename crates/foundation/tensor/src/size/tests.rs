@@ -47,6 +47,10 @@ fn quotients_are_simplified() {
 #[test]
 fn ranges_decide_minima() {
     assert_eq!(normal("min(a, 20)"), "a");
+    assert_eq!(
+        normal("min(floor((n + 3) / 4), floor((n + 1) / 4))"),
+        "floor((n + 1) / 4)"
+    );
     assert_eq!(normal("max(a, 0, 1 - b)"), "a");
     assert_eq!(normal("min(n, 100, n + 1)"), "min(100, n)");
     assert_eq!(normal("max(n, min(a, b))"), "max(n, min(a, b))");

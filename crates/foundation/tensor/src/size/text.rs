@@ -114,19 +114,19 @@ impl<'a> Parser<'a> {
         self.text[self.at..].chars().next()
     }
 
-    fn accept(&mut self, wanted: char) -> bool {
-        let found = self.peek() == Some(wanted);
+    fn accept(&mut self, expected: char) -> bool {
+        let found = self.peek() == Some(expected);
         if found {
-            self.at += wanted.len_utf8();
+            self.at += expected.len_utf8();
         }
         found
     }
 
-    fn expect(&mut self, wanted: char) -> Result<()> {
-        if self.accept(wanted) {
+    fn expect(&mut self, expected: char) -> Result<()> {
+        if self.accept(expected) {
             Ok(())
         } else {
-            Err(self.wrong(&format!("'{wanted}'")))
+            Err(self.wrong(&format!("'{expected}'")))
         }
     }
 
