@@ -4,7 +4,7 @@ use crate::place::{BackendSelector, Hint, Placement};
 use crate::{lower, memory, optimise, outputs, pack, pads, place, specialise};
 use std::collections::BTreeMap;
 use tenon_backend::{BackendId, CpuLevel, Registry};
-use tenon_base::{Control, Result};
+use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_bef::Module;
 use tenon_graph::Graph;
 use tenon_neff::Contents;
@@ -102,6 +102,10 @@ pub(crate) fn finish(
     options: &Options<'_>,
 ) -> Result<Compiled> {
     let control = &options.control;
+    if !graph.symbols.is_empty() {
+        let text = "packages hold no symbolic dimensions yet";
+        return Err(Error::new(ErrorKind::Unsupported, text).help("fix them with --dim"));
+    }
     graph.remove_dead();
     tenon_graph::verify(&graph)?;
     control.progress("place", 0, 1)?;

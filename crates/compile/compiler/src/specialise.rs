@@ -7,8 +7,9 @@ use std::sync::Arc;
 use tenon_backend::{Backend, NodeView, Registry, evaluate};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_graph::operator::Arity;
-use tenon_graph::{Attribute, Graph, Node, UniqueNames, ValueId};
-use tenon_tensor::{Tensor, TensorType};
+use tenon_graph::{Attribute, Graph, Node, SizeElements, UniqueNames, ValueId, infer_symbolic};
+use tenon_tensor::size::SizeExpr;
+use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
 
 /// A result larger than this is folded only up to [`MAX_GROWTH`] times the size of its inputs: an
 /// Expand or ConstantOfShape must not inflate the package.
@@ -149,6 +150,9 @@ impl Specialiser<'_> {
                 graph.value_mut(*output).ty = Some(ty.clone());
             }
         }
+        if !graph.symbols.is_empty() && set_sizes(graph, node, &types)? {
+            return Ok(false);
+        }
         let Some(tensors) = self.fold(graph, node, &types)? else {
             return Ok(true);
         };
@@ -240,6 +244,59 @@ impl Specialiser<'_> {
     }
 }
 
+/// Sets the symbolic extents of the outputs. Returns whether all their elements are sizes, so that nothing is left
+/// to compute when the model runs.
+fn set_sizes(graph: &mut Graph, node: &Node, types: &[TensorType]) -> Result<bool> {
+    let outputs = infer_symbolic(graph, node, types)?;
+    let mut known = true;
+    for ((id, ty), output) in node.outputs.iter().zip(types).zip(outputs) {
+        let Some(id) = *id else { continue };
+        let sizes = output.elements.map(|elements| sizes(graph, ty, elements));
+        let sizes = sizes.transpose()?;
+        known &= sizes.is_some();
+        let value = graph.value_mut(id);
+        value.extents = Some(output.extents);
+        match sizes {
+            Some(sizes) if sizes.elements.iter().all(|size| size.constant().is_some()) => {
+                value.constant = Some(sizes.example);
+            }
+            sizes => value.sizes = sizes,
+        }
+    }
+    Ok(known)
+}
+
+/// Elements with the tensor for the example sizes.
+fn sizes(graph: &Graph, ty: &TensorType, elements: Vec<SizeExpr>) -> Result<SizeElements> {
+    let values = elements
+        .iter()
+        .map(|element| element.evaluate(&graph.example_sizes))
+        .collect::<Result<Vec<i64>>>()?;
+    let shape = || ty.shape().clone();
+    let example = match ty.dtype() {
+        DataType::I64 => Tensor::from_slice(shape(), &values)?,
+        DataType::Bool => {
+            let bytes: Vec<u8> = values.iter().map(|&value| u8::from(value != 0)).collect();
+            Tensor::new(ty.clone(), BufferMut::copy_of(&bytes)?.freeze())?
+        }
+        DataType::I32 => {
+            let values: Vec<i32> = values
+                .iter()
+                .map(|&value| i32::try_from(value))
+                .collect::<Result<_, _>>()
+                .map_err(|_| {
+                    Error::new(ErrorKind::InvalidModel, "a size overflows its type i32")
+                })?;
+            Tensor::from_slice(shape(), &values)?
+        }
+        other => {
+            let text = format!("sizes of type {other}");
+            return Err(Error::new(ErrorKind::Internal, text));
+        }
+    };
+    Ok(SizeElements { elements, example })
+}
+
 /// The inputs of `node` without elements, which are known although they are no constants.
 fn empty_inputs(graph: &Graph, node: &Node) -> Result<Vec<Option<Tensor>>> {
     let empty = |input: &Option<ValueId>| {
@@ -309,7 +366,7 @@ fn check_known(graph: &Graph, node: &Node) -> Result<()> {
             continue;
         };
         let Some(id) = *input else { continue };
-        if !def.compile_time || graph.value(id).constant.is_some() {
+        if !def.compile_time || graph.value(id).known().is_some() {
             continue;
         }
         let error = Error::new(
