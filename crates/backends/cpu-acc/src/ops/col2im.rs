@@ -89,15 +89,28 @@ impl Workload for Col2Im {
             .map(|axis| axis.blocks * axis.kernel)
             .product();
         for_each_chunk(to, pixels, from.len() >= PARALLEL, |plane, to| {
-            self.plane(&from[plane * blocks..][..blocks], to);
+            let from = &from[plane * blocks..][..blocks];
+            let axes = &self.axes;
+            self.level.run(Plane { axes, from, to });
         });
         Ok(())
     }
 }
 
-impl Col2Im {
-    fn plane(&self, from: &[f32], to: &mut [f32]) {
-        let [depths, rows, columns] = &self.axes;
+/// The sum of all blocks of one plane.
+struct Plane<'a> {
+    axes: &'a [Axis; 3],
+    from: &'a [f32],
+    to: &'a mut [f32],
+}
+
+impl VectorOp for Plane<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        let Self { axes, from, to } = self;
+        let [depths, rows, columns] = axes;
         to.fill(0.0);
         let mut lines = from.chunks_exact(columns.blocks);
         for element in 0..depths.kernel * rows.kernel * columns.kernel {
@@ -112,8 +125,8 @@ impl Col2Im {
                 .div_ceil(columns.stride);
             let end = (columns.pixels + columns.before).saturating_sub(offset);
             let end = end.div_ceil(columns.stride).min(columns.blocks);
+            stop::checkpoint();
             for block in 0..depths.blocks * rows.blocks {
-                stop::checkpoint();
                 let Some(line) = lines.next() else { return };
                 let depth = depths.pixel(block / rows.blocks, depth);
                 let row = rows.pixel(block % rows.blocks, row);
@@ -122,11 +135,12 @@ impl Col2Im {
                 };
                 let start = (depth * rows.pixels + row) * columns.pixels;
                 let start = start + first * columns.stride + offset - columns.before;
-                self.level.run(AddLine {
+                let line = AddLine {
                     stride: columns.stride,
                     from: &line[first..end],
                     to: &mut to[start..],
-                });
+                };
+                line.eval(s);
             }
         }
     }

@@ -16,21 +16,24 @@ const PARALLEL: usize = 1 << 16;
 
 /// An integer type of quantised elements.
 trait Quantized: Element + Default {
+    const RANGE: [f32; 2];
     fn to_f32(self) -> f32;
-    /// Truncates, and saturates values beyond the range.
-    fn saturating(value: f32) -> Self;
+    /// The low bits.
+    fn truncating(value: i32) -> Self;
 }
 
 macro_rules! quantized {
     ($($integer:ty),*) => {$(
         impl Quantized for $integer {
+            const RANGE: [f32; 2] = [<$integer>::MIN as f32, <$integer>::MAX as f32];
+
             #[inline(always)]
             fn to_f32(self) -> f32 {
                 self.into()
             }
 
             #[inline(always)]
-            fn saturating(value: f32) -> Self {
+            fn truncating(value: i32) -> Self {
                 value as $integer
             }
         }
@@ -308,17 +311,31 @@ impl<T: Quantized> VectorOp for Quantize<'_, T> {
         let (scale, zero) = (s.splat(self.scale), s.splat(self.zero));
         // Beyond these bounds every type saturates, and the sum below is exact.
         let (low, high) = (s.splat(-131_072.0), s.splat(131_072.0));
-        for (to, from) in self.to.chunks_mut(S::LANES).zip(self.from.chunks(S::LANES)) {
-            let quotient = s.div(s.load_part(from), scale);
-            let nearest = s.round(s.min(high, s.max(low, quotient)));
-            let mut lanes = [0.0; 16];
-            s.store(s.add(nearest, zero), &mut lanes);
-            for (to, &value) in to.iter_mut().zip(&lanes) {
-                *to = T::saturating(value);
+        let [least, greatest] = T::RANGE.map(|bound| s.splat(bound));
+        let unbounded = s.splat(f32::INFINITY);
+        // The low 22 bits of 1.5 * 2^23 plus an integer are those of the integer.
+        let magic = s.splat(12_582_912.0);
+        let mut block = [0.0f32; BLOCK];
+        for (to, from) in self.to.chunks_mut(BLOCK).zip(self.from.chunks(BLOCK)) {
+            let parts = block.chunks_mut(S::LANES).zip(from.chunks(S::LANES));
+            for (block, from) in parts {
+                // The second operand of min and max where it is NaN, which becomes 0.
+                let quotient = s.div(s.load_part(from), scale);
+                let nearest = s.round(s.min(high, s.max(low, quotient)));
+                let value = s.min(greatest, s.max(least, s.add(nearest, zero)));
+                let value = s.select(s.less(value, unbounded), value, s.splat(0.0));
+                s.store(s.add(value, magic), block);
+            }
+            // The saturating conversion of Rust is one element at a time; this one is vectorised.
+            for (to, value) in to.iter_mut().zip(&block) {
+                *to = T::truncating(value.to_bits() as i32);
             }
         }
     }
 }
+
+/// Elements that are computed before they are narrowed.
+const BLOCK: usize = 64;
 
 struct Dequantize<'a, T> {
     from: &'a [T],
