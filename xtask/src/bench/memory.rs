@@ -1,6 +1,7 @@
 //! The memory plans of the models compared with their lower bound, which no arena can be below.
 
-use super::{MODELS, date, met};
+use super::table::met;
+use super::{MODELS, date};
 use crate::{Result, cargo, models, output, target};
 use serde::Deserialize;
 use std::path::Path;

@@ -2,7 +2,8 @@
 //!
 //! The cases are those of `xtask/python/operator_cases.py`.
 
-use super::{Comparison, Files, NO_ROUND, ONNXRUNTIME, Options, ceiling, cpu, date, met, time};
+use super::table::{met, time};
+use super::{Comparison, Files, NO_ROUND, ONNXRUNTIME, Options, ceiling, cpu, date};
 use crate::{Result, output, root, target};
 use std::path::Path;
 use std::process::Command;

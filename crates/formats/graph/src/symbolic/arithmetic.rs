@@ -30,13 +30,7 @@ impl SymbolicNode<'_> {
         let symbols = self.symbols;
         Ok(match self.op.name {
             "Shape" => Some(self.shape_elements()?),
-            "Size" => {
-                let extents = self.input(0)?.extents.iter();
-                let product = extents
-                    .clone()
-                    .try_fold(SizeExpr::from(1), |product, extent| product.times(extent))?;
-                Some(vec![product])
-            }
+            "Size" => Some(vec![self.product(&self.input(0)?.extents)?]),
             "Identity" | "Cast" | "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" => {
                 self.kept_elements()?
             }

@@ -46,7 +46,7 @@ impl SymbolicNode<'_> {
     }
 
     /// The product of extents.
-    fn product(&self, extents: &[SizeExpr]) -> Result<SizeExpr> {
+    pub(super) fn product(&self, extents: &[SizeExpr]) -> Result<SizeExpr> {
         extents
             .iter()
             .try_fold(SizeExpr::from(1), |product, extent| product.times(extent))
@@ -110,10 +110,7 @@ impl SymbolicNode<'_> {
         match (a.constant(), b.constant()) {
             (Some(1), _) => Ok(b),
             (_, Some(1)) => Ok(a),
-            (Some(_), _) => Ok(a),
-            (_, Some(_)) => Ok(b),
-            _ if a == b => Ok(a),
-            _ => self.equal(a, b),
+            _ => self.either(a, b),
         }
     }
 

@@ -124,9 +124,9 @@ impl SymbolicNode<'_> {
                             return Ok(SizeExpr::from(first as i64));
                         }
                         let both = [first as i64, second as i64];
-                        let mut matching = samples.iter().filter(|(_, values)| **values == both);
+                        let matching = samples.iter().filter(|(_, values)| **values == both);
                         // Of extents that must be equal, the shortest expression.
-                        let best = matching.by_ref().map(|(extent, _)| extent);
+                        let best = matching.map(|(extent, _)| extent);
                         best.min_by_key(|extent| {
                             (extent.symbols().len(), self.symbols.text(extent).len())
                         })
