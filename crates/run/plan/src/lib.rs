@@ -4,10 +4,14 @@
 #![forbid(unsafe_code)]
 
 mod arena;
+mod lifetimes;
 mod movement;
 
 pub use arena::{
     Assignment, Bin, Block, Constant, GreedyBySize, MEMORY_STRATEGIES, MemoryStrategy,
     SingleAxisPriority, assign, memory_strategy,
+};
+pub use lifetimes::{
+    ArenaPlan, KernelOperands, PlannedVariable, VariableMemory, plan_arena,
 };
 pub use movement::{MovementNode, MovementOperand, bytes_written, descriptors};

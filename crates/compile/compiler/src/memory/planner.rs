@@ -1,21 +1,23 @@
-//! Variables of values, and the lifetimes of their blocks in the arena.
+//! The variables of values, and the variables that each kernel accesses.
 
 use super::known_constants::KnownConstants;
 use super::{Home, Memory, NodeMemory, PreparedConstant, Variable};
 use crate::place::{Placement, Target};
-use std::collections::{BTreeMap, HashMap};
-use tenon_backend::WorkloadPlan;
+use std::collections::HashMap;
+use tenon_backend::{InPlace, WorkloadPlan};
 use tenon_base::Result;
 use tenon_graph::{Graph, Node, NodeId, TensorType, ValueId};
-use tenon_plan::{Block, MemoryStrategy, assign};
+use tenon_plan::{
+    KernelOperands, MemoryStrategy, PlannedVariable, VariableMemory, plan_arena,
+};
 
 /// The memory of an alias set: a value and its views.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Storage {
     /// The memory of this input, output or constant.
     Fixed(ValueId),
-    /// A block of the arena, by position.
-    Block(usize),
+    /// The arena.
+    Arena,
 }
 
 /// Assigns variables and blocks; alias sets share storage.
@@ -28,13 +30,12 @@ pub(super) struct Planner<'a> {
     root: Vec<ValueId>,
     /// Whether a kernel reads the value.
     read: Vec<bool>,
-    /// For each root the last kernel that reads its alias set.
-    last_use: Vec<Option<u32>>,
     /// For each root its storage.
     storage: Vec<Option<Storage>>,
-    blocks: Vec<Block>,
-    /// Variables in the arena and their blocks.
-    in_arena: Vec<(u32, usize)>,
+    /// What each kernel accesses.
+    kernels: Vec<KernelOperands>,
+    /// For each view in the arena the kernel before which it is made.
+    views: Vec<(u32, u32)>,
 }
 
 impl<'a> Planner<'a> {
@@ -51,10 +52,9 @@ impl<'a> Planner<'a> {
             names: HashMap::new(),
             root: (0..values as u32).map(ValueId).collect(),
             read: vec![false; values],
-            last_use: vec![None; values],
             storage: vec![None; values],
-            blocks: Vec::new(),
-            in_arena: Vec::new(),
+            kernels: Vec::new(),
+            views: Vec::new(),
         };
         planner.find_alias_sets();
         planner
@@ -77,10 +77,9 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Finds the alias sets, the storage of those of inputs, constants and outputs, and the last use
-    /// of each.
+    /// Finds the alias sets, the storage of those of inputs, constants and outputs, and which values
+    /// kernels read.
     fn find_alias_sets(&mut self) {
-        let mut kernel = 0;
         for (index, node) in self.graph.nodes.iter().enumerate() {
             if self.is_view(index) {
                 let pair = (node.inputs.first().copied(), node.outputs.first().copied());
@@ -90,11 +89,8 @@ impl<'a> Planner<'a> {
                 continue;
             }
             for input in node.inputs.iter().flatten() {
-                let root = self.root[input.index()];
                 self.read[input.index()] = true;
-                self.last_use[root.index()] = Some(kernel);
             }
-            kernel += u32::from(self.has_kernel(index));
         }
         // Outputs last: views of inputs that are outputs are copied (`copied_views`).
         let constants = (0..self.graph.values.len() as u32).map(ValueId);
@@ -148,86 +144,62 @@ impl<'a> Planner<'a> {
         self.memory.variables.len() as u32 - 1
     }
 
-    /// Creates a variable for each value that a node produces; blocks get their offsets in `arena`.
+    /// Creates a variable for each value that a node produces, and for scratch memory. The scratch
+    /// memory of a graph with symbols depends on the sizes: each workload gets a variable.
     pub(super) fn values(&mut self, workloads: &[WorkloadPlan]) -> Result<()> {
-        let mut kernel = 0;
+        let symbolic = !self.graph.symbols.is_empty();
         for (index, node) in self.graph.nodes.iter().enumerate() {
             if self.is_view(index) {
-                self.view(node, kernel);
+                self.view(node);
                 continue;
             }
-            let scratch = workloads.get(index).map_or(0, |plan| plan.scratch_bytes);
-            let in_place = workloads.get(index).map_or(&[][..], |plan| &plan.in_place);
-            let mut reused = BTreeMap::new();
-            for pair in in_place {
-                if let Some(block) = self.reusable_block(node, kernel, pair.input, pair.output) {
-                    let is_free = !reused.values().any(|&other| other == block);
-                    if is_free && !reused.contains_key(&pair.output) {
-                        reused.insert(pair.output, block);
-                    }
-                }
+            for output in node.outputs.iter().flatten() {
+                self.output(*output);
             }
-            for (position, output) in node.outputs.iter().enumerate() {
-                if let Some(output) = *output {
-                    self.output(output, kernel, reused.get(&position).copied());
-                }
-            }
-            if scratch > 0 {
-                let block = self.block(scratch, kernel, kernel);
+            let plan = workloads.get(index);
+            let scratch = plan.map_or(0, |plan| plan.scratch_bytes);
+            let is_workload = matches!(
+                self.placement.target(NodeId(index as u32)),
+                Some(Target::Backend(_))
+            );
+            let mut operands = self.operands(node, plan.map_or(&[], |plan| &plan.in_place));
+            if scratch > 0 || (symbolic && is_workload) {
                 let variable = self.add(Variable {
                     name: format!("{}.scratch", node.name),
                     bytes: scratch,
                     home: Home::Arena(0),
                     ty: None,
                     view_of: None,
-                    alive: (kernel, kernel),
+                    alive: (0, 0),
                 });
-                self.in_arena.push((variable, block));
+                operands.scratch = Some(variable);
                 self.memory.nodes[index].scratch = Some(variable);
             }
-            kernel += u32::from(self.has_kernel(index));
+            if self.has_kernel(index) {
+                self.kernels.push(operands);
+            }
         }
         Ok(())
     }
 
-    fn block(&mut self, bytes: usize, first: u32, last: u32) -> usize {
-        self.blocks.push(Block { bytes, first, last });
-        self.blocks.len() - 1
-    }
-
-    /// The block of an input that an output may overwrite: this kernel is the last that reads it, no
-    /// other input of the node is in it, it has the output's size, and neither value is an input,
-    /// output or constant of the graph.
-    fn reusable_block(
-        &self,
-        node: &Node,
-        kernel: u32,
-        input: usize,
-        output: usize,
-    ) -> Option<usize> {
-        let input_id = node.inputs.get(input).copied().flatten()?;
-        let output_id = node.outputs.get(output).copied().flatten()?;
-        let root = self.root[input_id.index()];
-        let Storage::Block(block) = self.storage[root.index()]? else {
-            return None;
+    /// What a node's kernel accesses. Constants, which are not in the arena, have no variable yet.
+    fn operands(&self, node: &Node, in_place: &[InPlace]) -> KernelOperands {
+        let ids = |list: &[Option<ValueId>]| {
+            let of_value = |id: ValueId| self.memory.of_value[id.index()];
+            list.iter().map(|id| id.and_then(of_value)).collect()
         };
-        let others = node
-            .inputs
-            .iter()
-            .enumerate()
-            .filter(|(position, _)| *position != input);
-        let is_shared = others
-            .flat_map(|(_, id)| *id)
-            .any(|id| self.root[id.index()] == root);
-        let bytes = |id: ValueId| self.graph.value(id).ty.as_ref().map(TensorType::bytes);
-        let fits = bytes(input_id) == bytes(output_id)
-            && bytes(output_id) == Some(self.blocks[block].bytes);
-        let ends = self.last_use[root.index()] == Some(kernel);
-        let has_no_storage = self.storage[self.root[output_id.index()].index()].is_none();
-        (ends && fits && !is_shared && has_no_storage).then_some(block)
+        KernelOperands {
+            inputs: ids(&node.inputs),
+            outputs: ids(&node.outputs),
+            in_place: in_place
+                .iter()
+                .map(|pair| (pair.input, pair.output))
+                .collect(),
+            scratch: None,
+        }
     }
 
-    fn output(&mut self, id: ValueId, kernel: u32, reused: Option<usize>) {
+    fn output(&mut self, id: ValueId) {
         if self.memory.of_value[id.index()].is_some() {
             return;
         }
@@ -236,29 +208,11 @@ impl<'a> Planner<'a> {
             self.add_value_variable(id, Home::Pointer, owner);
             return;
         }
-        let last = self.last_use[id.index()].unwrap_or(kernel);
-        let block = match reused {
-            Some(block) => {
-                self.blocks[block].last = last;
-                block
-            }
-            None => {
-                let bytes = self
-                    .graph
-                    .value(id)
-                    .ty
-                    .as_ref()
-                    .map_or(0, TensorType::bytes);
-                self.block(bytes, kernel, last)
-            }
-        };
-        self.storage[id.index()] = Some(Storage::Block(block));
-        let variable = self.add_value_variable(id, Home::Arena(0), None);
-        self.memory.variables[variable as usize].alive = (kernel, last);
-        self.in_arena.push((variable, block));
+        self.storage[id.index()] = Some(Storage::Arena);
+        self.add_value_variable(id, Home::Arena(0), None);
     }
 
-    fn view(&mut self, node: &Node, kernel: u32) {
+    fn view(&mut self, node: &Node) {
         let Some(id) = node.outputs.first().copied().flatten() else {
             return;
         };
@@ -272,12 +226,10 @@ impl<'a> Planner<'a> {
                 let owner = self.memory.of_value[owner.index()].or_else(|| self.constant(owner));
                 self.add_value_variable(id, Home::Pointer, owner);
             }
-            Some(Storage::Block(block)) => {
+            Some(Storage::Arena) => {
                 let of = self.memory.of_value[root.index()];
-                let last = self.last_use[root.index()].unwrap_or(kernel);
                 let variable = self.add_value_variable(id, Home::Arena(0), of);
-                self.memory.variables[variable as usize].alive = (kernel.min(last), last);
-                self.in_arena.push((variable, block));
+                self.views.push((variable, self.kernels.len() as u32));
             }
             None => {}
         }
@@ -368,12 +320,28 @@ impl<'a> Planner<'a> {
         move |position| !moves || all || position == 0 || (pad && position == 2)
     }
 
+    /// Assigns the offsets in the arena, and the lifetimes of its variables.
     pub(super) fn arena(&mut self, strategy: &dyn MemoryStrategy) -> Result<()> {
-        let assignment = assign(strategy, &self.blocks)?;
-        for &(variable, block) in &self.in_arena {
-            self.memory.variables[variable as usize].home = Home::Arena(assignment.offsets[block]);
+        let planned = |variable: &Variable| PlannedVariable {
+            bytes: variable.bytes,
+            memory: match (&variable.home, variable.view_of) {
+                (_, Some(of)) => VariableMemory::View(of),
+                (Home::Arena(_), None) => VariableMemory::Arena,
+                _ => VariableMemory::Fixed,
+            },
+        };
+        let variables: Vec<PlannedVariable> = self.memory.variables.iter().map(planned).collect();
+        let plan = plan_arena(&variables, &self.kernels, strategy)?;
+        let views: HashMap<u32, u32> = self.views.iter().copied().collect();
+        for (index, variable) in self.memory.variables.iter_mut().enumerate() {
+            if let Home::Arena(offset) = &mut variable.home {
+                *offset = plan.offsets[index];
+                let (first, last) = plan.alive[index];
+                let made = views.get(&(index as u32)).copied();
+                variable.alive = (made.map_or(first, |made| made.min(last)), last);
+            }
         }
-        self.memory.arena_bytes = assignment.bytes;
+        self.memory.arena_bytes = plan.bytes;
         Ok(())
     }
 }
