@@ -44,7 +44,9 @@ pub use edit::UniqueNames;
 pub use graph::{Graph, Node, NodeId, SizeElements, Value, ValueId};
 pub use markdown::operator_table_markdown;
 pub use operator::{Inference, OperatorDef};
-pub use symbolic::{SymbolicOutput, infer_symbolic};
+pub use symbolic::{
+    SymbolicOutput, check_sizes, extents_of_example, infer_symbolic, shape_for, size_tensor,
+};
 pub use verify::verify;
 // The types in the signatures of this crate.
 pub use tenon_tensor::{DataType, Shape, Tensor, TensorType};

@@ -10,8 +10,11 @@
 //! when it runs, never a wrong memory access.
 
 mod arithmetic;
+mod example;
 mod extents;
 mod matching;
+
+pub use example::{check_sizes, extents_of_example, shape_for, size_tensor};
 
 use crate::{Attributes, Graph, Node, OperatorDef, Value, ValueId};
 use tenon_base::{Error, ErrorKind, Location, Result};
@@ -109,9 +112,20 @@ fn elements(value: &Value) -> Option<Vec<SizeExpr>> {
             .iter()
             .map(|&byte| i64::from(byte))
             .collect(),
+        DataType::F32 => whole(constant.as_slice::<f32>()?.iter().map(|&x| f64::from(x)))?,
+        DataType::F64 => whole(constant.as_slice::<f64>()?.iter().copied())?,
         _ => constant.to_i64s()?,
     };
     Some(integers.into_iter().map(SizeExpr::from).collect())
+}
+
+/// Floating-point values as integers, if all of them are.
+fn whole(values: impl Iterator<Item = f64>) -> Option<Vec<i64>> {
+    let number = |number: f64| {
+        let exact = number.fract() == 0.0 && number.abs() < (1i64 << 53) as f64;
+        exact.then_some(number as i64)
+    };
+    values.map(number).collect()
 }
 
 impl<'a> SymbolicNode<'a> {

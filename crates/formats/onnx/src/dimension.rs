@@ -1,18 +1,36 @@
 //! Symbolic dimensions: the shape of each input from the declaration of the model and the options of
 //! the caller.
 
+mod symbolic;
+
 use crate::ImportOptions;
 use crate::signature::{Dimension, ValueSignature};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use symbolic::SymbolicDimensions;
 use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_tensor::size::{SizeExpr, Symbols};
 use tenon_tensor::{Tensor, TensorType};
+
+/// The types of a model's inputs.
+#[derive(Debug, Default)]
+pub(crate) struct InputTypes {
+    /// In the order of the inputs; symbolic dimensions have their example size.
+    pub types: Vec<TensorType>,
+    /// The dimensions that stay symbolic.
+    pub symbols: Symbols,
+    /// The example size of each symbol.
+    pub example_sizes: Vec<i64>,
+    /// The extents of the inputs that have a symbolic one, by name.
+    pub extents: BTreeMap<String, Vec<SizeExpr>>,
+}
 
 /// The types of `inputs`, in order; inputs with a constant have its type. All missing, unknown or
 /// contradictory dimensions are reported together.
 pub(crate) fn input_types(
     inputs: &[ValueSignature],
     options: &ImportOptions,
-) -> Result<Vec<TensorType>> {
+) -> Result<InputTypes> {
     let mut names = Extents::new(inputs, options);
     let mut errors = names.unknown();
     for input in inputs {
@@ -21,6 +39,15 @@ pub(crate) fn input_types(
         } else if let Some(array) = options.given.get(&input.name) {
             errors.extend(names.bind_array(input, array));
         }
+    }
+    let mut symbolic = SymbolicDimensions::default();
+    if let Some(examples) = options.symbolic {
+        let free = names.without_extent();
+        match SymbolicDimensions::new(&free, &names.known, &options.ranges, examples) {
+            Ok(dimensions) => symbolic = dimensions,
+            Err(error) => errors.push(error),
+        }
+        names.known.extend(symbolic.examples());
     }
     let mut types = Vec::with_capacity(inputs.len());
     for input in inputs {
@@ -35,7 +62,21 @@ pub(crate) fn input_types(
     errors.extend(names.missing());
     match Error::from_all(errors) {
         Some(error) => Err(error),
-        None => Ok(types),
+        None => {
+            let free = |input: &&ValueSignature| !options.constants.contains_key(&input.name);
+            let free = inputs.iter().zip(&types).filter(|(input, _)| free(input));
+            let extents = free.filter_map(|(input, ty)| {
+                let dimensions = input.shape.iter().flatten().enumerate();
+                let names = dimensions.map(|(axis, dimension)| name(input, axis, dimension));
+                Some((input.name.clone(), symbolic.extents(names, ty)?))
+            });
+            Ok(InputTypes {
+                extents: extents.collect(),
+                types,
+                symbols: symbolic.symbols,
+                example_sizes: symbolic.example_sizes,
+            })
+        }
     }
 }
 
@@ -64,15 +105,17 @@ fn name(input: &ValueSignature, axis: usize, dimension: &Dimension) -> Option<St
 struct Extents<'a> {
     uses: BTreeMap<String, Vec<&'a str>>,
     known: BTreeMap<String, usize>,
+    ranges: &'a BTreeMap<String, RangeInclusive<u64>>,
     /// Whether an input without a constant uses it.
     needed: BTreeMap<String, bool>,
 }
 
 impl<'a> Extents<'a> {
-    fn new(inputs: &'a [ValueSignature], options: &ImportOptions) -> Self {
+    fn new(inputs: &'a [ValueSignature], options: &'a ImportOptions) -> Self {
         let mut extents = Self {
             uses: BTreeMap::new(),
             known: options.dims.clone(),
+            ranges: &options.ranges,
             needed: BTreeMap::new(),
         };
         for input in inputs {
@@ -97,6 +140,7 @@ impl<'a> Extents<'a> {
         let unknown: Vec<_> = self
             .known
             .keys()
+            .chain(self.ranges.keys())
             .filter(|name| !self.uses.contains_key(*name))
             .cloned()
             .collect();
@@ -214,6 +258,16 @@ impl<'a> Extents<'a> {
         shape.map(|shape| TensorType::new(dtype, shape)).transpose()
     }
 
+    /// The names of dimensions without extent that an input uses, in order.
+    fn without_extent(&self) -> Vec<String> {
+        let names = self.needed.iter().filter(|(_, needed)| **needed);
+        let names = names.map(|(name, _)| name);
+        names
+            .filter(|name| !self.known.contains_key(*name))
+            .cloned()
+            .collect()
+    }
+
     /// An error for each dimension without extent that an input uses.
     fn missing(&self) -> Vec<Error> {
         let missing = self.uses.iter().filter(|(name, _)| {
@@ -283,7 +337,8 @@ mod tests {
             &two(),
             &options(&[("batch", 2), ("length", 7), ("y[1]", 5)]),
         )
-        .unwrap();
+        .unwrap()
+        .types;
         assert_eq!(types[0].to_string(), "f32[2, 3, 7]");
         assert_eq!(types[1].to_string(), "f32[2, 5]");
     }
@@ -304,7 +359,7 @@ mod tests {
         let mut options = options(&[("length", 7)]);
         let constant = Tensor::from_slice([4, 1], &[0.0f32; 4]).unwrap();
         options.constants.insert("y".into(), constant);
-        let types = input_types(&two(), &options).unwrap();
+        let types = input_types(&two(), &options).unwrap().types;
         assert_eq!(types[0].to_string(), "f32[4, 3, 7]");
         options.dims.insert("batch".into(), 3);
         let error = input_types(&two(), &options).unwrap_err();
@@ -333,6 +388,7 @@ mod tests {
             options.given.insert("y".into(), ty(y));
             let types = input_types(&two(), &options).map_err(|error| error.to_string())?;
             Ok(types
+                .types
                 .iter()
                 .map(TensorType::to_string)
                 .collect::<Vec<_>>()

@@ -30,6 +30,6 @@ mod upgrade;
 mod wire;
 
 pub use import::Evaluator;
-pub use model::{CpuCall, ImportOptions, Model, PartitionedGraph};
+pub use model::{CpuCall, ExampleSizes, ImportOptions, Model, PartitionedGraph};
 pub use signature::{Dimension, Signature, ValueSignature};
 pub use upgrade::{NEWEST, OLDEST};

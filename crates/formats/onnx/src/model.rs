@@ -7,6 +7,7 @@ use bytes::Bytes;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_graph::{Attributes, Graph};
@@ -19,6 +20,10 @@ pub struct ImportOptions {
     pub dims: BTreeMap<String, usize>,
     /// Inputs that become constants of the graph, by name.
     pub constants: BTreeMap<String, Tensor>,
+    /// Ranges of symbolic dimensions, by name, for those that stay symbolic; others are of any size.
+    pub ranges: BTreeMap<String, RangeInclusive<u64>>,
+    /// Keeps symbolic dimensions without an extent: the graph's symbols. `None` makes them errors.
+    pub symbolic: Option<ExampleSizes>,
     /// Types of arrays for inputs, by name: they determine symbolic dimensions.
     pub given: BTreeMap<String, TensorType>,
     /// Folders, besides the model's, into which symbolic links to external data may lead.
@@ -28,6 +33,17 @@ pub struct ImportOptions {
     pub cpu_nodes: BTreeSet<String>,
     /// Evaluates conditions of branches and trip counts; without it they must be constants.
     pub evaluator: Option<Evaluator>,
+}
+
+/// The sizes of symbolic dimensions while a model is compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExampleSizes {
+    /// Different primes.
+    Primes,
+    /// Different multiples of 32: for models that halve an image several times.
+    MultiplesOf32,
+    /// Different primes below 32: for models with small tables of positions.
+    SmallPrimes,
 }
 
 /// A CPU node, which is computed outside of the graph.
@@ -131,7 +147,7 @@ impl Model {
         let inputs = &self.signature.inputs;
         let types = dimension::input_types(inputs, options).map_err(|error| self.at_path(error))?;
         let names = inputs.iter().map(|input| input.name.clone());
-        Ok(names.zip(types).collect())
+        Ok(names.zip(types.types).collect())
     }
 
     /// The model as a graph of the newest operators: symbolic dimensions substituted, functions

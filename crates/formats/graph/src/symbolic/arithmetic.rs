@@ -2,8 +2,8 @@
 
 use super::{MAX_ELEMENTS, SymbolicNode, position};
 use tenon_base::Result;
-use tenon_tensor::DataType;
 use tenon_tensor::size::SizeExpr;
+use tenon_tensor::{DataType, TensorType};
 
 /// The elements of one tensor; `None` if they are no sizes.
 type Elements = Option<Vec<SizeExpr>>;
@@ -11,8 +11,7 @@ type Elements = Option<Vec<SizeExpr>>;
 impl SymbolicNode<'_> {
     /// The elements of the outputs that depend on sizes alone.
     pub(super) fn elements(&self) -> Result<Vec<Elements>> {
-        let fits =
-            |dtype: DataType| matches!(dtype, DataType::I64 | DataType::I32 | DataType::Bool);
+        let fits = |dtype: DataType| dtype == DataType::Bool || is_number(dtype);
         let small = self
             .outputs
             .iter()
@@ -28,7 +27,14 @@ impl SymbolicNode<'_> {
 
     fn single(&self) -> Result<Elements> {
         let symbols = self.symbols;
+        // A quotient of floating-point values is not rounded.
+        let is_float = |ty: &TensorType| matches!(ty.dtype(), DataType::F32 | DataType::F64);
+        let floats = self.inputs.iter().flatten().any(|input| is_float(input.ty));
+        if floats && matches!(self.op.name, "Div" | "Mod") {
+            return Ok(None);
+        }
         Ok(match self.op.name {
+            "Floor" | "Ceil" | "Round" => self.of(0).map(<[SizeExpr]>::to_vec),
             "Shape" => Some(self.shape_elements()?),
             "Size" => Some(vec![self.product(&self.input(0)?.extents)?]),
             "Identity" | "Cast" | "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" => {
@@ -83,11 +89,11 @@ impl SymbolicNode<'_> {
         Ok(extents[start as usize..end as usize].to_vec())
     }
 
-    /// The same elements in another shape, or as another integer type.
+    /// The same elements in another shape, or of another data type.
     fn kept_elements(&self) -> Result<Elements> {
-        let integers = |dtype: DataType| matches!(dtype, DataType::I64 | DataType::I32);
         let from = self.input(0)?.ty.dtype();
-        let keeps = self.op.name != "Cast" || (integers(from) && integers(self.outputs[0].dtype()));
+        let keeps =
+            self.op.name != "Cast" || (is_number(from) && is_number(self.outputs[0].dtype()));
         Ok(self.of(0).filter(|_| keeps).map(<[SizeExpr]>::to_vec))
     }
 
@@ -260,6 +266,14 @@ impl SymbolicNode<'_> {
         }
         Ok(parts)
     }
+}
+
+/// Types of sizes: integers, and floating-point values that are integers.
+fn is_number(dtype: DataType) -> bool {
+    matches!(
+        dtype,
+        DataType::I64 | DataType::I32 | DataType::F32 | DataType::F64
+    )
 }
 
 #[derive(Clone, Copy)]

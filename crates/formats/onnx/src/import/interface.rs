@@ -1,6 +1,7 @@
 //! Inputs and outputs of the graph.
 
 use super::{Import, invalid};
+use crate::dimension::InputTypes;
 use crate::draft::{DraftNode, Origin, ValueInfo};
 use crate::proto::GraphProto;
 use crate::scope::Scope;
@@ -22,11 +23,18 @@ impl<'m> Import<'m> {
     ) {
         self.unknown_constants(graph, options);
         let types = dimension::input_types(&signature.inputs, options);
-        let types = types.unwrap_or_else(|error| {
+        let InputTypes {
+            types,
+            symbols,
+            example_sizes,
+            mut extents,
+        } = types.unwrap_or_else(|error| {
             // Continue without types, to report further problems.
             self.report(error);
-            Vec::new()
+            InputTypes::default()
         });
+        self.draft.graph.symbols = symbols;
+        self.draft.graph.example_sizes = example_sizes;
         for (input, ty) in signature.inputs.iter().zip(&types) {
             self.cpu_nodes.size_dimensions(input, ty);
         }
@@ -50,7 +58,9 @@ impl<'m> Import<'m> {
                             rank,
                         },
                     );
-                    self.draft.graph.value_mut(value).ty = ty;
+                    let added = self.draft.graph.value_mut(value);
+                    added.ty = ty;
+                    added.extents = extents.remove(&declared.name);
                     self.draft.graph.inputs.push(value);
                     value
                 }

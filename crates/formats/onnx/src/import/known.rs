@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use tenon_base::{Control, Result};
-use tenon_graph::{Graph, Node, TensorType, ValueId};
+use tenon_graph::{Graph, Node, TensorType, Value, ValueId};
 use tenon_tensor::Tensor;
 
 /// A function that infers the types of a graph's values and folds constants. The importer has no kernels:
@@ -34,18 +34,11 @@ impl fmt::Debug for Evaluator {
     }
 }
 
-/// The elements or the type of a value.
-#[derive(Clone)]
-pub(super) enum EvaluatedValue {
-    Elements(Tensor),
-    Type(TensorType),
-}
-
 /// All evaluated values, so that no node is evaluated twice.
 #[derive(Default)]
 pub(super) struct EvaluatedValues {
     pub evaluator: Option<Evaluator>,
-    found: HashMap<ValueId, EvaluatedValue>,
+    found: HashMap<ValueId, Value>,
 }
 
 impl Import<'_> {
@@ -54,24 +47,22 @@ impl Import<'_> {
         if let Some(constant) = self.draft.constant(value) {
             return Some(constant.clone());
         }
-        match self.find(value?)? {
-            EvaluatedValue::Elements(tensor) => Some(tensor),
-            EvaluatedValue::Type(_) => None,
-        }
+        self.find(value?)?.constant
     }
 
-    /// The type of a value, when the inputs determine it.
+    /// The type of a value, when the inputs determine it and no extent is symbolic.
     pub(super) fn known_type(&mut self, value: ValueId) -> Option<TensorType> {
-        if let Some(ty) = &self.draft.graph.value(value).ty {
-            return Some(ty.clone());
-        }
-        match self.find(value)? {
-            EvaluatedValue::Elements(tensor) => Some(tensor.ty().clone()),
-            EvaluatedValue::Type(ty) => Some(ty),
-        }
+        let known = self.draft.graph.value(value);
+        let known = match known.ty {
+            Some(_) => known.clone(),
+            None => self.find(value)?,
+        };
+        let mut extents = known.extents.iter().flatten();
+        let fixed = extents.all(|extent| extent.constant().is_some());
+        known.ty.filter(|_| fixed)
     }
 
-    fn find(&mut self, value: ValueId) -> Option<EvaluatedValue> {
+    fn find(&mut self, value: ValueId) -> Option<Value> {
         if let Some(found) = self.evaluated.found.get(&value) {
             return Some(found.clone());
         }
@@ -95,16 +86,14 @@ struct EvaluationGraph {
 impl EvaluationGraph {
     /// The nodes that compute `value` from constants, inputs and known values; `None` when one is not
     /// supported.
-    fn before(
-        draft: &Draft,
-        found: &HashMap<ValueId, EvaluatedValue>,
-        value: ValueId,
-    ) -> Option<Self> {
+    fn before(draft: &Draft, found: &HashMap<ValueId, Value>, value: ValueId) -> Option<Self> {
         let nodes = nodes_before(draft, found, value)?;
         let mut evaluation = Self {
             graph: Graph::new("known"),
             values: HashMap::new(),
         };
+        evaluation.graph.symbols = draft.graph.symbols.clone();
+        evaluation.graph.example_sizes = draft.graph.example_sizes.clone();
         let inputs = nodes.iter().flat_map(|node| node.inputs.iter().flatten());
         let used: HashSet<ValueId> = inputs.copied().chain([value]).collect();
         for node in nodes {
@@ -116,7 +105,7 @@ impl EvaluationGraph {
         Some(evaluation)
     }
 
-    fn add(&mut self, draft: &Draft, found: &HashMap<ValueId, EvaluatedValue>, mut node: Node) {
+    fn add(&mut self, draft: &Draft, found: &HashMap<ValueId, Value>, mut node: Node) {
         for operand in node.inputs.iter_mut().chain(&mut node.outputs).flatten() {
             *operand = self.local_value(draft, found, *operand);
         }
@@ -127,42 +116,37 @@ impl EvaluationGraph {
     fn local_value(
         &mut self,
         draft: &Draft,
-        found: &HashMap<ValueId, EvaluatedValue>,
+        found: &HashMap<ValueId, Value>,
         id: ValueId,
     ) -> ValueId {
         if let Some(local) = self.values.get(&id) {
             return *local;
         }
         let value = draft.graph.value(id);
-        let constant = value.constant.as_ref();
-        let local = match (constant, found.get(&id), is_input(draft, id)) {
-            (Some(tensor), ..) | (None, Some(EvaluatedValue::Elements(tensor)), _) => {
-                self.graph.add_constant(value.name.clone(), tensor.clone())
-            }
-            (None, Some(EvaluatedValue::Type(ty)), _) => self.input(&value.name, Some(ty.clone())),
-            (None, None, true) => self.input(&value.name, value.ty.clone()),
-            (None, None, false) => self.graph.add_value(value.name.clone(), None),
-        };
+        let known = found.get(&id).unwrap_or(value);
+        let local = self.graph.add_value(value.name.clone(), known.ty.clone());
+        let own = self.graph.value_mut(local);
+        own.constant.clone_from(&known.constant);
+        own.extents.clone_from(&known.extents);
+        own.sizes.clone_from(&known.sizes);
+        let computed = own.known().is_some() || (!found.contains_key(&id) && !is_input(draft, id));
+        if !computed {
+            self.graph.inputs.push(local);
+        }
         self.values.insert(id, local);
         local
     }
 
-    fn input(&mut self, name: &str, ty: Option<TensorType>) -> ValueId {
-        let local = self.graph.add_value(name.to_owned(), ty);
-        self.graph.inputs.push(local);
-        local
-    }
-
     /// Records the evaluated values.
-    fn record(self, found: &mut HashMap<ValueId, EvaluatedValue>) {
+    fn record(self, found: &mut HashMap<ValueId, Value>) {
         for (id, local) in self.values {
             let value = self.graph.value(local);
-            let known = match (&value.constant, &value.ty) {
-                (Some(tensor), _) => EvaluatedValue::Elements(tensor.clone()),
-                (None, Some(ty)) => EvaluatedValue::Type(ty.clone()),
-                (None, None) => continue,
-            };
-            found.insert(id, known);
+            let constant = value.constant.as_ref().map(Tensor::ty);
+            if let Some(ty) = value.ty.as_ref().or(constant) {
+                let ty = Some(ty.clone());
+                let value = value.clone();
+                found.insert(id, Value { ty, ..value });
+            }
         }
     }
 }
@@ -174,7 +158,7 @@ fn is_input(draft: &Draft, id: ValueId) -> bool {
 /// The nodes on which `value` depends and that are not evaluated yet, in topological order.
 fn nodes_before(
     draft: &Draft,
-    found: &HashMap<ValueId, EvaluatedValue>,
+    found: &HashMap<ValueId, Value>,
     value: ValueId,
 ) -> Option<Vec<DraftNode>> {
     let is_known = |id: ValueId| {

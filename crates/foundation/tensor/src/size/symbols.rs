@@ -48,6 +48,11 @@ const RESERVED: [&str; 3] = ["floor", "min", "max"];
 pub struct Symbols(Vec<Symbol>);
 
 impl Symbols {
+    /// No symbols.
+    pub const fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// Adds a symbol.
     ///
     /// # Errors
