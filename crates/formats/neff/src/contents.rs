@@ -60,6 +60,8 @@ pub enum Role {
         /// A multiple of 64.
         offset: u64,
     },
+    /// Memory whose place is planned when the sizes are known; only in a package with symbols.
+    Planned,
 }
 
 /// The descriptors of one `tenon.dma` kernel, run in this order.

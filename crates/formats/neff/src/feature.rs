@@ -14,11 +14,14 @@ const NAMES: &[(u32, &str)] = &[
     (2, "custom-ops"),
     (3, "coalesced-cc"),
     (10, "neff_feature_vnc"),
+    (60, "tenon-symbols"),
     (61, "tenon-cpu-nodes"),
     (62, "tenon-host-program"),
 ];
 
 impl FeatureBits {
+    /// Tenon's own: some sizes are known only when the model runs.
+    pub const TENON_SYMBOLS: Self = Self(1 << 60);
     /// Tenon's own: several nodes, some of them functions of libraries in the package.
     pub const TENON_CPU_NODES: Self = Self(1 << 61);
     /// Tenon's own: engine program `sp` is a BEF host program.

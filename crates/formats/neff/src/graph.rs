@@ -140,7 +140,7 @@ pub struct PortType {
 }
 
 /// A name with its data type and shape.
-pub(crate) type TypedPort<'a> = (&'a str, DataType, &'a [usize]);
+pub(crate) type TypedPort<'a> = (&'a str, DataType, Vec<i64>);
 
 /// A computing node (not an input) to be added to the graph.
 pub(crate) struct ComputingNode<'a> {
@@ -192,30 +192,22 @@ fn input(name: &str) -> GraphNode {
     }
 }
 
-fn extents(shape: &[usize]) -> Vec<i64> {
-    shape.iter().map(|&extent| extent as i64).collect()
-}
-
 fn signature<'a>(ports: impl Iterator<Item = &'a TypedPort<'a>>) -> Table<SignaturePort> {
-    let port = |(id, &(name, dtype, shape)): (usize, &TypedPort<'_>)| {
+    let port = |(id, (name, dtype, shape)): (usize, &TypedPort<'_>)| {
         let port = SignaturePort {
             id: id as u32,
-            dtype: neff_dtype_name(dtype).into(),
-            shape: extents(shape),
+            dtype: neff_dtype_name(*dtype).into(),
+            shape: shape.clone(),
             other: Default::default(),
         };
-        (name.to_owned(), port)
+        ((*name).to_owned(), port)
     };
     Table(ports.enumerate().map(port).collect())
 }
 
 impl NeffGraph {
     /// The graph of one subgraph with these inputs and outputs: name, data type, shape.
-    pub fn of_one(
-        inputs: &[(&str, DataType, &[usize])],
-        outputs: &[(&str, DataType, &[usize])],
-        kelf: &str,
-    ) -> Self {
+    pub fn of_one(inputs: &[TypedPort<'_>], outputs: &[TypedPort<'_>], kelf: &str) -> Self {
         let count = inputs.len() as u32;
         let node = ComputingNode {
             name: "sg00",
@@ -253,7 +245,7 @@ impl NeffGraph {
             outputs: signature(outputs.into_iter()),
             other: Default::default(),
         };
-        let shapes = ports.iter().map(|(.., shape)| extents(shape)).collect();
+        let shapes = ports.iter().map(|(.., shape)| shape.clone()).collect();
         let dtypes = ports
             .iter()
             .map(|(_, dtype, _)| neff_dtype_name(*dtype).to_owned())
@@ -331,8 +323,11 @@ mod tests {
     #[test]
     fn the_graph_of_one_subgraph_round_trips() {
         let graph = NeffGraph::of_one(
-            &[("x", DataType::F32, &[1, 3]), ("y", DataType::I64, &[])],
-            &[("z", DataType::F16, &[2])],
+            &[
+                ("x", DataType::F32, vec![1, 3]),
+                ("y", DataType::I64, vec![]),
+            ],
+            &[("z", DataType::F16, vec![2])],
             "kelf-0.json",
         );
         let text = serde_json::to_string(&graph).unwrap();

@@ -25,6 +25,7 @@ mod descriptor;
 mod diff;
 mod digest;
 mod engine;
+mod extent;
 mod feature;
 mod finding;
 mod folder;
@@ -69,6 +70,7 @@ pub use descriptor::{JsonAccess, JsonDescriptor, JsonSource};
 pub use diff::{Change, ConstantChange, Diff, Statistics, diff};
 pub use digest::{DIGESTS_JSON, Digest, Digests, JsonDigest, JsonDigests, VerifiedPackage};
 pub use engine::{DveTable, Engine, JsonDescriptors, Trigger};
+pub use extent::{Extent, PortShape};
 pub use feature::FeatureBits;
 pub use finding::{Finding, Findings};
 pub use folder::{HEADER_FILE, PackOptions, pack};
@@ -94,8 +96,8 @@ pub use target::{FileTarget, MemoryTarget, Target};
 pub use tenon_base::{Control, Error, Result};
 pub use tenon_dma::{Extents, Steps, VariableId};
 pub use tenon_member::{
-    ConstantInfo, LiveRange, MemoryPlan, ModelInfo, NodeCost, Port, PreparedForm, TENON_FORMAT,
-    TenonMember, VariableInfo,
+    ConstantInfo, LiveRange, MemoryPlan, ModelInfo, NodeCost, Port, PreparedForm, SizesInfo,
+    SymbolInfo, TENON_FORMAT, TenonMember, VariableInfo,
 };
 pub use tensor_map::{MappedTensor, TensorMap};
 pub use verify::{Architecture, VerifyOptions, open_failure, verify, verify_file};

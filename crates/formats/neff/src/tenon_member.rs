@@ -1,20 +1,25 @@
 //! `sg00/tenon.json`: Tenon's data in addition to NEFF's members (docs/package.md).
 
 use crate::PlacementReport;
+use crate::extent::{Extent, PortShape};
 use crate::json::{cpu_level, dtype, optional_variable, variable};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use tenon_base::CpuLevel;
+use tenon_base::{CpuLevel, Error, Result};
 use tenon_dma::VariableId;
 use tenon_tensor::DataType;
+use tenon_tensor::size::{Symbol, Symbols};
 
-/// The newest `format` that this build reads, and the one it writes.
-pub const TENON_FORMAT: u32 = 1;
+/// The newest `format` that this build reads: that of packages with symbols.
+pub const TENON_FORMAT: u32 = 2;
+
+/// The `format` of packages without symbols.
+const FIXED_FORMAT: u32 = 1;
 
 /// The whole member. Keys of later versions are ignored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TenonMember {
-    /// [`TENON_FORMAT`].
+    /// 1, or 2 if there are symbols.
     pub format: u32,
     /// The version of Tenon that wrote it, `X.Y.Z`.
     pub tenon_version: String,
@@ -23,6 +28,9 @@ pub struct TenonMember {
     /// The CPU level that prepared constants may require.
     #[serde(with = "cpu_level")]
     pub cpu: CpuLevel,
+    /// The dimensions of the inputs that are known only when the model runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub symbols: Vec<SymbolInfo>,
     /// The model's inputs, in its order.
     pub inputs: Vec<Port>,
     /// The model's outputs, in its order.
@@ -30,6 +38,9 @@ pub struct TenonMember {
     /// The type of every variable that a workload names as an input or output, views included.
     #[serde(default)]
     pub variables: Vec<VariableInfo>,
+    /// Variables of integers that are known once the symbols have values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<SizesInfo>,
     /// The constants.
     pub constants: Vec<ConstantInfo>,
     /// The placement report.
@@ -45,19 +56,80 @@ impl TenonMember {
     /// An empty member of this version.
     pub fn new(model: ModelInfo) -> Self {
         Self {
-            format: TENON_FORMAT,
+            format: FIXED_FORMAT,
             tenon_version: env!("CARGO_PKG_VERSION").to_owned(),
             model,
             cpu: CpuLevel::Baseline,
+            symbols: Vec::new(),
             inputs: Vec::new(),
             outputs: Vec::new(),
             variables: Vec::new(),
+            sizes: Vec::new(),
             constants: Vec::new(),
             placement: PlacementReport::default(),
             plan: MemoryPlan::default(),
             costs: Vec::new(),
         }
     }
+}
+
+impl TenonMember {
+    /// Makes the package one with symbols.
+    pub fn set_symbols(&mut self, symbols: &Symbols) {
+        let info = |(_, symbol): (_, &Symbol)| SymbolInfo {
+            name: symbol.name.clone(),
+            min: symbol.min,
+            max: symbol.max,
+        };
+        self.symbols = symbols.iter().map(info).collect();
+        self.format = if self.is_symbolic() {
+            TENON_FORMAT
+        } else {
+            FIXED_FORMAT
+        };
+    }
+
+    /// Whether some dimensions are known only when the model runs.
+    pub fn is_symbolic(&self) -> bool {
+        !self.symbols.is_empty()
+    }
+
+    /// The symbols of the package.
+    ///
+    /// # Errors
+    /// Names and ranges that are not allowed; all together.
+    pub fn symbol_table(&self) -> Result<Symbols> {
+        let mut symbols = Symbols::default();
+        let add = |info: &SymbolInfo| symbols.add(&info.name, info.min..=info.max).err();
+        let errors: Vec<Error> = self.symbols.iter().filter_map(add).collect();
+        Error::from_all(errors).map_or(Ok(symbols), Err)
+    }
+}
+
+/// A dimension that is known only when the model runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SymbolInfo {
+    /// Its name in expressions.
+    pub name: String,
+    /// Its smallest size.
+    pub min: u64,
+    /// Its greatest size.
+    pub max: u64,
+}
+
+/// A variable whose elements are sizes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizesInfo {
+    /// The variable, of type `virtual`.
+    #[serde(with = "variable")]
+    pub var_id: VariableId,
+    /// Its data type: i64, i32, f32, f64 or bool.
+    #[serde(with = "dtype")]
+    pub dtype: DataType,
+    /// Its shape, outermost first.
+    pub shape: Vec<usize>,
+    /// Its elements in row-major order.
+    pub elements: Vec<Extent>,
 }
 
 /// The model of a package.
@@ -82,7 +154,7 @@ pub struct Port {
     #[serde(with = "dtype")]
     pub dtype: DataType,
     /// Its shape, outermost first.
-    pub shape: Vec<usize>,
+    pub shape: PortShape,
 }
 
 /// The type of a variable that a workload reads or writes.
@@ -95,7 +167,7 @@ pub struct VariableInfo {
     #[serde(with = "dtype")]
     pub dtype: DataType,
     /// Its shape, outermost first.
-    pub shape: Vec<usize>,
+    pub shape: PortShape,
     /// For a view, the variable whose memory it uses; never a view.
     #[serde(
         with = "optional_variable",

@@ -1,7 +1,7 @@
 //! `sgNN/tensor_map.json`: data types and shapes of tensors by name.
 
 use crate::object::object;
-use crate::{Name, Table, neff_dtype_name};
+use crate::{Name, PortShape, Table, neff_dtype_name};
 use serde_json::Value;
 use tenon_tensor::DataType;
 
@@ -39,13 +39,13 @@ object! {
 
 impl MappedTensor {
     /// An input or output.
-    pub fn port(kind: &str, name: &str, dtype: DataType, shape: &[usize]) -> Self {
+    pub fn port(kind: &str, name: &str, dtype: DataType, shape: &PortShape) -> Self {
         Self {
             dtype: neff_dtype_name(dtype).into(),
             is_const: Some(false),
             kind: Some(kind.into()),
             layer_name: Some(name.into()),
-            tf_shape: Some(shape.iter().map(|&extent| extent as i64).collect()),
+            tf_shape: Some(shape.to_neff()),
             ..Self::default()
         }
     }

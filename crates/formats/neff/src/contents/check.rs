@@ -2,10 +2,11 @@
 
 use super::{Contents, PackageVariable, Role};
 use crate::package::invalid;
-use crate::{MappedTensor, Port, TENON_FORMAT};
+use crate::{MappedTensor, Port, PortShape, SizesInfo, TENON_FORMAT};
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_dma::VariableId;
+use tenon_tensor::size::{SizeExpr, Symbols};
 use tenon_tensor::{ALIGNMENT, DataType, TensorType};
 
 impl Contents {
@@ -22,6 +23,7 @@ impl Contents {
         self.check_constants(&mut problems);
         self.check_movements(&mut problems);
         self.check_plan(&mut problems);
+        self.check_symbols(&mut problems);
         Error::from_all(problems).map_or(Ok(()), Err)
     }
 
@@ -64,7 +66,7 @@ impl Contents {
             let field = Location::field(format!("{list}[{index}]"));
             match self.variable(port.var_id) {
                 Some(variable) if is_one(variable) && seen.insert(port.var_id) => {
-                    let error = check_type(variable, port.dtype, &port.shape);
+                    let error = check_port_type(variable, port.dtype, &port.shape);
                     problems.extend(error.map(|error| error.at(field)));
                 }
                 _ => problems.push(no_variable(port.var_id, list).at(field)),
@@ -96,7 +98,7 @@ impl Contents {
                 problems.push(no_variable(info.var_id, "variables").at(field));
                 continue;
             };
-            let error = check_type(variable, info.dtype, &info.shape);
+            let error = check_port_type(variable, info.dtype, &info.shape);
             problems.extend(error.map(|error| error.at(field.clone())));
             let Some(of) = info.view_of else { continue };
             views.insert(info.var_id);
@@ -202,6 +204,91 @@ impl Contents {
         }
     }
 
+    /// The rules of packages with symbols.
+    fn check_symbols(&self, problems: &mut Vec<Error>) {
+        let tenon = &self.tenon;
+        let is_newest = tenon.format == TENON_FORMAT;
+        if tenon.is_symbolic() != is_newest {
+            let error = invalid("format 2 is that of packages with symbols");
+            problems.push(error.found(tenon.format).at(Location::field("format")));
+        }
+        let symbols = match tenon.symbol_table() {
+            Ok(symbols) => symbols,
+            Err(error) => return problems.push(error.at(Location::field("symbols"))),
+        };
+        let mut parse = |field: String, shape: &PortShape| {
+            let parsed = shape.parse(&symbols);
+            parsed
+                .map_err(|error| problems.push(error.at(Location::field(field))))
+                .unwrap_or_default()
+        };
+        let mut decided = HashSet::new();
+        for (index, port) in tenon.inputs.iter().enumerate() {
+            let extents = parse(format!("inputs[{index}].shape"), &port.shape);
+            decided.extend(extents.iter().filter_map(SizeExpr::symbol));
+        }
+        for (index, port) in tenon.outputs.iter().enumerate() {
+            parse(format!("outputs[{index}].shape"), &port.shape);
+        }
+        for (index, info) in tenon.variables.iter().enumerate() {
+            parse(format!("variables[{index}].shape"), &info.shape);
+        }
+        for (id, symbol) in symbols.iter() {
+            if !decided.contains(&id) {
+                let error = invalid("no extent of an input is this symbol");
+                problems.push(error.found(&symbol.name).at(Location::field("symbols")));
+            }
+        }
+        for (index, info) in tenon.sizes.iter().enumerate() {
+            if let Some(error) = self.check_sizes(info, &symbols) {
+                problems.push(error.at(Location::field(format!("sizes[{index}]"))));
+            }
+        }
+        let is_planned = |variable: &&PackageVariable| matches!(variable.role, Role::Planned);
+        if !tenon.is_symbolic()
+            && let Some(variable) = self.variables.iter().find(is_planned)
+        {
+            let text = "a variable without an offset in a package without symbols";
+            problems.push(invalid(text).at(place(variable)));
+        }
+        if tenon.is_symbolic() && !self.movements.is_empty() {
+            let error = invalid("descriptors in a package with symbols");
+            problems.push(error.at(Location::field("dma")));
+        }
+    }
+
+    fn check_sizes(&self, info: &SizesInfo, symbols: &Symbols) -> Option<Error> {
+        let variable = self.variable(info.var_id);
+        if !variable.is_some_and(|variable| matches!(variable.role, Role::Planned)) {
+            return Some(no_variable(info.var_id, "sizes"));
+        }
+        let count = info
+            .shape
+            .iter()
+            .try_fold(1usize, |all, &extent| all.checked_mul(extent));
+        if count != Some(info.elements.len()) {
+            let error = invalid("not one element for each position of the shape");
+            return Some(error.found(info.elements.len()));
+        }
+        let types = [
+            DataType::I64,
+            DataType::I32,
+            DataType::F32,
+            DataType::F64,
+            DataType::Bool,
+        ];
+        if !types.contains(&info.dtype) {
+            let error = invalid("a data type that sizes cannot have");
+            return Some(
+                error
+                    .expected("i64, i32, f32, f64 or bool")
+                    .found(info.dtype),
+            );
+        }
+        let mut elements = info.elements.iter();
+        elements.find_map(|element| element.parse(symbols).err())
+    }
+
     /// The entries of `tensor_map.json`.
     pub(super) fn tensor_map(&self) -> Vec<(String, MappedTensor)> {
         // An input may also be an output: then there is one entry for both.
@@ -242,6 +329,25 @@ fn check_type(variable: &PackageVariable, dtype: DataType, shape: &[usize]) -> O
             Some(error.expected(ty.bytes()).found(variable.size))
         }
         Ok(_) => None,
+    }
+}
+
+/// A variable with a symbolic shape has the size 0.
+fn check_port_type(
+    variable: &PackageVariable,
+    dtype: DataType,
+    shape: &PortShape,
+) -> Option<Error> {
+    match shape.fixed() {
+        Some(shape) => check_type(variable, dtype, &shape),
+        None if variable.size == 0 && dtype != DataType::String => None,
+        None => {
+            let error = invalid(format!(
+                "'{}' has a symbolic shape and a size",
+                variable.name
+            ));
+            Some(error.expected(0).found(variable.size))
+        }
     }
 }
 

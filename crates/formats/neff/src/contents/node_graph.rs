@@ -9,7 +9,7 @@ pub use attribute::NodeAttribute;
 
 use super::Contents;
 use super::write::NodeFiles;
-use crate::PlacementReport;
+use crate::{PlacementReport, PortShape};
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::{Buffer, DataType, TensorType};
@@ -38,7 +38,7 @@ pub struct GraphPort {
     /// Its data type.
     pub dtype: DataType,
     /// Its shape, outermost first.
-    pub shape: Vec<usize>,
+    pub shape: PortShape,
 }
 
 /// A node that computes.
@@ -257,7 +257,10 @@ impl NodeWork {
         }
         for port in &function.outputs {
             if port.dtype == DataType::String
-                || TensorType::new(port.dtype, port.shape.as_slice()).is_err()
+                || port
+                    .shape
+                    .fixed()
+                    .is_none_or(|shape| TensorType::new(port.dtype, shape).is_err())
             {
                 let text = format!(
                     "output '{}' has a type that functions do not support",
@@ -278,8 +281,8 @@ fn ports(ports: &[crate::Port]) -> Vec<GraphPort> {
     ports.iter().map(port).collect()
 }
 
-fn shown(dtype: DataType, shape: &[usize]) -> String {
-    format!("{dtype}{shape:?}")
+fn shown(dtype: DataType, shape: &PortShape) -> String {
+    format!("{dtype}{shape}")
 }
 
 fn invalid(message: impl Into<String>) -> Error {

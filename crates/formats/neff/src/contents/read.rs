@@ -71,8 +71,17 @@ pub(super) fn read_node(package: &Package, kelf: &str) -> Result<Contents> {
     let engine: Engine = package.json(&engine_member)?;
     let tenon_member = member(TENON_JSON);
     let tenon = tenon(package, &tenon_member)?;
-    let variables = variables(package, folder, &definition)
+    let variables = variables(package, folder, &definition, tenon.is_symbolic())
         .map_err(|error| error.at(Location::member(&definition_member)))?;
+    if tenon.is_symbolic()
+        != package
+            .header()
+            .feature_bits
+            .contains(FeatureBits::TENON_SYMBOLS)
+    {
+        let error = invalid("the feature bit of packages with symbols differs from the member");
+        return Err(error.at(Location::member(&tenon_member)));
+    }
     let contents = Contents {
         name: package.header().name_text().into_owned(),
         movements: movements(&engine, &definition)
@@ -120,7 +129,8 @@ fn foreign(package: &Package, definition: &Definition) -> Error {
 }
 
 fn check_features(package: &Package) -> Result<()> {
-    let known = FeatureBits::TENON_HOST_PROGRAM | FeatureBits::TENON_CPU_NODES;
+    let known =
+        FeatureBits::TENON_HOST_PROGRAM | FeatureBits::TENON_CPU_NODES | FeatureBits::TENON_SYMBOLS;
     let unknown = FeatureBits(package.header().feature_bits.0 & !known.0);
     if unknown == FeatureBits::default() {
         return Ok(());
@@ -153,12 +163,13 @@ fn variables(
     package: &Package,
     folder: &str,
     definition: &Definition,
+    symbolic: bool,
 ) -> Result<Vec<PackageVariable>> {
     let count = definition.var.iter().count();
     let mut slots: Vec<Option<PackageVariable>> = (0..count).map(|_| None).collect();
     let mut problems = Vec::new();
     for (name, stored) in definition.var.iter() {
-        let parsed = variable(package, folder, name, stored).and_then(|variable| {
+        let parsed = variable(package, folder, name, stored, symbolic).and_then(|variable| {
             match slots.get_mut(stored.var_id as usize) {
                 Some(slot @ None) => {
                     *slot = Some(variable);
@@ -186,6 +197,7 @@ fn variable(
     folder: &str,
     name: &str,
     stored: &Variable,
+    symbolic: bool,
 ) -> Result<PackageVariable> {
     let missing = |key: &str| invalid(format!("{key} is missing"));
     let size = stored.size.ok_or_else(|| missing("size"))?;
@@ -193,6 +205,7 @@ fn variable(
         VariableKind::Input => Role::Input,
         VariableKind::Output => Role::Output,
         VariableKind::Pointer => Role::View,
+        VariableKind::Virtual if symbolic => Role::Planned,
         VariableKind::Virtual => Role::Arena {
             offset: stored
                 .backing_variable_off

@@ -257,7 +257,7 @@ fn violated_rules_are_reported_together() {
     let mut contents = sample();
     contents.variables[5].role = Role::Arena { offset: 1 };
     contents.variables[2].size = 17;
-    contents.tenon.inputs[0].shape = vec![7];
+    contents.tenon.inputs[0].shape = [7].as_slice().into();
     contents.movements[1].id = 0;
     contents.movements[0].descriptors[0].to.offset = 1 << 40;
     let error = contents.check().unwrap_err();
@@ -327,7 +327,7 @@ fn omitted_constants_have_a_prepared_form_and_no_users() {
     assert!(text.contains("dma[0].desc[0]"), "{text}");
     let text = refusal(|c| {
         c.tenon.variables[2].view_of = Some(VariableId(2));
-        c.tenon.variables[2].shape = vec![4];
+        c.tenon.variables[2].shape = [4].as_slice().into();
         c.variables[4].size = 16;
     });
     assert!(
@@ -339,7 +339,7 @@ fn omitted_constants_have_a_prepared_form_and_no_users() {
 #[test]
 fn a_newer_format_is_refused_by_name() {
     let mut contents = sample();
-    contents.tenon.format = 2;
+    contents.tenon.format = crate::TENON_FORMAT + 1;
     let error = contents.check().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
     assert!(error.to_string().contains("newer Tenon"));

@@ -56,10 +56,19 @@ impl Contents {
     fn members(&self) -> PackageMembers<'_> {
         PackageMembers {
             name: &self.name,
-            features: FeatureBits::TENON_HOST_PROGRAM,
+            features: self.features(),
             graph: self.graph(),
             cores: vec![(self, NodeFiles::of(0))],
             libraries: Vec::new(),
+        }
+    }
+
+    pub(super) fn features(&self) -> FeatureBits {
+        let program = FeatureBits::TENON_HOST_PROGRAM;
+        if self.tenon.is_symbolic() {
+            program | FeatureBits::TENON_SYMBOLS
+        } else {
+            program
         }
     }
 
@@ -102,10 +111,10 @@ impl Contents {
     }
 
     fn graph(&self) -> NeffGraph {
-        fn ports(ports: &[Port]) -> Vec<(&str, DataType, &[usize])> {
+        fn ports(ports: &[Port]) -> Vec<(&str, DataType, Vec<i64>)> {
             ports
                 .iter()
-                .map(|port| (port.name.as_str(), port.dtype, &port.shape[..]))
+                .map(|port| (port.name.as_str(), port.dtype, port.shape.to_neff()))
                 .collect()
         }
         NeffGraph::of_one(
@@ -151,7 +160,7 @@ impl Contents {
             Role::Output => VariableKind::Output,
             Role::Constant(_) | Role::Absent => VariableKind::File,
             Role::View => VariableKind::Pointer,
-            Role::Arena { .. } => VariableKind::Virtual,
+            Role::Arena { .. } | Role::Planned => VariableKind::Virtual,
         };
         let mut stored = Variable::new(kind, id as u32, variable.size);
         stored.alignment = Some(ALIGNMENT as u64);
@@ -166,7 +175,7 @@ impl Contents {
                     .find(|info| info.var_id.index() == id);
                 stored.referenced_var_id = info.and_then(|info| info.view_of).map(|of| of.0);
             }
-            Role::Input | Role::Output | Role::Absent => {}
+            Role::Input | Role::Output | Role::Absent | Role::Planned => {}
         }
         stored
     }

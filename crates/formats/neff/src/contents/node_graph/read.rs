@@ -172,7 +172,7 @@ fn graph_port(graph: &NeffGraph, node: u32, output: u32) -> Result<GraphPort> {
         usize::try_from(extent).map_err(|_| invalid("a negative extent").found(extent))
     });
     Ok(GraphPort {
-        shape: extents.collect::<Result<_>>()?,
+        shape: extents.collect::<Result<Vec<usize>>>()?.as_slice().into(),
         name: port.name,
         dtype,
     })

@@ -4,7 +4,7 @@ use super::{CPU_NODE_VERSION, GraphPort, NodeGraph, NodeWork, PackageNode, Wire,
 use crate::contents::WriteOptions;
 use crate::contents::write::{NodeFiles, PackageMembers, write_file};
 use crate::graph::{ComputingNode, KELF_FUNCTION, TypedPort};
-use crate::{FeatureBits, Header, NeffGraph};
+use crate::{Contents, FeatureBits, Header, NeffGraph};
 use std::path::Path;
 use tenon_base::{Control, Result};
 use tenon_tensor::Buffer;
@@ -42,10 +42,16 @@ impl NodeGraph {
         let records: Vec<NodeRecord> = nodes
             .map(|node| record(node, &mut cores, &mut libraries))
             .collect();
+        let program = FeatureBits::TENON_HOST_PROGRAM;
         let (features, files) = if self.is_one_core() {
-            (FeatureBits::TENON_HOST_PROGRAM, vec![NodeFiles::of(0)])
+            (
+                self.cores()
+                    .map(Contents::features)
+                    .fold(program, |all, features| all | features),
+                vec![NodeFiles::of(0)],
+            )
         } else {
-            let features = FeatureBits::TENON_HOST_PROGRAM | FeatureBits::TENON_CPU_NODES;
+            let features = program | FeatureBits::TENON_CPU_NODES;
             (features, NodeFiles::all(self.cores()))
         };
         PackageMembers {
@@ -138,6 +144,6 @@ fn record<'a>(
 fn ported(ports: &[GraphPort]) -> Vec<TypedPort<'_>> {
     let ported = ports
         .iter()
-        .map(|port| (port.name.as_str(), port.dtype, &port.shape[..]));
+        .map(|port| (port.name.as_str(), port.dtype, port.shape.to_neff()));
     ported.collect()
 }
