@@ -58,7 +58,8 @@ pub trait Backend: Send + Sync {
         Ok(OptimisationViews::untouched(subgraph))
     }
 
-    /// The requirements of a workload, and its constants in prepared form. Deterministic.
+    /// The requirements of a workload, and its constants in prepared form. A constant whose prepared form
+    /// `spec` has, in the layout that the workload would read, is not prepared again. Deterministic.
     fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan>;
 
     /// Creates the workload, or refuses it like [`Backend::supports`]. A constant whose prepared

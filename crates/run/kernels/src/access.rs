@@ -1,7 +1,7 @@
 //! The bytes that a kernel of a package's program reads and writes.
 
 use crate::workload::Call;
-use crate::{Movements, Span, Variables, dma, workload};
+use crate::{Movements, Span, Variables, dma, movement, workload};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tenon_base::Result;
@@ -32,15 +32,19 @@ pub fn accesses(
         let written = binding.written().map(access(true));
         return Ok(binding.read().map(access(false)).chain(written).collect());
     }
-    if kernel.name == dma::NAME {
-        let mut all = Vec::new();
-        for dma::BoundPlan { binding, .. } in &dma::plans(attributes, table, movements)? {
-            all.extend(binding.sources().iter().map(access(false)));
-            all.push(access(true)(binding.target()));
-        }
-        return Ok(all);
+    let plans = if kernel.name == dma::NAME {
+        dma::plans(dma::descriptors(attributes, movements)?, table, None)?
+    } else if kernel.name == movement::NAME {
+        movement::plans(attributes, table)?
+    } else {
+        return Ok(Vec::new());
+    };
+    let mut all = Vec::new();
+    for dma::BoundPlan { binding, .. } in &plans {
+        all.extend(binding.sources().iter().map(access(false)));
+        all.push(access(true)(binding.target()));
     }
-    Ok(Vec::new())
+    Ok(all)
 }
 
 /// The variables that `kernel` writes, in order and without duplicates: the outputs of a workload,
@@ -52,6 +56,8 @@ pub fn written_variables(kernel: &Kernel, movements: &Movements) -> Result<Vec<V
         ids.extend(Call::read(attributes)?.outputs());
     } else if kernel.name == dma::NAME {
         ids.extend(dma::targets(attributes, movements)?);
+    } else if kernel.name == movement::NAME {
+        ids.extend(movement::targets(attributes)?);
     }
     let mut seen = BTreeSet::new();
     ids.retain(|&id| seen.insert(id));

@@ -95,7 +95,7 @@ impl Kernel for BoundDma {
 }
 
 /// The descriptors that a kernel runs.
-fn descriptors<'a>(
+pub(crate) fn descriptors<'a>(
     attributes: KernelAttributes<'_>,
     movements: &'a Movements,
 ) -> Result<&'a [Descriptor]> {
@@ -115,16 +115,16 @@ pub(crate) fn targets<'a>(
     Ok(descriptors.map(|descriptor| descriptor.to.variable))
 }
 
-/// Checks the descriptors of a kernel and the ranges that they access; all problems together.
+/// Checks descriptors and the ranges that they access; all problems together.
 pub(crate) fn plans(
-    attributes: KernelAttributes<'_>,
+    descriptors: &[Descriptor],
     table: &Arc<Variables>,
-    movements: &Movements,
+    rounding: Option<&Arc<StochasticRounding>>,
 ) -> Result<Vec<BoundPlan>> {
     let mut errors = Vec::new();
     let mut plans = Vec::new();
-    for (index, descriptor) in descriptors(attributes, movements)?.iter().enumerate() {
-        match plan(descriptor, table, movements) {
+    for (index, descriptor) in descriptors.iter().enumerate() {
+        match plan(descriptor, table, rounding) {
             Ok(plan) => plans.push(plan),
             Err(error) => {
                 errors.push(error.at(Location::field(format!("descriptor {index}"))));
@@ -137,10 +137,10 @@ pub(crate) fn plans(
 fn plan(
     descriptor: &Descriptor,
     table: &Arc<Variables>,
-    movements: &Movements,
+    rounding: Option<&Arc<StochasticRounding>>,
 ) -> Result<BoundPlan> {
     descriptor.check(|id| table.variable(id).ok().map(|variable| variable.size))?;
-    let plan = Plan::with_rounding(descriptor, movements.rounding.as_ref())?;
+    let plan = Plan::with_rounding(descriptor, rounding)?;
     let span = |range: &ByteRange| {
         table
             .span(range.variable)?
@@ -166,9 +166,18 @@ fn bind(site: &Site<'_>) -> Result<Box<dyn Kernel>> {
     let node = attributes.string("node")?;
     let movements = site.service::<Movements>()?;
     let table: Arc<Variables> = site.service()?;
-    let plans =
-        plans(attributes, &table, &movements).map_err(|error| error.at(Location::node(node)))?;
     let descriptors = descriptors(attributes, &movements)?;
+    bound(descriptors, node, table, &movements).map_err(|error| error.at(Location::node(node)))
+}
+
+/// The kernel that runs descriptors.
+pub(crate) fn bound(
+    descriptors: &[Descriptor],
+    node: &str,
+    table: Arc<Variables>,
+    movements: &Movements,
+) -> Result<Box<dyn Kernel>> {
+    let plans = plans(descriptors, &table, movements.rounding.as_ref())?;
     let written = descriptors.iter().map(Descriptor::bytes_written);
     let bytes = written.fold(0, u64::saturating_add);
     let moved = descriptors.iter().map(|descriptor| {

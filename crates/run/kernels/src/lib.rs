@@ -3,8 +3,8 @@
 //! The dialects of the original, [`tfrt`], [`ts`] and [`dht`], are [`host_library`]
 //! (`docs/kernels.md`); any program may name them.
 //!
-//! A package's program has two kernels: `tenon.workload` calls a backend, `tenon.dma` moves data.
-//! Both are bound at load to the [`Variables`] of the package, checked once against every rule of
+//! A package's program has three kernels: `tenon.workload` calls a backend, `tenon.dma` moves data, and so does
+//! `tenon.movement` in packages with symbols. They are bound at load to the [`Variables`] of the package, checked once against every rule of
 //! `docs/package.md` ("Members"), and then run on the [`Memory`] of one execution.
 
 mod access;
@@ -15,7 +15,9 @@ mod dma;
 mod dma_engines;
 pub mod host;
 mod memory;
+mod movement;
 mod order;
+mod planning;
 mod shared_library;
 mod tensor_placement;
 pub mod tfrt;
@@ -29,6 +31,7 @@ pub use dma::Movements;
 pub use dma_engines::{Engine, EngineProgram, Engines, engine_library};
 pub use memory::{BoundPorts, Memory, MoveBinding, WorkloadBinding};
 pub use order::verify_order;
+pub use planning::{PlannedKernel, planned_kernel};
 pub use shared_library::shared_library;
 pub use tenon_dma::VariableId;
 pub use tensor_placement::TensorPlacements;
@@ -37,8 +40,12 @@ pub use variables::{PreparedForm, Span, Storage, Variable, Variables};
 use tenon_executor::KernelDef;
 
 /// The kernels of a package's program.
-pub fn package_library() -> [KernelDef; 2] {
-    [workload::definition(), dma::definition()]
+pub fn package_library() -> [KernelDef; 3] {
+    [
+        workload::definition(),
+        dma::definition(),
+        movement::definition(),
+    ]
 }
 
 /// The kernels of the original's dialects: scalars, calls, loops, shapes and host tensors.

@@ -105,6 +105,7 @@ pub struct Variables {
     input_bytes: Vec<usize>,
     output_bytes: Vec<usize>,
     constants: Vec<Buffer>,
+    of_sizes: bool,
 }
 
 impl Variables {
@@ -127,6 +128,7 @@ impl Variables {
             input_bytes,
             output_bytes,
             variables: Vec::new(),
+            of_sizes: false,
         };
         for variable in &mut variables {
             let span = table
@@ -199,6 +201,43 @@ impl Variables {
             start,
             len,
         })
+    }
+
+    /// Marks the variables as those of one set of sizes, for which backends may lack kernels that they have for
+    /// other sizes.
+    #[must_use]
+    pub fn of_sizes(self) -> Self {
+        Self {
+            of_sizes: true,
+            ..self
+        }
+    }
+
+    /// Whether the variables are those of one set of sizes.
+    pub(crate) fn is_of_sizes(&self) -> bool {
+        self.of_sizes
+    }
+
+    /// Sets the place of a variable in the arena.
+    ///
+    /// # Errors
+    /// An id of no variable in the arena, an offset that is not aligned, an end outside of the address space.
+    pub fn place_in_arena(&mut self, id: VariableId, offset: u64, size: u64) -> Result<()> {
+        let index = id.index();
+        let variable = self
+            .variables
+            .get_mut(index)
+            .ok_or_else(|| no_variable(id))?;
+        if !matches!(variable.storage, Storage::Arena { .. }) {
+            return Err(invalid("it is not in the arena").at(named(variable)));
+        }
+        variable.storage = Storage::Arena { offset };
+        variable.size = size;
+        let mut placed = variable.clone();
+        self.spans[index] = self
+            .place(&mut placed)
+            .map_err(|error| error.at(named(&placed)))?;
+        Ok(())
     }
 
     /// The variable of an id; an error when there is none.

@@ -31,13 +31,7 @@ pub(crate) struct Call<'a> {
 
 impl<'a> Call<'a> {
     pub(crate) fn read(attributes: KernelAttributes<'a>) -> Result<Self> {
-        let ids = |name| -> Result<Vec<Option<VariableId>>> {
-            attributes
-                .i32s(name)?
-                .into_iter()
-                .map(|id| variable(name, id))
-                .collect()
-        };
+        let ids = |name| variables(attributes, name);
         let call = Self {
             backend: attributes.string("backend")?,
             operator: attributes.string("operator")?,
@@ -55,6 +49,25 @@ impl<'a> Call<'a> {
         Ok(call)
     }
 
+    /// The operands of a data movement, which has neither a backend nor scratch memory.
+    pub(crate) fn read_movement(attributes: KernelAttributes<'a>) -> Result<Self> {
+        let inputs = variables(attributes, "inputs")?;
+        Ok(Self {
+            backend: "dma",
+            operator: attributes.string("operator")?,
+            node: attributes.string("node")?,
+            outputs: variables(attributes, "outputs")?,
+            prepared: vec![None; inputs.len()],
+            inputs,
+            scratch: None,
+        })
+    }
+
+    /// The variable of its scratch memory.
+    pub(crate) fn scratch(&self) -> Option<VariableId> {
+        self.scratch
+    }
+
     /// The variables that it writes.
     pub(crate) fn outputs(&self) -> impl Iterator<Item = VariableId> {
         self.outputs.iter().flatten().copied()
@@ -63,6 +76,12 @@ impl<'a> Call<'a> {
     pub(crate) fn binding(&self, table: &Arc<Variables>) -> Result<WorkloadBinding> {
         WorkloadBinding::new(table, &self.inputs, &self.outputs, self.scratch)
     }
+}
+
+/// Decodes a list of variables.
+fn variables(attributes: KernelAttributes<'_>, name: &str) -> Result<Vec<Option<VariableId>>> {
+    let ids = attributes.i32s(name)?.into_iter();
+    ids.map(|id| variable(name, id)).collect()
 }
 
 /// Decodes a variable id; -1 is an omitted operand.
@@ -143,6 +162,33 @@ fn bind(site: &Site<'_>) -> Result<Box<dyn Kernel>> {
     Ok(Box::new(bound))
 }
 
+/// The kernel that computes a data movement with the reference implementation.
+pub(crate) fn bound_on_reference(
+    site: &Site<'_>,
+    call: &Call<'_>,
+    spec: &WorkloadSpec,
+) -> Result<Box<dyn Kernel>> {
+    let table = site.service::<Variables>()?;
+    let backends = site.service::<Registry>()?;
+    let backend = backends.reference().ok_or_else(|| {
+        let text = format!("no backend computes {} for these sizes", spec.op.name);
+        Error::new(ErrorKind::Unsupported, text)
+    })?;
+    let outputs = spec.outputs.iter().flatten();
+    Ok(Box::new(BoundWorkload {
+        workload: backend.workload(spec)?,
+        bytes: outputs.map(|ty| ty.bytes() as u64).sum(),
+        binding: call.binding(&table)?,
+        pending_placement: None,
+        node: call.node.to_owned(),
+        operator: spec.op.name,
+        backend: backend.id().to_string(),
+        inputs: call.inputs.clone(),
+        outputs: call.outputs.clone(),
+        table,
+    }))
+}
+
 fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
     let table = site.service::<Variables>()?;
     let backends = site.service::<Registry>()?;
@@ -165,12 +211,11 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
     let node = Node::of(&spec);
     node.check(&spec)?;
     let absent = absent(&table, call)?;
-    if absent.is_empty() {
-        backend.supports(&node.view(&spec)).map_err(|refusal| {
-            let text = format!("backend {id} does not take {}: {refusal}", op.name);
-            Error::new(ErrorKind::Unsupported, text)
-        })?;
-    }
+    let backend = if absent.is_empty() {
+        supporting(backend, &backends, &table, &node.view(&spec))?
+    } else {
+        backend
+    };
     let workload = backend.workload(&spec).map_err(|error| {
         if absent.is_empty() || error.kind() != ErrorKind::Unsupported {
             error
@@ -209,10 +254,29 @@ fn make(site: &Site<'_>, call: &Call<'_>) -> Result<BoundWorkload> {
         pending_placement,
         node: call.node.to_owned(),
         operator: op.name,
-        backend: call.backend.to_owned(),
+        backend: backend.id().to_string(),
         inputs: call.inputs.clone(),
         outputs: call.outputs.clone(),
         table,
+    })
+}
+
+/// The backend of a workload; the reference implementation where the backend lacks a kernel for these sizes.
+pub(crate) fn supporting<'a>(
+    backend: &'a Arc<dyn Backend>,
+    backends: &'a Registry,
+    table: &Variables,
+    node: &NodeView<'_>,
+) -> Result<&'a Arc<dyn Backend>> {
+    let Err(refusal) = backend.supports(node) else {
+        return Ok(backend);
+    };
+    let reference = backends.reference().filter(|_| table.is_of_sizes());
+    let substitute = reference.filter(|backend| backend.supports(node).is_ok());
+    substitute.ok_or_else(|| {
+        let (id, op) = (backend.id(), node.op.name);
+        let text = format!("backend {id} does not take {op}: {refusal}");
+        Error::new(ErrorKind::Unsupported, text)
     })
 }
 
@@ -333,6 +397,12 @@ fn unusable(absent: &[AbsentConstant<'_>], backend: &str, reason: &str) -> Error
 /// Checks a specification against the operator table.
 pub(crate) fn check(spec: &WorkloadSpec) -> Result<()> {
     Node::of(spec).check(spec)
+}
+
+/// Calls `call` with a specification as backends take it in queries.
+pub(crate) fn with_view<R>(spec: &WorkloadSpec, call: impl FnOnce(&NodeView<'_>) -> R) -> R {
+    let node = Node::of(spec);
+    call(&node.view(spec))
 }
 
 /// The types and constants of a specification, in the form that the operator table and backends

@@ -90,6 +90,18 @@ impl CoreModel {
         let constants = cores.core(start)?.memory();
         let mut memory = vec![constants.reserve(MemoryUse::Constants, bytes)?];
         let model = Model::load(runtime, package, &options)?;
+        // The memory of a core is reserved before the sizes of an execution are known.
+        if !model.symbols().is_empty() {
+            let names = model
+                .symbols()
+                .iter()
+                .map(|(_, symbol)| symbol.name.as_str());
+            let names = names.collect::<Vec<_>>().join(", ");
+            let text = "a model on cores has fixed sizes, but this one has symbolic dimensions";
+            return Err(Error::new(ErrorKind::Unsupported, text)
+                .found(names)
+                .help("compile it for its sizes with --dim NAME=N"));
+        }
         let scratch = model.idle_bytes() as u64 / u64::from(copies);
         for core in firsts.cores().iter().step_by(needs as usize) {
             memory.push(core.memory().reserve(MemoryUse::Scratch, scratch)?);

@@ -9,6 +9,7 @@ use crate::{LoadOptions, Runtime, Signature};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
+use tenon_bef::Module;
 use tenon_bef::decode;
 use tenon_dma::{StochasticRounding, VariableId};
 use tenon_executor::{BoundFunction, Program, Services};
@@ -16,7 +17,9 @@ use tenon_kernels::{
     Memory, Movements, PreparedForm, Storage, TensorPlacements, Variable, Variables, accesses,
     verify_order,
 };
-use tenon_neff::{Contents, PackageVariable, Port, Role, TenonMember};
+use tenon_neff::{
+    Contents, MemoryPlan, Movement, PackageVariable, Port, PortShape, Role, TenonMember,
+};
 use tenon_netlist_kernels::DeclaredQueues;
 use tenon_tensor::{DataType, TensorType};
 
@@ -26,7 +29,9 @@ pub(crate) struct CoreNode {
     pub name: String,
     pub inputs: Vec<Signature>,
     pub outputs: Vec<Signature>,
-    pub member: TenonMember,
+    pub member: Arc<TenonMember>,
+    /// The memory plan of the arena.
+    pub plan: MemoryPlan,
     flops: u64,
     program: Program,
     /// Position of the function `main`.
@@ -73,55 +78,19 @@ impl CoreNode {
         };
         let substitutions = substitute(parts, &runtime.backends).map_err(in_program)?;
         let table = Variables::new(variables).map_err(|error| error.at(member("tenon.json")))?;
-        let table = Arc::new(table);
-        let placements = Arc::new(TensorPlacements::default());
-        let bind = || -> Result<_> {
-            let movements = movements
-                .into_iter()
-                .map(|movement| (movement.id, movement.descriptors));
-            let rounding = options.stochastic_rounding.map(StochasticRounding::new);
-            let movements = Arc::new(Movements::from_iter(movements).rounding(rounding));
-            let services = Services::new()
-                .with(table.clone())
-                .with(movements.clone())
-                .with(placements.clone())
-                .with(Arc::new(DeclaredQueues::default()))
-                .with(runtime.backends.clone());
-            let bound = Program::decode(&module, &runtime.kernels, &services)?;
-            verify_order(&module, |kernel| accesses(kernel, &table, &movements))?;
-            let main = main(&bound)?;
-            let function = &module.functions[main];
-            let outputs_by_kernel = KernelOutputs::of(name, function, table.clone(), &movements)?;
-            Ok((bound, main, outputs_by_kernel))
-        };
-        let (program, main, outputs_by_kernel) = bind().map_err(in_program)?;
-        control.progress("memory", 0, 0)?;
-        let factory = ExecutionFactory {
-            table,
-            placements,
-            allocator: runtime.backends.allocator(tenon.placement.used()),
-        };
-        let arenas = Arenas::new(
-            factory,
-            &program.functions()[main],
-            options.in_flight,
-            options.max_in_flight,
-        )?;
-        Ok(Self {
-            name: name.to_owned(),
+        let plan = std::mem::take(&mut tenon.plan);
+        CoreParts {
+            name,
             inputs,
             outputs,
-            flops: tenon
-                .costs
-                .iter()
-                .fold(0, |sum, cost| cost.flops.saturating_add(sum)),
-            member: tenon,
-            program,
-            main,
-            arenas,
-            outputs_by_kernel,
+            module: &module,
+            table,
+            movements,
+            member: Arc::new(tenon),
+            plan,
             substitutions,
-        })
+        }
+        .bind(runtime, options)
     }
 
     /// The function that executes it.
@@ -137,7 +106,7 @@ impl CoreNode {
     /// Bytes of the arena with live values while kernel `index` runs.
     pub fn alive(&self, index: usize) -> u64 {
         let kernel = index as u64;
-        let plan = self.member.plan.variables.iter();
+        let plan = self.plan.variables.iter();
         let alive = plan.filter(|range| (range.first..=range.last).contains(&kernel));
         alive.map(|range| range.size).sum()
     }
@@ -179,6 +148,87 @@ impl CoreNode {
     }
 }
 
+/// A subgraph of which all sizes are known, before its kernels are bound.
+pub(crate) struct CoreParts<'a> {
+    pub name: &'a str,
+    pub inputs: Vec<Signature>,
+    pub outputs: Vec<Signature>,
+    pub module: &'a Module,
+    pub table: Variables,
+    pub movements: Vec<Movement>,
+    pub member: Arc<TenonMember>,
+    pub plan: MemoryPlan,
+    pub substitutions: Vec<Substitution>,
+}
+
+impl CoreParts<'_> {
+    /// Binds the kernels, and allocates the memory of executions.
+    pub fn bind(self, runtime: &Runtime, options: &LoadOptions) -> Result<CoreNode> {
+        let Self {
+            name,
+            inputs,
+            outputs,
+            module,
+            table,
+            movements,
+            member,
+            plan,
+            substitutions,
+        } = self;
+        let table = Arc::new(table);
+        let placements = Arc::new(TensorPlacements::default());
+        let bind = || -> Result<_> {
+            let movements = movements
+                .into_iter()
+                .map(|movement| (movement.id, movement.descriptors));
+            let rounding = options.stochastic_rounding.map(StochasticRounding::new);
+            let movements = Arc::new(Movements::from_iter(movements).rounding(rounding));
+            let services = Services::new()
+                .with(table.clone())
+                .with(movements.clone())
+                .with(placements.clone())
+                .with(Arc::new(DeclaredQueues::default()))
+                .with(runtime.backends.clone());
+            let bound = Program::decode(module, &runtime.kernels, &services)?;
+            verify_order(module, |kernel| accesses(kernel, &table, &movements))?;
+            let main = main(&bound)?;
+            let function = &module.functions[main];
+            let outputs_by_kernel = KernelOutputs::of(name, function, table.clone(), &movements)?;
+            Ok((bound, main, outputs_by_kernel))
+        };
+        let in_program = |error: Error| error.at(Location::member(format!("{name}/program.bef")));
+        let (program, main, outputs_by_kernel) = bind().map_err(in_program)?;
+        options.control.progress("memory", 0, 0)?;
+        let factory = ExecutionFactory {
+            table,
+            placements,
+            allocator: runtime.backends.allocator(member.placement.used()),
+        };
+        let arenas = Arenas::new(
+            factory,
+            &program.functions()[main],
+            options.in_flight,
+            options.max_in_flight,
+        )?;
+        Ok(CoreNode {
+            name: name.to_owned(),
+            inputs,
+            outputs,
+            flops: member
+                .costs
+                .iter()
+                .fold(0, |sum, cost| cost.flops.saturating_add(sum)),
+            member,
+            plan,
+            program,
+            main,
+            arenas,
+            outputs_by_kernel,
+            substitutions,
+        })
+    }
+}
+
 /// The function that executes the model.
 fn main(program: &Program) -> Result<usize> {
     let found = program
@@ -203,7 +253,7 @@ fn variables(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Ve
     let mut types = BTreeMap::new();
     let mut views = BTreeMap::new();
     for info in &member.variables {
-        match TensorType::new(info.dtype, info.shape.as_slice()) {
+        match fixed_type(info.dtype, &info.shape) {
             Ok(ty) => drop(types.insert(info.var_id, ty)),
             Err(error) => errors.push(error.at(place(format!("variable {}", info.var_id.0)))),
         }
@@ -250,6 +300,7 @@ fn variables(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Ve
             Role::Absent => Ok(Storage::Absent),
             Role::View => views.get(&id).map(|&of| Storage::View(of)).ok_or("views"),
             Role::Arena { offset } => Ok(Storage::Arena { offset }),
+            Role::Planned => Err("variables with an offset"),
         };
         match storage.map_err(missing) {
             Ok(storage) => all.push(Variable {
@@ -269,23 +320,27 @@ fn variables(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Ve
 fn port_type(member: &TenonMember, id: VariableId) -> Option<TensorType> {
     let mut ports = member.inputs.iter().chain(&member.outputs);
     let port = ports.find(|port| port.var_id == id)?;
-    TensorType::new(port.dtype, port.shape.as_slice()).ok()
+    fixed_type(port.dtype, &port.shape).ok()
+}
+
+/// The type of a port or variable of a package without symbols.
+pub(crate) fn fixed_type(dtype: DataType, shape: &PortShape) -> Result<TensorType> {
+    let shape = shape
+        .fixed()
+        .ok_or_else(|| invalid("a shape that is not fixed").found(shape))?;
+    TensorType::new(dtype, shape)
 }
 
 fn signatures(what: &str, ports: &[Port]) -> Result<Vec<Signature>> {
     let mut errors = Vec::new();
     let mut signatures = Vec::with_capacity(ports.len());
     for port in ports {
-        let ty =
-            TensorType::new(port.dtype, port.shape.as_slice()).and_then(|ty| match ty.dtype() {
-                DataType::String => Err(Error::new(ErrorKind::Unsupported, "a tensor of strings")),
-                _ => Ok(ty),
-            });
+        let ty = fixed_type(port.dtype, &port.shape).and_then(|ty| match ty.dtype() {
+            DataType::String => Err(Error::new(ErrorKind::Unsupported, "a tensor of strings")),
+            _ => Ok(ty),
+        });
         match ty {
-            Ok(ty) => signatures.push(Signature {
-                name: port.name.clone(),
-                ty,
-            }),
+            Ok(ty) => signatures.push(Signature::fixed(port.name.clone(), ty)),
             Err(error) => {
                 let field = Location::field(format!("{what} '{}'", port.name));
                 errors.push(error.at(field));

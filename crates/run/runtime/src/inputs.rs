@@ -1,6 +1,6 @@
 //! Matching of named tensors to a model's inputs; all problems together.
 
-use crate::Signature;
+use crate::{Dimension, Signature};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::Tensor;
 
@@ -15,9 +15,8 @@ pub(crate) fn in_order<'a>(
     for signature in signatures {
         let mut found = given.iter().filter(|(name, _)| *name == signature.name);
         match (found.next(), found.next()) {
-            (None, _) => errors.push(
-                wrong(format!("input '{}' is missing", signature.name)).expected(&signature.ty),
-            ),
+            (None, _) => errors
+                .push(wrong(format!("input '{}' is missing", signature.name)).expected(signature)),
             (Some(_), Some(_)) => {
                 errors.push(wrong(format!("input '{}' is given twice", signature.name)));
             }
@@ -37,14 +36,23 @@ pub(crate) fn in_order<'a>(
 
 /// Checks the type of a tensor given for `signature`.
 pub(crate) fn check(signature: &Signature, tensor: &Tensor) -> Result<()> {
-    if *tensor.ty() == signature.ty {
+    let fits = |(dimension, &extent): (&Dimension, &usize)| match dimension {
+        Dimension::Fixed(expected) => *expected == extent,
+        // The expressions are compared when the sizes of all inputs are known.
+        Dimension::Symbolic { .. } => true,
+    };
+    let shape = tensor.shape();
+    if tensor.dtype() == signature.ty.dtype()
+        && shape.len() == signature.shape.len()
+        && signature.shape.iter().zip(shape.iter()).all(fits)
+    {
         return Ok(());
     }
     let same = tensor.dtype() == signature.ty.dtype();
     let what = if same { "shape" } else { "type" };
     Err(
         wrong(format!("input '{}' has the wrong {what}", signature.name))
-            .expected(&signature.ty)
+            .expected(signature)
             .found(tensor.ty()),
     )
 }
@@ -68,10 +76,7 @@ mod tests {
     use tenon_tensor::{DataType, TensorType};
 
     fn signature(name: &str, dtype: DataType, shape: &[usize]) -> Signature {
-        Signature {
-            name: name.into(),
-            ty: TensorType::new(dtype, shape).unwrap(),
-        }
+        Signature::fixed(name.into(), TensorType::new(dtype, shape).unwrap())
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! Loading: from a package to a model.
 
-use crate::core_node::CoreNode;
+use crate::core_node::{CoreNode, fixed_type};
 use crate::cpu_node::allowed_by_environment;
 use crate::integrity::Integrity;
 use crate::lifecycle::ModelLifecycle;
-use crate::model::{Inner, Nodes};
+use crate::model::{Inner, Nodes, Shared};
+use crate::symbolic::SymbolicCore;
 use crate::walker::Walker;
 use crate::{Activity, Model, ModelReport, Runtime, Signature, nan_check};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tenon_base::{Control, Error, Location, Result, pool};
 use tenon_neff::{GraphPort, NodeGraph, Package, PlacementReport, TenonMember};
-use tenon_tensor::TensorType;
 
 /// Options of loading a model.
 #[derive(Debug, Clone)]
@@ -24,6 +24,11 @@ pub struct LoadOptions {
     /// The maximum number of concurrent executions; memory beyond `in_flight` is allocated on
     /// demand, further executions wait.
     pub max_in_flight: usize,
+    /// The maximum number of instances that a model with symbolic dimensions keeps: one for each set of sizes, the
+    /// least recently used ones are dropped.
+    pub instance_count: usize,
+    /// The maximum size of the arenas of all kept instances; one is kept in any case.
+    pub instance_bytes: usize,
     /// Whether native code of the package's CPU nodes may run in this process.
     pub native_nodes: bool,
     /// Whether every execution checks the values of all nodes for NaN
@@ -50,6 +55,8 @@ impl Default for LoadOptions {
             threads: None,
             in_flight: 1,
             max_in_flight: std::thread::available_parallelism().map_or(1, |count| count.get()),
+            instance_count: 64,
+            instance_bytes: 1 << 30,
             native_nodes: allowed_by_environment(),
             nan_check: nan_check::is_enabled_by_environment(),
             stochastic_rounding: None,
@@ -77,18 +84,18 @@ impl Model {
             Some(limit) => pool::with_thread_limit(limit, load),
             None => load(),
         };
-        let listed = loaded.map(|mut model| {
-            let bytes = model.idle_bytes() as u64;
-            if let (Some(activity), Some(inner)) = (&options.activity, Arc::get_mut(&mut model.0)) {
+        let listed = loaded.inspect(|model| {
+            if let Some(activity) = &options.activity {
+                let bytes = model.idle_bytes() as u64;
                 let header = package.header();
-                inner.active = Some(activity.model(ModelReport {
-                    name: inner.name.clone(),
+                let report = ModelReport {
+                    name: model.name().to_owned(),
                     uuid: header.uuid_text(),
                     bytes: header.data_size.saturating_add(bytes),
                     ..ModelReport::default()
-                }));
+                };
+                model.0.shared.active.get_or_init(|| activity.model(report));
             }
-            model
         });
         listed.map_err(|error| located(error, package))
     }
@@ -108,7 +115,16 @@ impl Model {
                 in_flight: 0,
                 ..LoadOptions::default()
             };
-            Walker::check(graph, &runtime.with_backends(backends), &options)
+            let runtime = &runtime.with_backends(backends);
+            match graph.into_one_core() {
+                Ok((name, contents)) if contents.tenon.is_symbolic() => {
+                    SymbolicCore::load(&name, contents, runtime, &options).map(drop)
+                }
+                Ok((name, contents)) => {
+                    CoreNode::load(&name, contents, runtime, &options).map(drop)
+                }
+                Err(graph) => Walker::check(graph, runtime, &options),
+            }
         };
         check().map_err(|error| located(error, package))
     }
@@ -135,6 +151,11 @@ fn load_graph(
         .map(|(name, function)| (name.to_owned(), function.operator.clone()))
         .collect();
     let (nodes, inputs, outputs) = match graph.into_one_core() {
+        Ok((name, contents)) if contents.tenon.is_symbolic() => {
+            let core = SymbolicCore::load(&name, contents, runtime, options)?;
+            let (inputs, outputs) = (core.inputs()?, core.outputs()?);
+            (Nodes::Symbolic(Box::new(core)), inputs, outputs)
+        }
         Ok((name, contents)) => {
             let core = CoreNode::load(&name, contents, runtime, options)?;
             let (inputs, outputs) = (core.inputs.clone(), core.outputs.clone());
@@ -150,39 +171,41 @@ fn load_graph(
             (Nodes::Several(walker), inputs, outputs)
         }
     };
-    let members: Vec<&TenonMember> = nodes.cores().map(|core| &core.member).collect();
+    let members: Vec<&TenonMember> = match &nodes {
+        Nodes::Symbolic(core) => vec![core.member()],
+        _ => nodes.cores().map(|core| &*core.member).collect(),
+    };
     let model = members.first().map(|member| member.model.clone());
     let model = model.unwrap_or_default();
     let mut placement = PlacementReport::of_all(members.iter().map(|member| &member.placement));
     for (node, operator) in cpu_nodes {
         placement.add_cpu_node(&node, &operator);
     }
-    let plans = members.iter().map(|member| &member.plan);
+    let plans = nodes.cores().map(|core| &core.plan);
     let plan = plans.max_by_key(|plan| plan.arena_bytes).cloned();
     let used = placement.nodes.iter().map(|node| node.backend.clone());
     lifecycle.settle(used.collect())?;
     Ok(Model(Arc::new(Inner {
-        name: model.name,
-        metadata: model.metadata,
-        placement,
         plan: plan.unwrap_or_default(),
         inputs,
         outputs,
         nodes,
         threads: options.threads,
         nan_check: options.nan_check,
-        integrity,
-        active: None,
         uncontrolled: Control::new(),
-        lifecycle,
+        shared: Arc::new(Shared {
+            name: model.name,
+            metadata: model.metadata,
+            placement,
+            integrity,
+            active: OnceLock::new(),
+            lifecycle,
+        }),
     })))
 }
 
 /// Name and type of a tensor between nodes.
 pub(crate) fn signature(port: &GraphPort) -> Result<Signature> {
-    let ty = TensorType::new(port.dtype, port.shape.as_slice())?;
-    Ok(Signature {
-        name: port.name.clone(),
-        ty,
-    })
+    let ty = fixed_type(port.dtype, &port.shape)?;
+    Ok(Signature::fixed(port.name.clone(), ty))
 }

@@ -6,16 +6,19 @@ use crate::lifecycle::ModelLifecycle;
 use crate::nan_check::NanCheckedTap;
 use crate::profile::ExecutionObserver;
 use crate::substitute::Substitution;
+use crate::symbolic::SymbolicCore;
 use crate::walker::{Node, Walker};
 use crate::{ActiveModel, Bindings, CoreGroup, Profile, Tap, inputs};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::iter::Empty;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tenon_base::trace::TraceSink;
-use tenon_base::{Control, Result, pool};
+use tenon_base::{Control, Error, ErrorKind, Result, pool};
 use tenon_kernels::{BoundPorts, Variables};
 use tenon_neff::{MemoryPlan, NodeCost, PlacementReport};
+use tenon_tensor::size::Symbols;
 use tenon_tensor::{BufferMut, Tensor, TensorType};
 
 /// An input or output of a model.
@@ -23,8 +26,61 @@ use tenon_tensor::{BufferMut, Tensor, TensorType};
 pub struct Signature {
     /// The name.
     pub name: String,
-    /// The data type and shape.
+    /// The data type and shape; with the smallest size of each symbolic dimension.
     pub ty: TensorType,
+    /// The dimensions.
+    pub shape: Vec<Dimension>,
+}
+
+impl Signature {
+    /// An input or output of a fixed type.
+    pub fn fixed(name: String, ty: TensorType) -> Self {
+        let shape = ty.shape().iter().map(|&extent| Dimension::Fixed(extent));
+        Self {
+            name,
+            shape: shape.collect(),
+            ty,
+        }
+    }
+
+    /// Whether a dimension is known only when the model runs.
+    pub fn is_symbolic(&self) -> bool {
+        let mut shape = self.shape.iter();
+        shape.any(|dimension| matches!(dimension, Dimension::Symbolic { .. }))
+    }
+}
+
+impl fmt::Display for Signature {
+    /// `f32[batch, 3]`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shape: Vec<String> = self.shape.iter().map(Dimension::to_string).collect();
+        write!(f, "{}[{}]", self.ty.dtype(), shape.join(", "))
+    }
+}
+
+/// A dimension of an input or output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Dimension {
+    /// It has this size.
+    Fixed(usize),
+    /// It is known only when the model runs.
+    Symbolic {
+        /// A symbol or an expression of symbols, as text.
+        expression: String,
+        /// Its smallest size.
+        min: u64,
+        /// Its greatest size.
+        max: u64,
+    },
+}
+
+impl fmt::Display for Dimension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(size) => size.fmt(f),
+            Self::Symbolic { expression, .. } => f.write_str(expression),
+        }
+    }
 }
 
 /// A loaded package. Clones share it; threads may execute it concurrently.
@@ -32,27 +88,33 @@ pub struct Signature {
 pub struct Model(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
-    pub name: String,
     pub inputs: Vec<Signature>,
     pub outputs: Vec<Signature>,
     pub nodes: Nodes,
-    pub metadata: BTreeMap<String, String>,
-    /// The placement of all subgraphs.
-    pub placement: PlacementReport,
     pub plan: MemoryPlan,
     pub threads: Option<usize>,
     pub nan_check: bool,
+    /// The control of executions without one; shared, since creating one allocates.
+    pub uncontrolled: Control,
+    /// The last field, so that it is dropped after all objects of the backends.
+    pub shared: Arc<Shared>,
+}
+
+/// What a model with symbols has in common with the models for fixed sizes that are made of it.
+pub(crate) struct Shared {
+    pub name: String,
+    pub metadata: BTreeMap<String, String>,
+    /// The placement of all subgraphs.
+    pub placement: PlacementReport,
     /// Constants that are not verified by digests yet.
     pub integrity: Option<Integrity>,
     /// Lists the model for monitoring.
-    pub active: Option<ActiveModel>,
-    /// The control of executions without one; shared, since creating one allocates.
-    pub uncontrolled: Control,
+    pub active: OnceLock<ActiveModel>,
     /// The last field, so that it is dropped after all objects of the backends.
     pub lifecycle: ModelLifecycle,
 }
 
-impl Drop for Inner {
+impl Drop for Shared {
     fn drop(&mut self) {
         self.lifecycle.leave();
     }
@@ -64,6 +126,8 @@ pub(crate) enum Nodes {
     One(Box<CoreNode>),
     /// Several nodes.
     Several(Walker),
+    /// One subgraph with sizes that are known only when the model runs.
+    Symbolic(Box<SymbolicCore>),
 }
 
 impl Nodes {
@@ -72,6 +136,8 @@ impl Nodes {
         match self {
             Nodes::One(core) => vec![Node::Core(core)],
             Nodes::Several(walker) => walker.nodes().collect(),
+            // It is executed by the models for its sizes.
+            Nodes::Symbolic(_) => Vec::new(),
         }
     }
 
@@ -105,7 +171,7 @@ pub struct ExecuteOptions<'a> {
 impl Model {
     /// The model's name.
     pub fn name(&self) -> &str {
-        &self.0.name
+        &self.0.shared.name
     }
 
     /// The inputs, in order.
@@ -120,12 +186,12 @@ impl Model {
 
     /// The metadata of the model: class labels, image scaling (docs/package.md).
     pub fn metadata(&self) -> &BTreeMap<String, String> {
-        &self.0.metadata
+        &self.0.shared.metadata
     }
 
     /// The backend of each node, and why others rejected it.
     pub fn placement(&self) -> &PlacementReport {
-        &self.0.placement
+        &self.0.shared.placement
     }
 
     /// Unavailable backends for which the package was compiled: their nodes run on other backends,
@@ -154,16 +220,16 @@ impl Model {
 
     /// Bytes of memory held for executions that are not running.
     pub fn idle_bytes(&self) -> usize {
-        self.0
-            .nodes
-            .cores()
-            .map(|core| core.arenas.free_bytes())
-            .sum()
+        if let Nodes::Symbolic(core) = &self.0.nodes {
+            return core.idle_bytes();
+        }
+        let cores = self.0.nodes.cores();
+        cores.map(|core| core.arenas.free_bytes()).sum()
     }
 
     /// An empty profile for executions of this model.
     pub fn profile(&self) -> Profile {
-        Profile::of(self.0.nodes.list(), self.0.lifecycle.counters())
+        Profile::of(self.0.nodes.list(), self.0.shared.lifecycle.counters())
     }
 
     /// Executes on tensors by name; returns the outputs in order.
@@ -178,9 +244,19 @@ impl Model {
         options: ExecuteOptions<'_>,
     ) -> Result<Vec<Tensor>> {
         let inputs = inputs::in_order(self.inputs(), inputs)?;
+        if let Nodes::Symbolic(core) = &self.0.nodes {
+            let types: Vec<&TensorType> = inputs.iter().map(|tensor| tensor.ty()).collect();
+            let model = core.model_for(self, &types)?;
+            return model.run_in_order(&inputs, options);
+        }
+        self.run_in_order(&inputs, options)
+    }
+
+    /// Executes on tensors of the right types, in order.
+    fn run_in_order(&self, inputs: &[&Tensor], options: ExecuteOptions<'_>) -> Result<Vec<Tensor>> {
         let mut buffers = self.output_buffers()?;
         self.execute_on(
-            inputs.into_iter().map(Tensor::bytes),
+            inputs.iter().map(|tensor| tensor.bytes()),
             buffers.iter_mut().map(|buffer| &mut buffer[..]),
             options,
         )?;
@@ -212,8 +288,108 @@ impl Model {
         )
     }
 
+    /// The dimensions that are known only when the model runs; none if all are fixed.
+    pub fn symbols(&self) -> &Symbols {
+        static NONE: Symbols = Symbols::none();
+        match &self.0.nodes {
+            Nodes::Symbolic(core) => core.symbols(),
+            _ => &NONE,
+        }
+    }
+
+    /// The model for these sizes of its symbolic dimensions. It shares the constants, and is kept for the next
+    /// execution with these sizes. A model without symbolic dimensions returns itself for no sizes.
+    ///
+    /// # Errors
+    /// Names of no dimension, dimensions without a size, sizes outside their ranges, and sizes that the operators
+    /// refuse.
+    pub fn at(&self, sizes: &[(&str, u64)]) -> Result<Model> {
+        let symbols = self.symbols();
+        let mut errors = Vec::new();
+        for (name, _) in sizes {
+            if symbols.find(name).is_none() {
+                let names: Vec<&str> = symbols.iter().map(|(_, s)| s.name.as_str()).collect();
+                let text = format!("the model has no symbolic dimension '{name}'");
+                let error = Error::new(ErrorKind::InvalidArgument, text);
+                errors.push(error.expected(names.join(", ")));
+            }
+        }
+        let mut values = Vec::with_capacity(symbols.len());
+        for (_, symbol) in symbols.iter() {
+            match sizes.iter().find(|(name, _)| *name == symbol.name) {
+                Some(&(_, size)) => values.push(i64::try_from(size).unwrap_or(i64::MAX)),
+                None => {
+                    let text = format!("dimension '{}' has no size", symbol.name);
+                    let range = format!("a size from {} to {}", symbol.min, symbol.max);
+                    errors.push(Error::new(ErrorKind::InvalidArgument, text).expected(range));
+                }
+            }
+        }
+        if let Some(error) = Error::from_all(errors) {
+            return Err(error);
+        }
+        match &self.0.nodes {
+            Nodes::Symbolic(core) => {
+                core.symbols().check(&values)?;
+                core.model_at(self, &values)
+            }
+            _ => Ok(self.clone()),
+        }
+    }
+
+    /// The model for the sizes of these inputs, by name, and of `sizes`, which decide dimensions that no input
+    /// decides.
+    ///
+    /// # Errors
+    /// As [`Model::at`].
+    pub fn at_inputs(
+        &self,
+        inputs: &[(&str, &TensorType)],
+        sizes: &[(&str, u64)],
+    ) -> Result<Model> {
+        let Nodes::Symbolic(core) = &self.0.nodes else {
+            return self.at(sizes);
+        };
+        let mut all = sizes.to_vec();
+        let found = core.sizes_of(inputs);
+        for (name, size) in &found {
+            if !sizes.iter().any(|(given, _)| given == name) {
+                all.push((name, *size));
+            }
+        }
+        self.at(&all)
+    }
+
+    /// The model for inputs of these types, in order: as [`Model::at`] with the sizes that they have.
+    ///
+    /// # Errors
+    /// As [`Model::run`] and [`Model::at`].
+    pub fn for_types(&self, types: &[&TensorType]) -> Result<Model> {
+        match &self.0.nodes {
+            Nodes::Symbolic(core) => core.model_for(self, types),
+            _ => Ok(self.clone()),
+        }
+    }
+
+    /// An error for a model that can only be executed after [`Model::at`].
+    fn require_fixed(&self) -> Result<()> {
+        if self.symbols().is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = self
+            .symbols()
+            .iter()
+            .map(|(_, s)| s.name.as_str())
+            .collect();
+        let text = "the sizes of the model's symbolic dimensions are not known";
+        Err(Error::new(ErrorKind::InvalidArgument, text)
+            .found(names.join(", "))
+            .help("choose them with Model::at, or run the model on tensors"))
+    }
+
     /// Inputs and outputs that stay bound between executions.
     pub fn bind(&self) -> Result<Bindings> {
+        self.require_fixed()?;
         Bindings::new(self.clone())
     }
 
@@ -251,7 +427,7 @@ impl Model {
             tap,
             cores,
         } = options;
-        if let Some(integrity) = &self.0.integrity {
+        if let Some(integrity) = &self.0.shared.integrity {
             integrity.constants()?;
         }
         let control = control.unwrap_or(&self.0.uncontrolled);
@@ -272,12 +448,12 @@ impl Model {
             }
             Ok(turn)
         };
-        let work = || match ExecutionObserver::new(profile, trace, tap, &self.0.lifecycle) {
+        let work = || match ExecutionObserver::new(profile, trace, tap, &self.0.shared.lifecycle) {
             None => self.execute_nodes(caller, control, turn, None),
             Some(mut watch) => {
                 let started = Instant::now();
                 self.execute_nodes(caller, control, turn, Some(&mut watch))?;
-                watch.executed(&self.0.name, started);
+                watch.executed(&self.0.shared.name, started);
                 Ok(())
             }
         };
@@ -288,9 +464,9 @@ impl Model {
             }
             // A CPU node, or copying outputs, may have passed the deadline.
             control.check()?;
-            self.0.lifecycle.executed()
+            self.0.shared.lifecycle.executed()
         };
-        match &self.0.active {
+        match self.0.shared.active.get() {
             Some(active) => active.execute(work),
             None => work(),
         }
@@ -322,6 +498,7 @@ impl Model {
                 };
                 walker.execute(&inputs, outputs, control, turn, watch)
             }
+            Nodes::Symbolic(_) => self.require_fixed(),
         }
     }
 
@@ -336,7 +513,7 @@ impl Model {
 impl std::fmt::Debug for Model {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Model")
-            .field("name", &self.0.name)
+            .field("name", &self.0.shared.name)
             .field("inputs", &self.0.inputs)
             .field("outputs", &self.0.outputs)
             .finish_non_exhaustive()

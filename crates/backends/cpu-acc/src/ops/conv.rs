@@ -236,7 +236,7 @@ impl Kernel for Conv {
         };
         if self.constant {
             let fill = |from: &[f32], to: &mut [f32]| self.fill(from, to);
-            plan.prepared = vec![self.preparation(&fill).prepare(spec)?];
+            plan.prepared.extend(self.preparation(&fill).planned(spec)?);
         }
         Ok(plan)
     }

@@ -234,10 +234,8 @@ impl Kernel for MatMul {
             ..WorkloadPlan::default()
         };
         if self.constant {
-            plan.prepared = vec![
-                self.preparation(&|from, to| self.fill(from, to))
-                    .prepare(spec)?,
-            ];
+            let fill = |from: &[f32], to: &mut [f32]| self.fill(from, to);
+            plan.prepared.extend(self.preparation(&fill).planned(spec)?);
         }
         Ok(plan)
     }

@@ -19,8 +19,16 @@ pub(crate) struct Preparation<'a> {
 }
 
 impl Preparation<'_> {
+    /// The prepared form for a plan; `None` if the specification has it.
+    pub(crate) fn planned(&self, spec: &WorkloadSpec) -> Result<Option<Prepared>> {
+        if self.stored(spec).is_some() {
+            return Ok(None);
+        }
+        self.prepare(spec).map(Some)
+    }
+
     /// Prepares the constant.
-    pub(crate) fn prepare(&self, spec: &WorkloadSpec) -> Result<Prepared> {
+    fn prepare(&self, spec: &WorkloadSpec) -> Result<Prepared> {
         let constant = self.constant(spec).ok_or_else(|| self.missing())?;
         let constant = convert(constant, DataType::F32)?;
         let elements = constant.as_slice::<f32>().ok_or_else(|| self.missing())?;

@@ -287,7 +287,7 @@ impl Kernel for Recurrent {
         let mut prepared = Vec::new();
         for input in [1, 2].into_iter().filter(|input| self.constant[input - 1]) {
             let fill = |from: &[f32], to: &mut [f32]| self.fill(input, from, to);
-            prepared.push(self.preparation(input, &fill).prepare(spec)?);
+            prepared.extend(self.preparation(input, &fill).planned(spec)?);
         }
         Ok(WorkloadPlan {
             scratch_bytes: self.scratch().saturating_mul(size_of::<f32>()),

@@ -1,0 +1,327 @@
+//! Packages with sizes that are known only when the model runs: for each set of sizes an *instance*, a model of
+//! fixed sizes that shares the constants (docs/package.md, "Sizes that are known only when a model runs").
+
+mod instances;
+mod variables;
+
+use crate::core_node::CoreParts;
+use crate::model::{Inner, Nodes};
+use crate::{Dimension, LoadOptions, Model, Runtime, Signature};
+use instances::Instances;
+use std::sync::Arc;
+use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
+use tenon_bef::{Module, decode};
+use tenon_graph::shape_for;
+use tenon_kernels::{Variables, planned_kernel, workload_backend};
+use tenon_neff::{Contents, LiveRange, MemoryPlan, Port, TenonMember};
+use tenon_plan::{KernelOperands, MEMORY_STRATEGIES, plan_arena};
+use tenon_tensor::size::{SizeExpr, Symbols};
+use tenon_tensor::{DataType, TensorType};
+use variables::SymbolicVariables;
+
+/// A subgraph with symbols, and its instances.
+pub(crate) struct SymbolicCore {
+    name: String,
+    member: Arc<TenonMember>,
+    symbols: Symbols,
+    inputs: Vec<SymbolicPort>,
+    outputs: Vec<SymbolicPort>,
+    module: Module,
+    variables: SymbolicVariables,
+    runtime: Runtime,
+    options: LoadOptions,
+    instances: Instances,
+}
+
+/// An input or output, with its extents as expressions.
+struct SymbolicPort {
+    name: String,
+    dtype: DataType,
+    extents: Vec<SizeExpr>,
+}
+
+impl SymbolicPort {
+    fn new(port: &Port, symbols: &Symbols) -> Result<Self> {
+        if port.dtype == DataType::String {
+            return Err(Error::new(ErrorKind::Unsupported, "a tensor of strings"));
+        }
+        Ok(Self {
+            name: port.name.clone(),
+            dtype: port.dtype,
+            extents: port.shape.parse(symbols)?,
+        })
+    }
+
+    fn fixed(&self, sizes: &[i64]) -> Result<Signature> {
+        let named = |error: Error| error.at(Location::field(format!("'{}'", self.name)));
+        let shape = shape_for(&self.extents, sizes).map_err(named)?;
+        let ty = TensorType::new(self.dtype, shape).map_err(named)?;
+        Ok(Signature::fixed(self.name.clone(), ty))
+    }
+
+    fn signature(&self, symbols: &Symbols) -> Result<Signature> {
+        let dimension = |extent: &SizeExpr| match extent.constant() {
+            Some(size) => Dimension::Fixed(usize::try_from(size).unwrap_or(0)),
+            None => {
+                let range = symbols.range(extent);
+                let bound = |bound: Option<i128>, none: u64| {
+                    bound.map_or(none, |bound| {
+                        u64::try_from(bound.max(0)).unwrap_or(u64::MAX)
+                    })
+                };
+                Dimension::Symbolic {
+                    expression: symbols.text(extent),
+                    min: bound(range.min, 0),
+                    max: bound(range.max, u64::MAX),
+                }
+            }
+        };
+        let shape: Vec<Dimension> = self.extents.iter().map(dimension).collect();
+        let smallest = shape.iter().map(|dimension| match dimension {
+            Dimension::Fixed(size) => *size,
+            Dimension::Symbolic { min, .. } => usize::try_from(*min).unwrap_or(0),
+        });
+        Ok(Signature {
+            name: self.name.clone(),
+            ty: TensorType::new(self.dtype, smallest.collect::<Vec<_>>())?,
+            shape,
+        })
+    }
+}
+
+impl SymbolicCore {
+    /// Loads the subgraph called `name`. Nothing is bound and no memory for executions is allocated yet.
+    pub fn load(
+        name: &str,
+        contents: Contents,
+        runtime: &Runtime,
+        options: &LoadOptions,
+    ) -> Result<Self> {
+        let member = |file: &str| Location::member(format!("{name}/{file}"));
+        let Contents {
+            variables,
+            program,
+            tenon,
+            ..
+        } = contents;
+        let read = || -> Result<_> {
+            let symbols = tenon.symbol_table()?;
+            let port = |port| SymbolicPort::new(port, &symbols);
+            let inputs = tenon.inputs.iter().map(port).collect::<Result<Vec<_>>>()?;
+            let outputs = tenon.outputs.iter().map(port).collect::<Result<Vec<_>>>()?;
+            let variables = SymbolicVariables::new(variables, &tenon, &symbols)?;
+            Ok((symbols, inputs, outputs, variables))
+        };
+        let (symbols, inputs, outputs, variables) =
+            read().map_err(|error| error.at(member("tenon.json")))?;
+        let in_program = |error: Error| error.at(member("program.bef"));
+        let module = decode(&program).map_err(in_program)?;
+        check_backends(&module, runtime).map_err(in_program)?;
+        Ok(Self {
+            name: name.to_owned(),
+            member: Arc::new(tenon),
+            symbols,
+            inputs,
+            outputs,
+            module,
+            variables,
+            runtime: runtime.clone(),
+            options: LoadOptions {
+                in_flight: options.in_flight.min(1),
+                control: Control::new(),
+                activity: None,
+                ..options.clone()
+            },
+            instances: Instances::new(options.instance_count, options.instance_bytes),
+        })
+    }
+
+    pub fn member(&self) -> &TenonMember {
+        &self.member
+    }
+
+    pub fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+
+    pub fn inputs(&self) -> Result<Vec<Signature>> {
+        let ports = self.inputs.iter();
+        ports.map(|port| port.signature(&self.symbols)).collect()
+    }
+
+    pub fn outputs(&self) -> Result<Vec<Signature>> {
+        let ports = self.outputs.iter();
+        ports.map(|port| port.signature(&self.symbols)).collect()
+    }
+
+    /// Bytes of memory held for executions that are not running.
+    pub fn idle_bytes(&self) -> usize {
+        self.instances.idle_bytes()
+    }
+
+    /// The sizes of symbols that are extents of these inputs, by name.
+    pub fn sizes_of(&self, inputs: &[(&str, &TensorType)]) -> Vec<(String, u64)> {
+        let mut found: Vec<(String, u64)> = Vec::new();
+        for (name, ty) in inputs {
+            let Some(port) = self.inputs.iter().find(|port| port.name == *name) else {
+                continue;
+            };
+            for (extent, &size) in port.extents.iter().zip(ty.shape().iter()) {
+                let symbol = extent.symbol().and_then(|id| self.symbols.symbol(id));
+                if let Some(symbol) = symbol
+                    && !found.iter().any(|(known, _)| *known == symbol.name)
+                {
+                    found.push((symbol.name.clone(), size as u64));
+                }
+            }
+        }
+        found
+    }
+
+    /// The instance for inputs of these types, in order.
+    pub fn model_for(&self, model: &Model, types: &[&TensorType]) -> Result<Model> {
+        let places: Vec<(&str, usize)> = self
+            .inputs
+            .iter()
+            .flat_map(|port| (0..port.extents.len()).map(|axis| (port.name.as_str(), axis)))
+            .collect();
+        let pairs = self.inputs.iter().zip(types);
+        if let Some((port, ty)) = pairs
+            .clone()
+            .find(|(port, ty)| port.extents.len() != ty.shape().len() || port.dtype != ty.dtype())
+        {
+            let text = format!("input '{}' has the wrong type", port.name);
+            let error = Error::new(ErrorKind::InvalidArgument, text);
+            return Err(error.expected(port.signature(&self.symbols)?).found(ty));
+        }
+        let dims = pairs.flat_map(|(port, ty)| {
+            let extents = port.extents.iter();
+            extents.zip(ty.shape().iter().map(|&extent| extent as i64))
+        });
+        let place = |position: usize| {
+            let (input, axis) = places.get(position).copied().unwrap_or_default();
+            Location::field(format!("input '{input}', dimension {axis}"))
+        };
+        let sizes = self.symbols.solve(dims, place)?;
+        self.model_at(model, &sizes)
+    }
+
+    /// The instance for these values of the symbols, which are in their ranges.
+    pub fn model_at(&self, model: &Model, sizes: &[i64]) -> Result<Model> {
+        if let Some(found) = self.instances.find(sizes) {
+            return Ok(found);
+        }
+        let make = || self.instance(sizes);
+        let made = match self.options.threads {
+            Some(limit) => pool::with_thread_limit(limit, make),
+            None => make(),
+        };
+        let named = |(_, symbol): (_, &tenon_tensor::size::Symbol), size| {
+            format!("{} = {size}", symbol.name)
+        };
+        let core = made.map_err(|error| {
+            let pairs = self.symbols.iter().zip(sizes);
+            let pairs: Vec<String> = pairs.map(|(symbol, size)| named(symbol, size)).collect();
+            error.at(Location::field(format!("sizes {}", pairs.join(", "))))
+        })?;
+        let made = Model(Arc::new(Inner {
+            inputs: core.inputs.clone(),
+            outputs: core.outputs.clone(),
+            plan: core.plan.clone(),
+            nodes: Nodes::One(Box::new(core)),
+            threads: model.0.threads,
+            nan_check: model.0.nan_check,
+            uncontrolled: Control::new(),
+            shared: model.0.shared.clone(),
+        }));
+        Ok(self.instances.insert(sizes, made))
+    }
+
+    /// Plans and binds the program for these sizes.
+    fn instance(&self, sizes: &[i64]) -> Result<crate::core_node::CoreNode> {
+        let signatures = |ports: &[SymbolicPort]| -> Result<Vec<Signature>> {
+            ports.iter().map(|port| port.fixed(sizes)).collect()
+        };
+        let mut table = Variables::new(self.variables.fixed(sizes)?)?.of_sizes();
+        let plan = self.plan(&mut table)?;
+        CoreParts {
+            name: &self.name,
+            inputs: signatures(&self.inputs)?,
+            outputs: signatures(&self.outputs)?,
+            module: &self.module,
+            table,
+            movements: Vec::new(),
+            member: self.member.clone(),
+            plan,
+            substitutions: Vec::new(),
+        }
+        .bind(&self.runtime, &self.options)
+    }
+
+    /// Gives the variables their places in the arena.
+    fn plan(&self, table: &mut Variables) -> Result<MemoryPlan> {
+        let mut planned = self.variables.planned(table);
+        let mut kernels: Vec<KernelOperands> = Vec::new();
+        let mut errors = Vec::new();
+        for function in &self.module.functions {
+            for kernel in &function.kernels {
+                match planned_kernel(kernel, table, &self.runtime.backends) {
+                    Ok(None) => {}
+                    Ok(Some(kernel)) => {
+                        let scratch = kernel.operands.scratch.map(|id| id as usize);
+                        if let Some(variable) = scratch.and_then(|id| planned.get_mut(id)) {
+                            variable.bytes = kernel.scratch_bytes;
+                        }
+                        kernels.push(kernel.operands);
+                    }
+                    Err(error) => errors.push(error),
+                }
+            }
+        }
+        if let Some(error) = Error::from_all(errors) {
+            return Err(error.at(Location::member(format!("{}/program.bef", self.name))));
+        }
+        let strategy = MEMORY_STRATEGIES[0];
+        let arena = plan_arena(&planned, &kernels, strategy)?;
+        let mut ranges = Vec::new();
+        for id in self.variables.in_arena() {
+            let index = id.index();
+            let (offset, size) = (arena.offsets[index] as u64, planned[index].bytes as u64);
+            table.place_in_arena(id, offset, size)?;
+            let (first, last) = arena.alive[index];
+            ranges.push(LiveRange {
+                var_id: id,
+                offset,
+                size,
+                first: first.into(),
+                last: last.into(),
+            });
+        }
+        Ok(MemoryPlan {
+            strategy: strategy.name().to_owned(),
+            arena_bytes: table.arena_bytes() as u64,
+            variables: ranges,
+        })
+    }
+}
+
+/// An error if a workload's backend is unavailable: packages with symbols have no substitutes yet.
+fn check_backends(module: &Module, runtime: &Runtime) -> Result<()> {
+    let kernels = module.functions.iter().flat_map(|f| &f.kernels);
+    for kernel in kernels {
+        let Some(backend) = workload_backend(kernel)? else {
+            continue;
+        };
+        let id = backend.to_owned().into();
+        if runtime.backends.find(&id).is_none() {
+            let reason = runtime.backends.unavailable(&id);
+            let reason = reason.unwrap_or("no backend has this name");
+            let text = format!("backend {backend} is unavailable: {reason}");
+            return Err(Error::new(ErrorKind::Unsupported, text).help(
+                "install its library in a folder of --backend-path or TENON_BACKEND_PATH, or \
+                 compile the model again for the backends that there are",
+            ));
+        }
+    }
+    Ok(())
+}
