@@ -3,6 +3,8 @@
     python export.py small            writes small/NAME.onnx and small/NAME.npz beside this file (committed)
     python export.py full DIR [NAME]  writes the full-size models into DIR (not committed)
 
+Variants with symbolic dimensions (NAME-dynamic) have an .npz for each of several sizes: NAME.1.npz and so on.
+
 The .npz contains `in.NAME` for each input and `out.NAME` for each output, computed by onnxruntime.
 Requires torch, torchvision, transformers, onnx, onnxscript and onnxruntime, which CI does not require.
 """
@@ -245,6 +247,29 @@ FAMILIES = {
     },
 }  # fmt: skip
 QUANTISED = {"resnet50-int8": "resnet50"}
+# Variants with symbolic dimensions: the family, the names of dimensions, and inputs of several sizes.
+DYNAMIC = {
+    "detector-dynamic": (
+        "detector",
+        {"image": {0: "batch", 2: "height", 3: "width"}},
+        lambda: [image(64), {"image": torch.rand(2, 3, 96, 64)}, {"image": torch.rand(1, 3, 32, 160)}],
+    ),
+    "bert-dynamic": (
+        "bert",
+        {name: {0: "batch", 1: "sequence"} for name in ("input_ids", "attention_mask")},
+        lambda: [tokens(200, 16), tokens(200, 5, 2), tokens(200, 1), tokens(200, 32, 3)],
+    ),
+    "gpt2-dynamic": (
+        "gpt2",
+        {"input_ids": {1: "new"}, "position_ids": {1: "new"}, "past": {4: "past"}},
+        lambda: [step(SMALL_GPT2, 7), step(SMALL_GPT2, 0, 5), step(SMALL_GPT2, 12, 3), step(SMALL_GPT2, 31)],
+    ),
+    "lstm-dynamic": (
+        "lstm",
+        {"x": {1: "time"}},
+        lambda: [{"x": torch.randn(1, n, 12)} for n in (9, 1, 30)],
+    ),
+}  # fmt: skip
 
 
 def calibrate(model, inputs):
@@ -261,14 +286,14 @@ def calibrate(model, inputs):
     return model.eval()
 
 
-def export(name, size, path):
+def export(name, size, path, axes=None):
     torch.manual_seed(0)
     model, inputs, outputs = FAMILIES[name][size]()
     model = calibrate(model, inputs)
     with torch.no_grad():
         torch.onnx.export(
             model, tuple(inputs.values()), str(path), input_names=list(inputs), output_names=outputs,
-            opset_version=OPSET, dynamo=False, do_constant_folding=True,
+            opset_version=OPSET, dynamo=False, do_constant_folding=True, dynamic_axes=axes,
         )  # fmt: skip
     onnx.checker.check_model(str(path))
     return {key: value.numpy() for key, value in inputs.items()}
@@ -303,6 +328,24 @@ def reference(path, inputs):
     return dict(zip(names, session.run(names, inputs)))
 
 
+def save(file, inputs, outputs):
+    arrays = {f"in.{k}": v for k, v in inputs.items()} | {f"out.{k}": v for k, v in outputs.items()}
+    np.savez(file, **arrays)
+
+
+def export_dynamic(name, folder):
+    """NAME.onnx, and for each set of sizes NAME.1.npz, NAME.2.npz and so on."""
+    family, axes, samples = DYNAMIC[name]
+    path = folder / f"{name}.onnx"
+    export(family, "small", path, axes)
+    torch.manual_seed(1)
+    for number, inputs in enumerate(samples(), 1):
+        inputs = {key: value.numpy() for key, value in inputs.items()}
+        outputs = reference(path, inputs)
+        save(folder / f"{name}.{number}.npz", inputs, outputs)
+        print(f"{name}: " + ", ".join(f"{k} {v.shape}" for k, v in (inputs | outputs).items()))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("size", choices=["small", "full"])
@@ -312,8 +355,13 @@ def main():
     arguments.folder.mkdir(parents=True, exist_ok=True)
     print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, onnxruntime {ort.__version__}")
     all_names = [name for name, sizes in FAMILIES.items() if arguments.size in sizes]
+    if arguments.size == "small":
+        all_names += DYNAMIC
     names = arguments.names or [*all_names, *QUANTISED]
     for name in names:
+        if name in DYNAMIC:
+            export_dynamic(name, arguments.folder)
+            continue
         path = arguments.folder / f"{name}.onnx"
         if name in QUANTISED:
             source = arguments.folder / f"{QUANTISED[name]}.onnx"
@@ -322,8 +370,7 @@ def main():
         else:
             inputs = export(name, arguments.size, path)
         outputs = reference(path, inputs)
-        arrays = {f"in.{k}": v for k, v in inputs.items()} | {f"out.{k}": v for k, v in outputs.items()}
-        np.savez(arguments.folder / f"{name}.npz", **arrays)
+        save(arguments.folder / f"{name}.npz", inputs, outputs)
         shapes = ", ".join(f"{k} {v.shape} |max| {np.abs(v).max():.3g}" for k, v in outputs.items())
         print(f"{name}: {path.stat().st_size / 1e3:.0f} kB; {shapes}")
 

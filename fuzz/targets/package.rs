@@ -1,4 +1,4 @@
-//! Packages: opens them, prints their programs and loads them.
+//! Packages: opens them, prints their programs, loads them and chooses the sizes of their symbols.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -13,6 +13,13 @@ fuzz_target!(|bytes: &[u8]| {
     let limits = Limits::of_bytes(1 << 24);
     if let Ok(package) = Package::from_buffer(buffer.freeze(), &limits, &Control::new()) {
         let _ = tenon::inspect::program_text(&package);
-        let _ = Model::from_package(&package, &LoadOptions::default());
+        if let Ok(model) = Model::from_package(&package, &LoadOptions::default()) {
+            let sizes: Vec<_> = model
+                .symbols()
+                .iter()
+                .map(|(_, symbol)| (symbol.name.as_str(), symbol.min.max(symbol.max.min(3))))
+                .collect();
+            let _ = model.at(&sizes);
+        }
     }
 });

@@ -115,17 +115,13 @@ pub fn fuzz(options: &Options) -> Result<()> {
     let artifacts = folder("artifacts", name)?;
     if *name == "package" {
         // No package is committed, and random bytes do not pass the header's checks.
-        let mut compile = cargo();
-        compile.args([
-            "run",
-            "--quiet",
-            "--release",
-            "--package",
-            "tenon-cli",
-            "--",
-        ]);
-        compile.args(["compile", "models/small/mlp.onnx", "--output"]);
-        run(compile.arg(corpus.join("mlp.neff")))?;
+        for model in ["mlp", "lstm-dynamic"] {
+            let mut compile = cargo();
+            compile.args(["run", "--quiet", "--release", "--package", "tenon-cli"]);
+            compile.args(["--", "compile", &format!("models/small/{model}.onnx")]);
+            compile.arg("--output");
+            run(compile.arg(corpus.join(format!("{model}.neff"))))?;
+        }
     }
     let mut command = Command::new(built.join(host).join("release").join(name));
     command

@@ -1,10 +1,10 @@
 //! The pipeline from a graph to a package.
 
 use crate::place::{BackendSelector, Hint, Placement};
-use crate::{lower, memory, optimise, outputs, pack, pads, place, specialise};
+use crate::{lower, memory, optimise, outputs, pack, pads, place, specialise, symbolic};
 use std::collections::BTreeMap;
 use tenon_backend::{BackendId, CpuLevel, Registry};
-use tenon_base::{Control, Error, ErrorKind, Result};
+use tenon_base::{Control, Result};
 use tenon_bef::Module;
 use tenon_graph::Graph;
 use tenon_neff::Contents;
@@ -79,7 +79,18 @@ pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
     specialise::name_nodes(&mut graph);
     specialise::set_constants(&mut graph, &options.constants)?;
     specialise::specialise(&mut graph, options.registry, control)?;
-    optimise::optimise(&mut graph, options.registry, &selector, control)?;
+    let plain = (!graph.symbols.is_empty()).then(|| graph.clone());
+    let optimised = optimise::optimise(&mut graph, options.registry, &selector, control);
+    control.check()?;
+    match plain {
+        // A pass that takes an example size for a fixed one makes a graph that fails, or holds for it alone.
+        Some(plain) => {
+            if optimised.is_err() || !symbolic::holds_for_all_sizes(&graph, &plain) {
+                graph = plain;
+            }
+        }
+        None => optimised?,
+    }
     pads::add_default_fill(&mut graph)?;
     outputs::restore(&mut graph, &names)?;
     finish(graph, &names, options)
@@ -102,15 +113,12 @@ pub(crate) fn finish(
     options: &Options<'_>,
 ) -> Result<Compiled> {
     let control = &options.control;
-    if !graph.symbols.is_empty() {
-        let text = "packages hold no symbolic dimensions yet";
-        return Err(Error::new(ErrorKind::Unsupported, text).help("fix them with --dim"));
-    }
     graph.remove_dead();
     tenon_graph::verify(&graph)?;
     control.progress("place", 0, 1)?;
     let placement = place_graph(&mut graph, options)?;
     tenon_graph::verify(&graph)?;
+    symbolic::complete_extents(&mut graph)?;
     let mut memory = memory::plan(
         &graph,
         &placement,

@@ -383,6 +383,6 @@ fn port(graph: &Graph, name: &str, id: Option<ValueId>) -> Result<GraphPort> {
     Ok(GraphPort {
         name: name.to_owned(),
         dtype: ty.dtype(),
-        shape: ty.shape().to_vec(),
+        shape: (&**ty.shape()).into(),
     })
 }

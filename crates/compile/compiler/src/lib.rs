@@ -41,6 +41,7 @@ mod rewrite;
 mod shape_inputs;
 mod single;
 mod specialise;
+mod symbolic;
 
 pub use compile::{Compiled, DEFAULT_BACKENDS, Options, compile, place_graph};
 pub use cut::{CompiledNodes, CpuNode, compile_nodes};

@@ -25,6 +25,9 @@ pub(crate) fn lower(
             Some(Target::Backend(id)) => {
                 workload(graph, node, id.as_str(), index, memory).map(Some)
             }
+            Some(Target::Dma) if !graph.symbols.is_empty() => {
+                symbolic_movement(graph, node, memory).map(Some)
+            }
             Some(Target::Dma) => movement(graph, node, memory, &mut movements),
             Some(Target::View) => Ok(None),
             None => Err(Error::new(ErrorKind::Internal, "a node without placement")),
@@ -47,19 +50,7 @@ fn workload(
     index: usize,
     memory: &Memory,
 ) -> Result<Kernel> {
-    let ids = |values: &[Option<ValueId>]| -> Result<Attribute> {
-        let ids = values.iter().map(|value| match value {
-            None => Ok(-1),
-            Some(id) => memory
-                .of_value
-                .get(id.index())
-                .copied()
-                .flatten()
-                .map(|variable| variable as i32)
-                .ok_or_else(|| no_memory(graph, *id)),
-        });
-        Ok(i32s(ids.collect::<Result<_>>()?))
-    };
+    let ids = |values| variable_ids(graph, memory, values);
     let node_memory = memory.nodes.get(index);
     let optional = |variable: Option<u32>| variable.map_or(-1, |variable| variable as i32);
     let prepared = (0..node.inputs.len())
@@ -85,6 +76,38 @@ fn workload(
     Ok(kernel("tenon.workload", attributes))
 }
 
+/// The variables of operands, -1 for an omitted one.
+fn variable_ids(graph: &Graph, memory: &Memory, values: &[Option<ValueId>]) -> Result<Attribute> {
+    let ids = values.iter().map(|value| match value {
+        None => Ok(-1),
+        Some(id) => memory
+            .of_value
+            .get(id.index())
+            .copied()
+            .flatten()
+            .map(|variable| variable as i32)
+            .ok_or_else(|| no_memory(graph, *id)),
+    });
+    Ok(i32s(ids.collect::<Result<_>>()?))
+}
+
+/// The kernel of a data movement whose descriptors depend on sizes.
+fn symbolic_movement(graph: &Graph, node: &Node, memory: &Memory) -> Result<Kernel> {
+    let mut attributes: Dictionary = vec![
+        ("operator".into(), node.op.name.into()),
+        ("node".into(), node.name.as_str().into()),
+        ("inputs".into(), variable_ids(graph, memory, &node.inputs)?),
+        (
+            "outputs".into(),
+            variable_ids(graph, memory, &node.outputs)?,
+        ),
+    ];
+    for (name, value) in node.attributes.iter() {
+        attributes.push((format!("op.{name}").into(), lower_attribute(name, value)?));
+    }
+    Ok(kernel("tenon.movement", attributes))
+}
+
 /// A node as a data movement, with the variable of each value.
 pub(crate) fn movement_node<'a>(
     graph: &'a Graph,
@@ -96,7 +119,7 @@ pub(crate) fn movement_node<'a>(
         Some(MovementOperand {
             variable: variable_of((*id)?).map(VariableId),
             ty: value.ty.as_ref()?,
-            constant: value.constant.as_ref(),
+            constant: value.known(),
         })
     };
     MovementNode {

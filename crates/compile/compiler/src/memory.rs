@@ -11,6 +11,7 @@ use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_graph::operator::OperatorClass;
 use tenon_graph::{Graph, Node, NodeId, ValueId};
 use tenon_plan::MemoryStrategy;
+use tenon_tensor::size::SizeExpr;
 use tenon_tensor::{Buffer, TensorType};
 
 /// A variable of the package.
@@ -22,8 +23,10 @@ pub(crate) struct Variable {
     pub bytes: usize,
     /// Its memory.
     pub home: Home,
-    /// Its type, unless it is scratch or a prepared form.
+    /// Its type, unless it is scratch or a prepared form; for the example sizes.
     pub ty: Option<TensorType>,
+    /// Its extents, if one is symbolic.
+    pub extents: Option<Vec<SizeExpr>>,
     /// The variable of which it is a view.
     pub view_of: Option<u32>,
     /// Its first and last kernel, for a variable in the arena.
@@ -47,6 +50,8 @@ pub(crate) enum Home {
     Arena(usize),
     /// The memory of the input, output or constant of which it is a view.
     Pointer,
+    /// Integers that are known once the symbols have values.
+    Sizes(Vec<SizeExpr>),
 }
 
 /// A constant in the layout of a backend's kernels.
@@ -117,9 +122,11 @@ impl Memory {
                 }
             }
         }
+        let symbolic = !graph.symbols.is_empty();
         for &index in prepared.difference(&plain) {
             if let Some(variable) = self.variables.get_mut(index as usize)
                 && matches!(variable.home, Home::Constant(_))
+                && (!symbolic || variable.bytes > MAX_PREPARED_LATER)
             {
                 variable.home = Home::Absent;
             }
@@ -132,6 +139,10 @@ impl Memory {
     }
 }
 
+/// Backends may prefer other layouts for other sizes: of small constants a package with symbols keeps the plain
+/// form, from which they are prepared then.
+const MAX_PREPARED_LATER: usize = 256 << 10;
+
 /// View nodes that must be copied: their result is an output of the graph, and their source is an
 /// input, a constant or another output.
 pub(crate) fn copied_views(graph: &Graph) -> BTreeSet<NodeId> {
@@ -142,7 +153,7 @@ pub(crate) fn copied_views(graph: &Graph) -> BTreeSet<NodeId> {
     let constants = root
         .iter()
         .copied()
-        .filter(|&id| graph.value(id).constant.is_some());
+        .filter(|&id| graph.value(id).known().is_some());
     claimed.extend(constants.collect::<Vec<_>>());
     let mut copied = BTreeSet::new();
     for (index, node) in graph.nodes.iter().enumerate() {
@@ -177,7 +188,10 @@ pub(crate) fn plan(
     planner.values(&workloads)?;
     planner.constants(&workloads);
     control.progress("plan memory", 0, 1)?;
-    planner.arena(strategy)?;
+    // The runtime plans the arena when the sizes are known.
+    if graph.symbols.is_empty() {
+        planner.arena(strategy)?;
+    }
     Ok(planner.memory)
 }
 
@@ -225,7 +239,7 @@ fn plan_workload(
         })
     };
     let input = |id: ValueId| -> Result<InputSpec> {
-        let constant = graph.value(id).constant.clone();
+        let constant = graph.value(id).known().cloned();
         Ok(InputSpec {
             ty: ty(id)?,
             constant,

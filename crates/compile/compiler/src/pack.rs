@@ -9,8 +9,8 @@ use tenon_bef::{Attribute, EncodeOptions, Module, encode};
 use tenon_dma::VariableId;
 use tenon_graph::{Cost, Graph, Node, ValueId};
 use tenon_neff::{
-    ConstantInfo, Contents, LiveRange, MemoryPlan, ModelInfo, Movement, NodeCost, PackageVariable,
-    Port, PreparedForm, Role, TenonMember, VariableInfo,
+    ConstantInfo, Contents, Extent, LiveRange, MemoryPlan, ModelInfo, Movement, NodeCost,
+    PackageVariable, Port, PortShape, PreparedForm, Role, SizesInfo, TenonMember, VariableInfo,
 };
 use tenon_tensor::{BufferMut, TensorType};
 
@@ -35,38 +35,52 @@ pub(crate) fn pack(
         .iter()
         .map(|&id| graph.value(id).name.clone())
         .collect();
+    tenon.set_symbols(&graph.symbols);
     tenon.inputs = ports(graph, memory, &graph.inputs, &input_names)?;
     tenon.outputs = ports(graph, memory, &graph.outputs, output_names)?;
-    tenon.variables = variable_infos(memory, module);
+    tenon.variables = variable_infos(graph, memory, module);
+    tenon.sizes = size_infos(graph, memory);
     tenon.constants = constant_infos(memory)?;
     tenon.placement = placement.report();
-    tenon.plan = memory_plan(memory, options.memory_strategy.name());
-    tenon.costs = costs(graph, placement);
+    if graph.symbols.is_empty() {
+        tenon.plan = memory_plan(memory, options.memory_strategy.name());
+        tenon.costs = costs(graph, placement);
+    }
     let program = encode(module, &EncodeOptions::default())?;
     Ok(Contents {
         name,
-        variables: memory.variables.iter().map(package_variable).collect(),
+        variables: memory
+            .variables
+            .iter()
+            .map(|variable| package_variable(graph, variable))
+            .collect(),
         movements,
         program: BufferMut::copy_of(&program)?.freeze(),
         tenon,
     })
 }
 
-fn package_variable(variable: &Variable) -> PackageVariable {
+fn package_variable(graph: &Graph, variable: &Variable) -> PackageVariable {
+    let symbolic = !graph.symbols.is_empty();
     let role = match &variable.home {
         Home::Input => Role::Input,
         Home::Output => Role::Output,
         Home::Constant(buffer) => Role::Constant(buffer.clone()),
         Home::Absent => Role::Absent,
         Home::Prepared(form) => Role::Constant(form.data.clone()),
+        Home::Arena(_) if symbolic => Role::Planned,
         Home::Arena(offset) => Role::Arena {
             offset: *offset as u64,
         },
         Home::Pointer => Role::View,
+        Home::Sizes(_) => Role::Planned,
     };
+    // The size of scratch memory, and of symbolic shapes, is known when the model runs.
+    let unknown = variable.extents.is_some()
+        || (symbolic && matches!(variable.home, Home::Arena(_)) && variable.ty.is_none());
     PackageVariable {
         name: variable.name.clone(),
-        size: variable.bytes as u64,
+        size: if unknown { 0 } else { variable.bytes as u64 },
         role,
     }
 }
@@ -84,21 +98,50 @@ fn ports(graph: &Graph, memory: &Memory, ids: &[ValueId], names: &[String]) -> R
             name: name.clone(),
             var_id: VariableId(variable),
             dtype: ty.dtype(),
-            shape: ty.shape().to_vec(),
+            shape: shape(graph, memory, variable, ty),
         })
     };
     ids.iter().zip(names).map(port).collect()
 }
 
-/// The types of the operands of workloads, and of all views.
-fn variable_infos(memory: &Memory, module: &Module) -> Vec<VariableInfo> {
+/// The shape of a variable, with the expressions of symbolic extents.
+fn shape(graph: &Graph, memory: &Memory, variable: u32, ty: &TensorType) -> PortShape {
+    let variable = memory.variables.get(variable as usize);
+    match variable.and_then(|variable| variable.extents.as_ref()) {
+        Some(extents) => PortShape::new(&graph.symbols, extents),
+        None => PortShape::from(&**ty.shape()),
+    }
+}
+
+/// The variables whose elements are sizes.
+fn size_infos(graph: &Graph, memory: &Memory) -> Vec<SizesInfo> {
+    let variables = memory.variables.iter().enumerate();
+    let info = |(index, variable): (usize, &Variable)| {
+        let (Home::Sizes(elements), Some(ty)) = (&variable.home, &variable.ty) else {
+            return None;
+        };
+        let elements = elements.iter();
+        Some(SizesInfo {
+            var_id: VariableId(index as u32),
+            dtype: ty.dtype(),
+            shape: ty.shape().to_vec(),
+            elements: elements
+                .map(|element| Extent::new(&graph.symbols, element))
+                .collect(),
+        })
+    };
+    variables.filter_map(info).collect()
+}
+
+/// The types of the operands of kernels, and of all views.
+fn variable_infos(graph: &Graph, memory: &Memory, module: &Module) -> Vec<VariableInfo> {
     let named = named_by_workloads(module);
     let listed = |(index, variable): (usize, &Variable)| {
         let ty = variable.ty.as_ref()?;
         (named.contains(&(index as u32)) || variable.view_of.is_some()).then(|| VariableInfo {
             var_id: VariableId(index as u32),
             dtype: ty.dtype(),
-            shape: ty.shape().to_vec(),
+            shape: shape(graph, memory, index as u32, ty),
             view_of: variable.view_of.map(VariableId),
         })
     };
@@ -115,7 +158,8 @@ fn named_by_workloads(module: &Module) -> BTreeSet<u32> {
         .functions
         .iter()
         .flat_map(|function| &function.kernels);
-    let workloads = kernels.filter(|kernel| kernel.name == "tenon.workload");
+    let workloads =
+        kernels.filter(|kernel| kernel.name == "tenon.workload" || kernel.name == "tenon.movement");
     let operands = workloads
         .flat_map(|kernel| &kernel.attributes)
         .filter(|(name, _)| name == "inputs" || name == "outputs");

@@ -6,11 +6,13 @@
 
 use crate::infer::infer_node;
 use crate::place::{Assignment, BackendSelector};
+use crate::specialise::set_sizes;
 use std::cell::OnceCell;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::operator::OperatorClass;
 use tenon_graph::{
-    Attribute, Attributes, Graph, Node, OperatorDef, UniqueNames, ValueId, operator,
+    Attribute, Attributes, Graph, Node, OperatorDef, SizeElements, UniqueNames, ValueId,
+    extents_of_example, operator,
 };
 use tenon_tensor::{DataType, Shape, Tensor, TensorType};
 
@@ -379,6 +381,18 @@ impl Rewriter<'_> {
         self.graph.value(value?).constant.as_ref()
     }
 
+    /// The elements of a value that are known for the example sizes: of a constant, or of sizes.
+    pub fn known(&self, value: Option<ValueId>) -> Option<&Tensor> {
+        self.graph.value(value?).known()
+    }
+
+    /// Whether the extent of a dimension, counted from the end, is the same for all sizes.
+    pub fn is_fixed(&self, value: ValueId, from_end: usize) -> bool {
+        let extents = self.graph.value(value).extents.as_ref();
+        let extent = extents.and_then(|extents| extents.iter().rev().nth(from_end));
+        extent.is_none_or(|extent| extent.constant().is_some())
+    }
+
     /// The type of a value; every value has one after specialising.
     pub fn ty(&self, value: ValueId) -> Result<&TensorType> {
         let value = self.graph.value(value);
@@ -484,10 +498,13 @@ impl Rewriter<'_> {
             outputs: Vec::new(),
         };
         let types = infer_node(self.graph, &node, outputs)?;
-        for ty in types.into_iter().take(outputs) {
+        for ty in types.iter().take(outputs) {
             let name = self.names.value(&node.name);
-            node.outputs
-                .push(Some(self.graph.add_value(name, Some(ty))));
+            let value = self.graph.add_value(name, Some(ty.clone()));
+            node.outputs.push(Some(value));
+        }
+        if !self.graph.symbols.is_empty() {
+            set_sizes(self.graph, &node, &types)?;
         }
         self.grow();
         for value in inputs.iter().flatten() {
@@ -499,16 +516,34 @@ impl Rewriter<'_> {
         Ok(outputs)
     }
 
-    /// The constant shape of a Reshape.
-    pub fn shape_constant(&mut self, base: &str, shape: &[usize]) -> Result<ValueId> {
+    /// The shape of a Reshape, whose extents derive from those of `values`: a constant, or sizes if one is
+    /// symbolic.
+    fn target_shape(&mut self, base: &str, values: &[ValueId], shape: &[usize]) -> Result<ValueId> {
         let extents: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
         let tensor = Tensor::from_slice([extents.len()], &extents)?;
-        Ok(self.add_constant(&format!("{base}.shape"), tensor))
+        let base = format!("{base}.shape");
+        if self.graph.symbols.is_empty() {
+            return Ok(self.add_constant(&base, tensor));
+        }
+        let extents = extents_of_example(self.graph, values, shape)?;
+        if extents.iter().all(|extent| extent.constant().is_some()) {
+            return Ok(self.add_constant(&base, tensor));
+        }
+        let name = self.names.value(&base);
+        let id = self.graph.add_value(name, Some(tensor.ty().clone()));
+        let value = self.graph.value_mut(id);
+        value.extents = Some(vec![(shape.len() as i64).into()]);
+        value.sizes = Some(SizeElements {
+            elements: extents,
+            example: tensor,
+        });
+        self.grow();
+        Ok(id)
     }
 
     /// Adds a Reshape before the visited node.
     pub fn reshape(&mut self, base: &str, value: ValueId, shape: &[usize]) -> Result<ValueId> {
-        let extents = self.shape_constant(base, shape)?;
+        let extents = self.target_shape(base, &[value], shape)?;
         self.emit(
             base,
             "Reshape",
@@ -536,7 +571,9 @@ impl Rewriter<'_> {
 
     /// A Reshape to exactly `shape` with the outputs of `node`.
     pub fn reshaped_node(&mut self, node: &Node, value: ValueId, shape: &[usize]) -> Result<Node> {
-        let extents = self.shape_constant(&node.name, shape)?;
+        let outputs = node.outputs.iter().flatten().copied();
+        let values: Vec<ValueId> = outputs.chain([value]).collect();
+        let extents = self.target_shape(&node.name, &values, shape)?;
         let inputs = vec![Some(value), Some(extents)];
         self.node_like(node, "Reshape", reshape_attributes(shape), inputs)
     }

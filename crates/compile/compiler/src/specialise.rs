@@ -7,9 +7,11 @@ use std::sync::Arc;
 use tenon_backend::{Backend, NodeView, Registry, evaluate};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_graph::operator::Arity;
-use tenon_graph::{Attribute, Graph, Node, SizeElements, UniqueNames, ValueId, infer_symbolic};
+use tenon_graph::{
+    Attribute, Graph, Node, SizeElements, UniqueNames, ValueId, infer_symbolic, size_tensor,
+};
 use tenon_tensor::size::SizeExpr;
-use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
+use tenon_tensor::{Tensor, TensorType};
 
 /// A result larger than this is folded only up to [`MAX_GROWTH`] times the size of its inputs: an
 /// Expand or ConstantOfShape must not inflate the package.
@@ -246,7 +248,7 @@ impl Specialiser<'_> {
 
 /// Sets the symbolic extents of the outputs. Returns whether all their elements are sizes, so that nothing is left
 /// to compute when the model runs.
-fn set_sizes(graph: &mut Graph, node: &Node, types: &[TensorType]) -> Result<bool> {
+pub(crate) fn set_sizes(graph: &mut Graph, node: &Node, types: &[TensorType]) -> Result<bool> {
     let outputs = infer_symbolic(graph, node, types)?;
     let mut known = true;
     for ((id, ty), output) in node.outputs.iter().zip(types).zip(outputs) {
@@ -268,32 +270,7 @@ fn set_sizes(graph: &mut Graph, node: &Node, types: &[TensorType]) -> Result<boo
 
 /// Elements with the tensor for the example sizes.
 fn sizes(graph: &Graph, ty: &TensorType, elements: Vec<SizeExpr>) -> Result<SizeElements> {
-    let values = elements
-        .iter()
-        .map(|element| element.evaluate(&graph.example_sizes))
-        .collect::<Result<Vec<i64>>>()?;
-    let shape = || ty.shape().clone();
-    let example = match ty.dtype() {
-        DataType::I64 => Tensor::from_slice(shape(), &values)?,
-        DataType::Bool => {
-            let bytes: Vec<u8> = values.iter().map(|&value| u8::from(value != 0)).collect();
-            Tensor::new(ty.clone(), BufferMut::copy_of(&bytes)?.freeze())?
-        }
-        DataType::I32 => {
-            let values: Vec<i32> = values
-                .iter()
-                .map(|&value| i32::try_from(value))
-                .collect::<Result<_, _>>()
-                .map_err(|_| {
-                    Error::new(ErrorKind::InvalidModel, "a size overflows its type i32")
-                })?;
-            Tensor::from_slice(shape(), &values)?
-        }
-        other => {
-            let text = format!("sizes of type {other}");
-            return Err(Error::new(ErrorKind::Internal, text));
-        }
-    };
+    let example = size_tensor(ty, &elements, &graph.example_sizes)?;
     Ok(SizeElements { elements, example })
 }
 

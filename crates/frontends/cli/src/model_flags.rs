@@ -2,16 +2,17 @@
 
 use crate::plugin_flags::BackendFlags;
 use clap::Args;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use tenon::{BackendId, Hint, MemoryStrategy, Pattern};
 
 /// How a model becomes a package; read when the file is an ONNX model.
 #[derive(Args, Clone)]
 pub struct CompileFlags {
-    /// Give a symbolic dimension its size; repeat for several. Arrays that are given for inputs
-    /// (.npy, .npz) say theirs themselves.
-    #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension, help_heading = "Compiling")]
-    pub dims: Vec<(String, usize)>,
+    /// Give a symbolic dimension its size, or the range of its sizes; repeat for several. Arrays that
+    /// are given for inputs (.npy, .npz) say theirs themselves.
+    #[arg(long = "dim", value_name = "NAME=N|A..B", value_parser = dimension, help_heading = "Compiling")]
+    pub dims: Vec<(String, DimensionSize)>,
     /// Give an input its value when compiling (needed where it decides shapes); it is no input of
     /// the package then. FILE as for --input.
     #[arg(long = "const", value_name = "NAME=FILE", value_parser = named_file, help_heading = "Compiling")]
@@ -88,11 +89,26 @@ pub struct InputFlags {
     pub scale: Vec<f32>,
 }
 
-fn dimension(text: &str) -> Result<(String, usize), String> {
-    let (name, size) = text.split_once('=').ok_or("expected NAME=N")?;
-    let size = size
-        .parse()
-        .map_err(|_| format!("'{size}' is not a size"))?;
+/// The size of a dimension on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DimensionSize {
+    /// One size.
+    Fixed(usize),
+    /// All sizes from the first to the last.
+    Range(RangeInclusive<u64>),
+}
+
+fn dimension(text: &str) -> Result<(String, DimensionSize), String> {
+    let (name, size) = text.split_once('=').ok_or("expected NAME=N or NAME=A..B")?;
+    let wrong = |text: &str| format!("'{text}' is not a size");
+    let size = match size.split_once("..") {
+        None => DimensionSize::Fixed(size.parse().map_err(|_| wrong(size))?),
+        Some((first, last)) => {
+            let last = last.trim_start_matches('=');
+            let first = first.parse().map_err(|_| wrong(first))?;
+            DimensionSize::Range(first..=last.parse().map_err(|_| wrong(last))?)
+        }
+    };
     Ok((name.to_owned(), size))
 }
 

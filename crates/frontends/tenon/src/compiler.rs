@@ -2,14 +2,15 @@
 
 use crate::CompiledPackage;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use tenon_backend::{BackendId, CpuLevel, Registry};
 use tenon_base::{Control, Error, ErrorKind, Location, Result, expect_regular_file};
 use tenon_compiler::CpuNode;
-use tenon_neff::NodeGraph;
+use tenon_neff::{Extent, NodeGraph};
 use tenon_onnx::{
-    CpuCall, Dimension, Evaluator, ImportOptions, Model as OnnxModel, PartitionedGraph,
-    ValueSignature,
+    CpuCall, Dimension, Evaluator, ExampleSizes, ImportOptions, Model as OnnxModel,
+    PartitionedGraph, ValueSignature,
 };
 use tenon_tensor::{Buffer, BufferMut, Tensor, TensorType};
 
@@ -32,6 +33,8 @@ pub use tenon_compiler::{Hint, MEMORY_STRATEGIES, MemoryStrategy, memory_strateg
 #[derive(Clone)]
 pub struct Compiler {
     dims: BTreeMap<String, usize>,
+    ranges: BTreeMap<String, RangeInclusive<u64>>,
+    symbolic: bool,
     constants: BTreeMap<String, Tensor>,
     known_inputs: BTreeMap<String, Tensor>,
     linked_folders: Vec<PathBuf>,
@@ -72,6 +75,8 @@ impl Default for Compiler {
     fn default() -> Self {
         Self {
             dims: BTreeMap::new(),
+            ranges: BTreeMap::new(),
+            symbolic: true,
             constants: BTreeMap::new(),
             known_inputs: BTreeMap::new(),
             linked_folders: Vec::new(),
@@ -98,11 +103,25 @@ impl Compiler {
         tenon_compiler::DEFAULT_BACKENDS.to_vec()
     }
 
-    /// Sets the extent of a symbolic dimension. Every symbolic dimension needs one, here or from an
-    /// array given with [`Self::known_input`].
+    /// Sets the extent of a symbolic dimension. Dimensions without one, here or from an array given with
+    /// [`Self::known_input`], stay symbolic: their sizes are known when the model runs.
     #[must_use]
     pub fn dim(mut self, name: impl Into<String>, extent: usize) -> Self {
         self.dims.insert(name.into(), extent);
+        self
+    }
+
+    /// Sets the range of a symbolic dimension that stays symbolic; of any size from 1 on otherwise.
+    #[must_use]
+    pub fn dim_range(mut self, name: impl Into<String>, range: RangeInclusive<u64>) -> Self {
+        self.ranges.insert(name.into(), range);
+        self
+    }
+
+    /// Whether dimensions without an extent stay symbolic, as they do by default; else they are errors.
+    #[must_use]
+    pub fn symbolic(mut self, symbolic: bool) -> Self {
+        self.symbolic = symbolic;
         self
     }
 
@@ -221,9 +240,49 @@ impl Compiler {
     pub fn compile_model(&self, model: &OnnxModel) -> Result<CompiledPackage> {
         let registry = self.registry.clone();
         let registry = &registry.unwrap_or_else(tenon_builtin::registry);
+        // Functions of libraries take tensors of fixed shapes.
+        if !self.symbolic || !self.cpu_nodes.is_empty() {
+            return self.compile_with(model, registry, None);
+        }
+        let first = match self.compile_with(model, registry, Some(ExampleSizes::Primes)) {
+            Ok(compiled) => return Ok(compiled),
+            Err(error) if !self.has_symbols(model) => return Err(error),
+            Err(error) => error,
+        };
+        // Sizes that the model refuses say nothing about others.
+        for examples in [ExampleSizes::MultiplesOf32, ExampleSizes::SmallPrimes] {
+            self.control.check()?;
+            if let Ok(compiled) = self.compile_with(model, registry, Some(examples)) {
+                return Ok(compiled);
+            }
+        }
+        Err(first.help("fix dimensions with --dim NAME=N, or bound them with --dim NAME=A..B"))
+    }
+
+    /// Whether dimensions of the model's inputs stay symbolic.
+    fn has_symbols(&self, model: &OnnxModel) -> bool {
+        let known = self.known_inputs.iter();
+        let given = known.map(|(name, tensor)| (name.clone(), tensor.ty().clone()));
+        let fixed = model.input_types(&ImportOptions {
+            dims: self.dims.clone(),
+            constants: self.constants.clone(),
+            given: given.collect(),
+            ..ImportOptions::default()
+        });
+        fixed.is_err()
+    }
+
+    fn compile_with(
+        &self,
+        model: &OnnxModel,
+        registry: &Registry,
+        symbolic: Option<ExampleSizes>,
+    ) -> Result<CompiledPackage> {
         let known = self.known_inputs.iter();
         let import = ImportOptions {
             dims: self.dims.clone(),
+            ranges: self.ranges.clone(),
+            symbolic,
             constants: self.constants.clone(),
             given: known
                 .map(|(name, tensor)| (name.clone(), tensor.ty().clone()))
@@ -268,10 +327,12 @@ impl Compiler {
     }
 
     /// Name and type of each input of a model. Symbolic dimensions get their extents from
-    /// [`Self::dim`] and from the types of arrays that will be `given` for inputs.
+    /// [`Self::dim`] and from the types of arrays that will be `given` for inputs; those that stay
+    /// symbolic have an example size.
     ///
     /// # Errors
-    /// Every dimension without an extent, unknown or contradictory, together.
+    /// Every dimension that is unknown or contradictory, or that has no extent and may not stay symbolic,
+    /// together.
     pub fn input_types(
         &self,
         model: &OnnxModel,
@@ -279,6 +340,8 @@ impl Compiler {
     ) -> Result<Vec<(String, TensorType)>> {
         model.input_types(&ImportOptions {
             dims: self.dims.clone(),
+            ranges: self.ranges.clone(),
+            symbolic: self.symbolic.then_some(ExampleSizes::Primes),
             given: given.clone(),
             ..ImportOptions::default()
         })
@@ -291,12 +354,13 @@ fn check_outputs(declared: &[ValueSignature], nodes: &NodeGraph) -> Result<()> {
     let ports: BTreeMap<String, _> = ports.map(|port| (port.name.clone(), port)).collect();
     let contradiction = |declared: &ValueSignature| {
         let inferred = ports.get(&declared.name)?;
-        let extent = |(dimension, &extent): (&Dimension, &usize)| match dimension {
-            Dimension::Fixed(declared) => *declared == extent,
-            Dimension::Named(_) | Dimension::Unnamed => true,
+        let extent = |(dimension, extent): (&Dimension, &Extent)| match (dimension, extent) {
+            (Dimension::Fixed(declared), Extent::Fixed(extent)) => *declared as i64 == *extent,
+            _ => true,
         };
         let extents = |shape: &Vec<Dimension>| {
-            shape.len() == inferred.shape.len() && shape.iter().zip(&inferred.shape).all(extent)
+            let inferred = &inferred.shape.0;
+            shape.len() == inferred.len() && shape.iter().zip(inferred).all(extent)
         };
         let fits = declared.dtype.is_none_or(|dtype| dtype == inferred.dtype)
             && declared.shape.as_ref().is_none_or(extents);
@@ -304,7 +368,7 @@ fn check_outputs(declared: &[ValueSignature], nodes: &NodeGraph) -> Result<()> {
         (!fits).then(|| {
             Error::new(ErrorKind::InvalidModel, text)
                 .expected(declared)
-                .found(format_args!("{}{:?}", inferred.dtype, inferred.shape))
+                .found(format_args!("{}{}", inferred.dtype, inferred.shape))
                 .at(Location::field(format!("output '{}'", declared.name)))
         })
     };

@@ -101,7 +101,7 @@ pub use compiler::{
     Compiler, Hint, LibraryFunction, MEMORY_STRATEGIES, MemoryStrategy, memory_strategy,
 };
 pub use load_options::LoadOptions;
-pub use model::{Model, Signature};
+pub use model::{Dimension, Model, Signature};
 pub use model_file::{ModelFile, OpenOptions};
 pub use run_options::{AsyncOptions, RunOptions};
 pub use run_outputs::Outputs;

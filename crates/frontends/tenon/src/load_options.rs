@@ -27,6 +27,10 @@ pub struct LoadOptions {
     /// The most concurrent executions; further ones wait. The number of CPUs by default. Memory for
     /// those beyond `in_flight` is allocated on first use.
     pub max_in_flight: usize,
+    /// The most sets of sizes for which a model with symbolic dimensions stays ready; 64 by default.
+    pub instance_count: usize,
+    /// The most memory for arenas of these sets together; 1 GiB by default.
+    pub instance_bytes: usize,
     /// Whether shared libraries that the package contains for its CPU nodes may run in this process.
     /// Off by default, unless `TENON_ALLOW_NATIVE_NODES=1`.
     pub native_nodes: bool,
@@ -52,6 +56,8 @@ impl Default for LoadOptions {
             threads: options.threads,
             in_flight: options.in_flight,
             max_in_flight: options.max_in_flight,
+            instance_count: options.instance_count,
+            instance_bytes: options.instance_bytes,
             native_nodes: options.native_nodes,
             nan_check: options.nan_check,
             stochastic_rounding: options.stochastic_rounding,
@@ -102,6 +108,20 @@ impl LoadOptions {
         self
     }
 
+    /// Sets the most sets of sizes for which a model with symbolic dimensions stays ready.
+    #[must_use]
+    pub fn instance_count(mut self, count: usize) -> Self {
+        self.instance_count = count;
+        self
+    }
+
+    /// Sets the most memory for arenas of all sets of sizes together.
+    #[must_use]
+    pub fn instance_bytes(mut self, bytes: usize) -> Self {
+        self.instance_bytes = bytes;
+        self
+    }
+
     /// Sets whether shared libraries of the package may run in this process.
     #[must_use]
     pub fn native_nodes(mut self, allowed: bool) -> Self {
@@ -143,6 +163,8 @@ impl LoadOptions {
             threads: self.threads,
             in_flight: self.in_flight,
             max_in_flight: self.max_in_flight,
+            instance_count: self.instance_count,
+            instance_bytes: self.instance_bytes,
             native_nodes: self.native_nodes,
             nan_check: self.nan_check,
             stochastic_rounding: self.stochastic_rounding,

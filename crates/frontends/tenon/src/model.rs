@@ -11,9 +11,10 @@ use tenon_backend::Registry;
 use tenon_base::{Location, Result};
 use tenon_neff::{MemoryPlan, Package, PlacementReport};
 use tenon_runtime::{Profile, Runtime, Substitution};
-use tenon_tensor::Tensor;
+use tenon_tensor::size::Symbols;
+use tenon_tensor::{Tensor, TensorType};
 
-pub use tenon_runtime::Signature;
+pub use tenon_runtime::{Dimension, Signature};
 
 /// A loaded package, ready to run. Clones share it, and threads may run it at the same time.
 ///
@@ -84,6 +85,35 @@ impl Model {
     /// Names and types of the outputs, in order.
     pub fn outputs(&self) -> &[Signature] {
         self.model.outputs()
+    }
+
+    /// The dimensions that are known only when the model runs; none if all are fixed.
+    pub fn symbols(&self) -> &Symbols {
+        self.model.symbols()
+    }
+
+    /// The model for these sizes of its symbolic dimensions, which shares the constants. [`Self::run`] chooses it
+    /// by the shapes of its inputs; bindings, profiles and raw memory need it.
+    ///
+    /// # Errors
+    /// Unknown dimensions, dimensions without a size, sizes outside their ranges or that an operator refuses.
+    pub fn at(&self, sizes: &[(&str, u64)]) -> Result<Self> {
+        self.with_model(self.model.at(sizes)?)
+    }
+
+    /// The model for the shapes of these inputs, by name, and for `sizes` of the dimensions that they do not have.
+    ///
+    /// # Errors
+    /// As [`Self::at`].
+    pub fn at_inputs(&self, inputs: &[(&str, &TensorType)], sizes: &[(&str, u64)]) -> Result<Self> {
+        self.with_model(self.model.at_inputs(inputs, sizes)?)
+    }
+
+    fn with_model(&self, model: tenon_runtime::Model) -> Result<Self> {
+        Ok(Self {
+            output_names: self.output_names.clone(),
+            model,
+        })
     }
 
     /// The model's metadata: class labels, scaling of pictures (docs/package.md).

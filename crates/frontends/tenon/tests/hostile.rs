@@ -21,6 +21,25 @@ fn package() -> &'static [u8] {
     })
 }
 
+/// A package with a symbolic dimension.
+fn symbolic_package() -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    BYTES.get_or_init(|| {
+        let onnx = include_bytes!("../../../../models/small/lstm-dynamic.onnx");
+        let model = OnnxModel::from_bytes(onnx, &Control::new()).unwrap();
+        let compiled = Compiler::new().compile_model(&model).unwrap();
+        compiled.to_bytes().unwrap()
+    })
+}
+
+/// The bytes of one of the two packages.
+fn bytes_of(symbolic: bool) -> Vec<u8> {
+    match symbolic {
+        true => symbolic_package().to_vec(),
+        false => package().to_vec(),
+    }
+}
+
 /// Whether `verify` finds an error. Digests are not compared: they detect all damage, and this test is
 /// about malicious packages.
 fn is_reported(package: &Package) -> bool {
@@ -52,7 +71,19 @@ fn try_package(bytes: &[u8]) {
             return;
         }
     };
+    let sizes: Vec<(String, u64)> = model
+        .symbols()
+        .iter()
+        .map(|(_, symbol)| (symbol.name.clone(), symbol.min.max(symbol.max.min(3))))
+        .collect();
+    let sizes: Vec<(&str, u64)> = sizes
+        .iter()
+        .map(|(name, size)| (name.as_str(), *size))
+        .collect();
     let small = |ty: &tenon::TensorType| ty.bytes() < 1 << 24;
+    let Ok(model) = model.at(&sizes) else {
+        return;
+    };
     if !model
         .inputs()
         .iter()
@@ -99,8 +130,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(400), ..ProptestConfig::default() })]
 
     #[test]
-    fn flipped_packages(flips in prop::collection::vec((0..STRUCTURE, any::<u8>()), 1..4)) {
-        let mut bytes = package().to_vec();
+    fn flipped_packages(
+        symbolic in any::<bool>(),
+        flips in prop::collection::vec((0..STRUCTURE, any::<u8>()), 1..4),
+    ) {
+        let mut bytes = bytes_of(symbolic);
         for (at, value) in flips {
             let at = at % bytes.len();
             bytes[at] = value;
@@ -109,9 +143,12 @@ proptest! {
     }
 
     #[test]
-    fn digits_in_the_json_changed(flips in prop::collection::vec((any::<prop::sample::Index>(), b'0'..=b'9'), 1..3)) {
+    fn digits_in_the_json_changed(
+        symbolic in any::<bool>(),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), b'0'..=b'9'), 1..3),
+    ) {
         // Values of the JSON members: offsets, sizes, ids, shapes.
-        let mut bytes = package().to_vec();
+        let mut bytes = bytes_of(symbolic);
         let end = STRUCTURE.min(bytes.len());
         let digits: Vec<usize> = (1024..end)
             .filter(|&at| bytes[at].is_ascii_digit() && matches!(bytes[at - 1], b':' | b',' | b'[' | b'0'..=b'9' | b' '))

@@ -31,7 +31,7 @@ pub(crate) fn as_reshape(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
     }
     // Explicit extents make equal views equal nodes.
     let extents = rewriter
-        .constant(rewriter.input(node, 1))
+        .known(rewriter.input(node, 1))
         .and_then(Tensor::to_i64s);
     let written = extents.is_some_and(|extents| {
         extents.len() == shape.len()

@@ -53,6 +53,7 @@ fn from_gemm(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
             .and_then(|tensor| tensor.as_slice::<f32>());
         if let Some(bias) = elements.and_then(|elements| broadcast_bias(elements, beta, columns))
             && is_row
+            && rewriter.is_fixed(output, 0)
         {
             let tensor = Tensor::from_slice([columns], &bias)?;
             inputs.push(Some(

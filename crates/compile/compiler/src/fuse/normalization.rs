@@ -50,7 +50,11 @@ fn replace(
     x: ValueId,
     epsilon: f32,
 ) -> Result<Outcome> {
-    let Some(&extent) = rewriter.shape(x)?.last() else {
+    let Some(&extent) = rewriter
+        .shape(x)?
+        .last()
+        .filter(|_| rewriter.is_fixed(x, 0))
+    else {
         return Ok(Outcome::Keep);
     };
     let ones = Tensor::from_slice([extent], &vec![1.0f32; extent])?;

@@ -7,9 +7,8 @@ use std::collections::HashMap;
 use tenon_backend::{InPlace, WorkloadPlan};
 use tenon_base::Result;
 use tenon_graph::{Graph, Node, NodeId, TensorType, ValueId};
-use tenon_plan::{
-    KernelOperands, MemoryStrategy, PlannedVariable, VariableMemory, plan_arena,
-};
+use tenon_plan::{KernelOperands, MemoryStrategy, PlannedVariable, VariableMemory, plan_arena};
+use tenon_tensor::size::SizeExpr;
 
 /// The memory of an alias set: a value and its views.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +67,7 @@ impl<'a> Planner<'a> {
     fn has_kernel(&self, index: usize) -> bool {
         match self.placement.target(NodeId(index as u32)) {
             Some(Target::View) => false,
-            Some(Target::Dma) => {
+            Some(Target::Dma) if self.graph.symbols.is_empty() => {
                 let outputs = self.graph.nodes[index].outputs.iter().flatten();
                 let mut types = outputs.map(|&id| self.graph.value(id).ty.as_ref());
                 types.any(|ty| ty.is_none_or(|ty| ty.bytes() > 0))
@@ -94,7 +93,7 @@ impl<'a> Planner<'a> {
         }
         // Outputs last: views of inputs that are outputs are copied (`copied_views`).
         let constants = (0..self.graph.values.len() as u32).map(ValueId);
-        let constants = constants.filter(|&id| self.graph.value(id).constant.is_some());
+        let constants = constants.filter(|&id| self.graph.value(id).known().is_some());
         let fixed = self.graph.inputs.iter().copied().chain(constants);
         for id in fixed
             .chain(self.graph.outputs.iter().copied())
@@ -125,6 +124,7 @@ impl<'a> Planner<'a> {
             bytes: value.ty.as_ref().map_or(0, TensorType::bytes),
             home,
             ty: value.ty.clone(),
+            extents: value.extents.clone().filter(|extents| is_symbolic(extents)),
             view_of,
             alive: (0, 0),
         });
@@ -169,6 +169,7 @@ impl<'a> Planner<'a> {
                     bytes: scratch,
                     home: Home::Arena(0),
                     ty: None,
+                    extents: None,
                     view_of: None,
                     alive: (0, 0),
                 });
@@ -236,8 +237,12 @@ impl<'a> Planner<'a> {
     }
 
     fn constant(&mut self, id: ValueId) -> Option<u32> {
-        let buffer = self.graph.value(id).constant.as_ref()?.buffer().clone();
-        Some(self.add_value_variable(id, Home::Constant(buffer), None))
+        let value = self.graph.value(id);
+        let home = match (&value.constant, &value.sizes) {
+            (Some(constant), _) => Home::Constant(constant.buffer().clone()),
+            (None, sizes) => Home::Sizes(sizes.as_ref()?.elements.clone()),
+        };
+        Some(self.add_value_variable(id, home, None))
     }
 
     /// Creates variables for the constants that kernels read, equal ones shared, and for their prepared
@@ -253,13 +258,15 @@ impl<'a> Planner<'a> {
             let used = self.uses_memory(index);
             for (position, id) in node.inputs.iter().enumerate() {
                 let Some(id) = *id else { continue };
-                let Some(tensor) = graph.value(id).constant.as_ref().filter(|_| used(position))
-                else {
-                    continue;
-                };
-                if self.memory.of_value[id.index()].is_some() {
+                let value = graph.value(id);
+                let unused = value.known().is_none() || !used(position);
+                if unused || self.memory.of_value[id.index()].is_some() {
                     continue;
                 }
+                let Some(tensor) = &value.constant else {
+                    self.constant(id);
+                    continue;
+                };
                 let variable = known.equal(tensor).or_else(|| {
                     let variable = self.constant(id)?;
                     known.insert(tensor, variable);
@@ -299,6 +306,7 @@ impl<'a> Planner<'a> {
                             data: form.data.clone(),
                         }),
                         ty: None,
+                        extents: None,
                         view_of: None,
                         alive: (0, 0),
                     })
@@ -311,7 +319,9 @@ impl<'a> Planner<'a> {
 
     /// Whether an input of a node needs memory: descriptors contain shapes and axes.
     fn uses_memory(&self, index: usize) -> impl Fn(usize) -> bool + use<> {
-        let moves = self.placement.target(NodeId(index as u32)) == Some(&Target::Dma);
+        // With symbols there are no descriptors yet.
+        let moves = self.graph.symbols.is_empty()
+            && self.placement.target(NodeId(index as u32)) == Some(&Target::Dma);
         let (all, pad) = match self.graph.nodes[index].op.name {
             "Concat" => (true, false),
             "Pad" => (false, true),
@@ -344,4 +354,8 @@ impl<'a> Planner<'a> {
         self.memory.arena_bytes = plan.bytes;
         Ok(())
     }
+}
+
+fn is_symbolic(extents: &[SizeExpr]) -> bool {
+    extents.iter().any(|extent| extent.constant().is_none())
 }

@@ -117,7 +117,7 @@ impl Packing<'_> {
                 var_id: variable,
                 name: queue.clone(),
                 dtype: port.dtype,
-                shape: port.shape,
+                shape: port.shape.fixed().unwrap_or_default(),
                 prepared: None,
             });
             self.load(&mut main, machine, queue, (variable, false))?;
@@ -183,7 +183,7 @@ impl Packing<'_> {
         self.member.variables.push(VariableInfo {
             var_id: id,
             dtype: ty.dtype(),
-            shape: ty.shape().to_vec(),
+            shape: (&**ty.shape()).into(),
             view_of: None,
         });
         self.variables.push(PackageVariable {
@@ -200,7 +200,7 @@ impl Packing<'_> {
             name: queue.to_owned(),
             var_id,
             dtype: ty.dtype(),
-            shape: ty.shape().to_vec(),
+            shape: (&**ty.shape()).into(),
         })
     }
 }

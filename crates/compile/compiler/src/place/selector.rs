@@ -80,7 +80,7 @@ impl Operands {
                 .map(|id| id.and_then(|id| graph.value(id).ty.clone()))
                 .collect()
         };
-        let constant = |id: ValueId| graph.value(id).constant.clone();
+        let constant = |id: ValueId| graph.value(id).known().cloned();
         Self {
             inputs: types(&node.inputs),
             constants: node.inputs.iter().map(|id| id.and_then(constant)).collect(),

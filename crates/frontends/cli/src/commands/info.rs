@@ -10,7 +10,8 @@ use crate::table::{Table, bytes};
 use serde_json::{Value, json};
 use std::path::Path;
 use tenon::inspect::{Contents, PackageVariable, Role};
-use tenon::neff::{FeatureBits, HeaderBlock, NodeTable};
+use tenon::neff::{FeatureBits, HeaderBlock, NodeTable, SymbolInfo};
+use tenon::tensor::size::Symbols;
 use tenon::{Location, ModelFile, OnnxModel, OpenOptions, Package, Result};
 
 pub fn run(flags: &Info) -> Result<()> {
@@ -244,6 +245,7 @@ fn package_json(
         "header": header_json(package),
         "neff": neff_json(package)?,
         "model": contents.tenon.model.name,
+        "symbols": contents.tenon.symbols,
         "inputs": ports(&contents.tenon.inputs),
         "outputs": ports(&contents.tenon.outputs),
         "functions": functions,
@@ -258,6 +260,16 @@ fn package_json(
             "arena_bytes": sizes.arena,
         },
     }))
+}
+
+/// A symbol with its range: `batch 1 to 64`.
+fn symbol_range(symbol: &SymbolInfo) -> String {
+    let SymbolInfo { name, min, max } = symbol;
+    if *max == *Symbols::any_size().end() {
+        format!("{name} {min} or more")
+    } else {
+        format!("{name} {min} to {max}")
+    }
 }
 
 fn print_package(
@@ -276,6 +288,11 @@ fn print_package(
         }
     }
     say!("\n{table}\n")?;
+    if tenon.is_symbolic() {
+        let ranges = tenon.symbols.iter().map(symbol_range);
+        let ranges = ranges.collect::<Vec<_>>().join(", ");
+        say!("sizes that are known when it runs: {ranges}")?;
+    }
     for function in &program.functions {
         say!(
             "function @{}: {}",
@@ -295,7 +312,14 @@ fn print_package(
         output::count(sizes.absent, "constant"),
         bytes(sizes.used_constants)
     )?;
-    say!("file {}, arena {}", bytes(sizes.file), bytes(sizes.arena))?;
+    if tenon.is_symbolic() {
+        say!(
+            "file {}, arena planned when the sizes are known",
+            bytes(sizes.file)
+        )?;
+    } else {
+        say!("file {}, arena {}", bytes(sizes.file), bytes(sizes.arena))?;
+    }
     print_metadata(tenon.model.metadata.iter())
 }
 

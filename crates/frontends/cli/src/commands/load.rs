@@ -1,7 +1,7 @@
 //! From a file and flags to a model and its inputs.
 
 use super::input_files::{InputFiles, once, type_of};
-use crate::model_flags::{CompileFlags, InputFlags};
+use crate::model_flags::{CompileFlags, DimensionSize, InputFlags};
 use crate::output;
 use crate::package_flags::LimitFlags;
 use crate::plugin_flags::BackendFlags;
@@ -12,6 +12,7 @@ use tenon::activity::{ActiveModel, Activity, ModelReport};
 use tenon::backends::{CpuLevel, Registry, Runtime};
 use tenon::compare::FusedNodes;
 use tenon::inputs::ImageOptions;
+use tenon::neff::FeatureBits;
 use tenon::{
     BackendId, CompiledPackage, Compiler, Control, Error, ErrorKind, LibraryFunction, LoadOptions,
     Location, Model, ModelFile, OnnxModel, OpenOptions, Package, Result, TensorType,
@@ -79,7 +80,7 @@ pub fn load_file(
     let runtime = runtime(registry, &compiling.loading);
     let (package, fused_nodes, compile_time) = match file {
         ModelFile::Package(package) => {
-            no_compile_flags(compiling).map_err(here)?;
+            no_compile_flags(compiling, &package).map_err(here)?;
             (*package, FusedNodes::new(), None)
         }
         ModelFile::Onnx(onnx) => {
@@ -105,6 +106,7 @@ pub fn load_file(
     options.runtime = Some(runtime.clone());
     let model = Model::from_package(&package, &options).map_err(here)?;
     let load_time = start.elapsed();
+    let model = at_sizes(model, &mut given, compiling).map_err(here)?;
     for substitution in model.substitutions() {
         output::complain(format_args!("warning: {substitution}"));
     }
@@ -162,9 +164,11 @@ fn warn_of_refused(refused: Vec<(BackendId, Error)>) {
 }
 
 /// Refuses flags of compiling for a package, which they cannot change.
-fn no_compile_flags(flags: &CompileFlags) -> Result<()> {
+fn no_compile_flags(flags: &CompileFlags, package: &Package) -> Result<()> {
+    let features = package.header().feature_bits;
+    let fixed = !features.contains(FeatureBits::TENON_SYMBOLS);
     let given = [
-        ("--dim", !flags.dims.is_empty()),
+        ("--dim", fixed && !flags.dims.is_empty()),
         ("--const", !flags.constants.is_empty()),
         ("--backends", !flags.backends.is_empty()),
         ("--place", !flags.place.is_empty()),
@@ -188,6 +192,31 @@ fn no_compile_flags(flags: &CompileFlags) -> Result<()> {
     Err(Error::new(ErrorKind::Usage, what).help("give them to tenon compile"))
 }
 
+/// The model for the sizes of the arrays that are given for its inputs, and of the flags.
+fn at_sizes(model: Model, given: &mut InputFiles, flags: &CompileFlags) -> Result<Model> {
+    if model.symbols().is_empty() {
+        return Ok(model);
+    }
+    given.assign_unnamed(&signature(&model))?;
+    given.read_arrays(&signature(&model))?;
+    let types: Vec<(String, TensorType)> = given.types().collect();
+    let types: Vec<_> = types.iter().map(|(name, ty)| (name.as_str(), ty)).collect();
+    let dims = once("--dim", &flags.dims)?;
+    let mut sizes = Vec::new();
+    for (name, size) in &dims {
+        match size {
+            DimensionSize::Fixed(size) => sizes.push((name.as_str(), *size as u64)),
+            DimensionSize::Range(_) => {
+                let text = format!("--dim {name}: one size is needed to run a package");
+                return Err(Error::new(ErrorKind::Usage, text).expected(format!("{name}=N")));
+            }
+        }
+    }
+    model
+        .at_inputs(&types, &sizes)
+        .map_err(|error| error.help("give sizes with --dim NAME=N, or arrays with --input"))
+}
+
 /// Compiles with the flags. Inputs `given` for a run are read first: mistakes in them are reported
 /// before the work, and shapes may depend on their values.
 pub fn compile(
@@ -203,9 +232,14 @@ pub fn compile(
         .keep_plain_constants(flags.keep_plain)
         .registry(registry.clone())
         .control(control.clone());
-    for (name, extent) in once("--dim", &flags.dims)? {
-        compiler = compiler.dim(name, extent);
+    for (name, size) in once("--dim", &flags.dims)? {
+        compiler = match size {
+            DimensionSize::Fixed(extent) => compiler.dim(name, extent),
+            DimensionSize::Range(range) => compiler.dim_range(name, range),
+        };
     }
+    // A model that runs at once is compiled for its sizes.
+    compiler = compiler.symbolic(given.is_none());
     for folder in &flags.allow_links {
         compiler = compiler.linked_folder(folder);
     }

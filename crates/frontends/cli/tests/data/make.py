@@ -98,6 +98,19 @@ write(
     [value("x", ["batch", "?", "length"]), value("y", ["batch", "?", None])],
     [value("p", None), value("q", None)],
 )
+# The packages of `crates/frontends/tenon/tests/data/formats`, compiled for batch 2 and for any batch.
+matrix = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4, 3])
+matrix.float_data.extend(range(12))
+write(
+    "formats",
+    [
+        helper.make_node("MatMul", ["x", "w"], ["product"], "product"),
+        helper.make_node("Concat", ["product", "x"], ["y"], "joined", axis=1),
+    ],
+    [value("x", ["batch", 4])],
+    [value("y", ["batch", 7])],
+    weights=[matrix],
+)
 # Outputs that are declared as what they are not.
 write(
     "wrong_outputs",

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use tenon_base::Result;
 use tenon_bef::{Module, PrintOptions, print};
-use tenon_neff::{Contents, Package, Role};
-use tenon_tensor::TensorType;
+use tenon_neff::{Contents, Extent, Package, Role};
 
 /// Decodes the host program of a package.
 pub fn decode_program(contents: &Contents) -> Result<Module> {
@@ -28,6 +27,8 @@ pub fn program_text(package: &Package) -> Result<String> {
 fn variables(contents: &Contents) -> String {
     let infos = contents.tenon.variables.iter();
     let infos: BTreeMap<usize, _> = infos.map(|info| (info.var_id.0 as usize, info)).collect();
+    let sizes = contents.tenon.sizes.iter();
+    let sizes: BTreeMap<usize, _> = sizes.map(|info| (info.var_id.0 as usize, info)).collect();
     let mut text = String::from("// Variables, by the number that kernels call them:\n");
     for (number, variable) in contents.variables.iter().enumerate() {
         let info = infos.get(&number);
@@ -41,13 +42,21 @@ fn variables(contents: &Contents) -> String {
                 None => "view".into(),
             },
             Role::Arena { offset } => format!("memory at {offset}"),
+            Role::Planned if sizes.contains_key(&number) => "sizes".into(),
+            Role::Planned => "memory".into(),
         };
         let mut ports = contents.tenon.inputs.iter().chain(&contents.tenon.outputs);
         let port = ports.find(|port| port.var_id.0 as usize == number);
-        let parts = info.map(|info| (info.dtype, info.shape.as_slice()));
-        let parts = parts.or(port.map(|port| (port.dtype, port.shape.as_slice())));
-        let ty = parts.and_then(|(dtype, shape)| TensorType::new(dtype, shape).ok());
-        let ty = ty.map_or_else(|| format!("{} bytes", variable.size), |ty| ty.to_string());
+        let parts = info.map(|info| (info.dtype, &info.shape));
+        let parts = parts.or(port.map(|port| (port.dtype, &port.shape)));
+        let ty = match (parts, sizes.get(&number)) {
+            (_, Some(sizes)) => {
+                let elements = sizes.elements.iter().map(Extent::to_string);
+                format!("({})", elements.collect::<Vec<_>>().join(", "))
+            }
+            (Some((dtype, shape)), None) => format!("{dtype}{shape}"),
+            (None, None) => format!("{} bytes", variable.size),
+        };
         let name = variable.name.escape_debug();
         // Writing to a String cannot fail.
         let _ = writeln!(text, "//   {number:>3}  {role:<18}  {ty:<24}  {name}");

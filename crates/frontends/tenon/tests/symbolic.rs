@@ -1,0 +1,153 @@
+//! Packages with symbolic dimensions: one package for all sizes, compared with onnxruntime's outputs and with the
+//! same model compiled for fixed sizes.
+
+use std::path::{Path, PathBuf};
+use tenon::{Compiler, DataType, ErrorKind, LoadOptions, Model, Tensor, TensorType};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/small")
+}
+
+fn file(name: &str) -> PathBuf {
+    folder().join(format!("{name}.onnx"))
+}
+
+/// The model without any `--dim`, from the bytes of its package.
+fn load(name: &str, options: &LoadOptions) -> Model {
+    let compiled = Compiler::new().compile_file(file(name)).unwrap();
+    Model::from_package(&compiled.to_package().unwrap(), options).unwrap()
+}
+
+/// Runs the model on the inputs of each sample and compares with the outputs that onnxruntime computed.
+fn check_samples(name: &str, count: usize) {
+    let model = load(name, &LoadOptions::new());
+    assert!(!model.symbols().is_empty());
+    for sample in 1..=count {
+        let file = folder().join(format!("{name}.{sample}.npz"));
+        let arrays = tenon::tensor::npy::read_npz(&file).unwrap();
+        let of = |prefix: &str| -> Vec<(String, Tensor)> {
+            let arrays = arrays.iter();
+            let named = arrays.filter_map(|(name, tensor)| {
+                Some((name.strip_prefix(prefix)?.to_owned(), tensor.clone()))
+            });
+            named.collect()
+        };
+        let inputs = of("in.");
+        let inputs: Vec<(&str, &Tensor)> = inputs
+            .iter()
+            .map(|(name, tensor)| (name.as_str(), tensor))
+            .collect();
+        let outputs = model.run(&inputs).unwrap();
+        for (output, expected) in of("out.") {
+            let found = outputs.tensor(&output).unwrap();
+            assert_eq!(found.ty(), expected.ty(), "{name} {sample} {output}");
+            let found = found.as_slice::<f32>().unwrap();
+            let expected = expected.as_slice::<f32>().unwrap();
+            for (found, expected) in found.iter().zip(expected) {
+                let difference = (found - expected).abs();
+                let fits = difference <= 1e-3 * (1.0 + expected.abs());
+                assert!(fits, "{name} {sample} {output}: {found} {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_encoder_takes_any_batch_and_length() {
+    check_samples("bert-dynamic", 4);
+}
+
+#[test]
+fn a_decoder_takes_a_cache_of_any_length() {
+    check_samples("gpt2-dynamic", 4);
+}
+
+#[test]
+fn a_detector_takes_images_of_any_size() {
+    check_samples("detector-dynamic", 3);
+}
+
+#[test]
+fn a_recurrent_model_takes_any_number_of_steps() {
+    check_samples("lstm-dynamic", 3);
+}
+
+fn random(ty: TensorType, seed: u64) -> Tensor {
+    tenon::inputs::random_tensor(&ty, seed).unwrap()
+}
+
+#[test]
+fn one_package_equals_packages_of_fixed_sizes() {
+    let model = load("lstm-dynamic", &LoadOptions::new());
+    for time in [1, 2, 7, 31, 64] {
+        let x = random(TensorType::new(DataType::F32, [1, time, 12]).unwrap(), 3);
+        let fixed = Compiler::new().dim("time", time);
+        let fixed = fixed.compile_file(file("lstm-dynamic")).unwrap();
+        let fixed = fixed.load(&LoadOptions::new()).unwrap();
+        assert_eq!(
+            model.run(&[("x", &x)]).unwrap()[0],
+            fixed.run(&[("x", &x)]).unwrap()[0]
+        );
+    }
+}
+
+#[test]
+fn sizes_that_do_not_fit_are_named() {
+    let compiler = Compiler::new()
+        .dim_range("sequence", 2..=32)
+        .dim_range("batch", 1..=4);
+    let compiled = compiler.compile_file(file("bert-dynamic")).unwrap();
+    let model = compiled.load(&LoadOptions::new()).unwrap();
+    let tokens = |shape: [usize; 2]| random(TensorType::new(DataType::I64, shape).unwrap(), 1);
+    let run = |ids: [usize; 2], mask: [usize; 2]| {
+        let (ids, mask) = (tokens(ids), tokens(mask));
+        model.run(&[("input_ids", &ids), ("attention_mask", &mask)])
+    };
+    assert!(run([4, 32], [4, 32]).is_ok());
+    let error = run([1, 40], [1, 40]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "dimension 'sequence': the size of a dimension is outside its range: expected 2 to 32, \
+         found 40"
+    );
+    let error = run([2, 5], [2, 6]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "input 'attention_mask', dimension 1: an input has the wrong size: expected 5 (sequence), \
+         found 6"
+    );
+    let error = model.at(&[("batch", 1), ("length", 3)]).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "the model has no symbolic dimension 'length': expected batch, sequence\n\
+         dimension 'sequence' has no size: expected a size from 2 to 32"
+    );
+    let error = model.bind().err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(
+        error
+            .to_string()
+            .contains("not known: found batch, sequence"),
+        "{error}"
+    );
+    // A size that is known is bound as ever.
+    let fixed = model.at(&[("batch", 1), ("sequence", 8)]).unwrap();
+    assert!(fixed.symbols().is_empty());
+    let mut bindings = fixed.bind().unwrap();
+    bindings.set_input("input_ids", &tokens([1, 8])).unwrap();
+    bindings
+        .set_input("attention_mask", &tokens([1, 8]))
+        .unwrap();
+    bindings.run(Default::default()).unwrap();
+}
+
+#[test]
+fn many_sizes_in_turn_use_bounded_memory() {
+    let options = LoadOptions::new().instance_count(3).instance_bytes(1 << 20);
+    let model = load("lstm-dynamic", &options);
+    for time in 1..=200 {
+        let x = random(TensorType::new(DataType::F32, [1, time, 12]).unwrap(), 1);
+        model.run(&[("x", &x)]).unwrap();
+        assert!(model.idle_bytes() <= 2 << 20, "{}", model.idle_bytes());
+    }
+}
