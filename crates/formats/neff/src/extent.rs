@@ -1,4 +1,4 @@
-//! Extents of ports and variables: numbers, or expressions of the package's symbols (docs/package.md, "Sizes that
+//! Extents of ports and variables: integers, or expressions of the package's symbols (docs/package.md, "Sizes that
 //! are known only when a model runs").
 
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ impl PortShape {
         )
     }
 
-    /// The numbers, if no extent is an expression and none is negative.
+    /// The integers, if no extent is an expression and none is negative.
     pub fn fixed(&self) -> Option<Vec<usize>> {
         let fixed = |extent: &Extent| match extent {
             Extent::Fixed(size) => usize::try_from(*size).ok(),

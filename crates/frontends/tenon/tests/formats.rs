@@ -1,6 +1,6 @@
-//! A package of every format that was ever written. They must load for ever: these files are never compiled again.
+//! A package of every format that was ever written. Each must load in every later version: these files are never compiled again.
 //! Both are `formats.onnx` of the tests of `tenon-cli`: `y = concat(x · w, x)`, with w of four rows and three columns,
-//! the numbers from 0 to 11.
+//! the integers from 0 to 11.
 
 use tenon::neff::Limits;
 use tenon::tensor::BufferMut;

@@ -1,4 +1,4 @@
-//! Dimensions that stay symbolic: their symbols, and the sizes that stand for them while compiling.
+//! Dimensions that stay symbolic: their symbols, and their example sizes while compiling.
 
 use crate::ExampleSizes;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub(super) struct SymbolicDimensions {
 
 impl SymbolicDimensions {
     /// Symbols for the dimensions `names`. A name that is an expression of other dimensions (`past + length`) is
-    /// no symbol of its own.
+    /// no separate symbol.
     pub fn new(
         names: &[String],
         known: &BTreeMap<String, usize>,
@@ -79,7 +79,7 @@ impl SymbolicDimensions {
         unique
     }
 
-    /// A size that no other symbol has. It is in the range, unless that is narrow: small sizes cannot be told
+    /// A size that no other symbol has. It is in the range, unless that is narrow: small sizes cannot be distinguished
     /// from fixed extents.
     fn example(&self, range: &RangeInclusive<u64>, examples: ExampleSizes) -> i64 {
         let narrow = match examples {

@@ -7,11 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(super) struct Instances {
     count: usize,
     bytes: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptInstances>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeptInstances {
     instances: Vec<Instance>,
     /// Counts uses.
     clock: u64,
@@ -91,7 +91,7 @@ impl Instances {
             .sum()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptInstances> {
         // A holder that panicked leaves complete instances.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
