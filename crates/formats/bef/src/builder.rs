@@ -257,6 +257,22 @@ impl KernelBuilder<'_> {
         registers
     }
 
+    /// Adds the kernel, which defines `count` registers of one type.
+    pub fn result_list(self, r#type: &str, count: usize) -> Vec<RegisterId> {
+        self.result_types(&vec![r#type; count])
+    }
+
+    /// Adds the kernel, which defines a register of each type.
+    pub fn result_types(mut self, types: &[&str]) -> Vec<RegisterId> {
+        let registers = types
+            .iter()
+            .map(|r#type| self.function.register((*r#type).into()));
+        let registers: Vec<RegisterId> = registers.collect();
+        self.kernel.results.extend(registers.iter().copied());
+        self.done();
+        registers
+    }
+
     /// Adds the kernel without further results.
     pub fn done(self) {
         self.function.function.kernels.push(self.kernel);

@@ -146,11 +146,16 @@ impl Graph {
     /// Removes unreferenced values. Ids of values change.
     fn compact(&mut self) {
         let mut kept = vec![false; self.values.len()];
-        let operands = self
+        let bodies = || self.bodies.iter();
+        let nodes = self
             .nodes
             .iter()
-            .flat_map(|node| node.inputs.iter().chain(&node.outputs));
+            .chain(bodies().flat_map(|body| &body.nodes));
+        let operands = nodes.flat_map(|node| node.inputs.iter().chain(&node.outputs));
+        let ports = bodies().flat_map(|body| body.inputs.iter().chain(&body.outputs));
+        let sizes = self.data_sizes.iter().map(|size| &size.value);
         let all = operands.flatten().chain(&self.inputs).chain(&self.outputs);
+        let all = all.chain(ports).chain(sizes);
         for value in all {
             if let Some(flag) = kept.get_mut(value.index()) {
                 *flag = true;
@@ -167,19 +172,26 @@ impl Graph {
             .collect();
         let mut flags = kept.into_iter();
         self.values.retain(|_| flags.next().unwrap_or(true));
-        let operands = self
-            .nodes
-            .iter_mut()
-            .flat_map(|node| node.inputs.iter_mut().chain(&mut node.outputs));
-        let all = operands
-            .flatten()
-            .chain(&mut self.inputs)
-            .chain(&mut self.outputs);
-        for value in all {
+        let renumber = |value: &mut ValueId| {
             if let Some(new) = moved.get(value.index()) {
                 *value = *new;
             }
+        };
+        let renumber_nodes = |nodes: &mut Vec<Node>| {
+            let operands = nodes
+                .iter_mut()
+                .flat_map(|node| node.inputs.iter_mut().chain(&mut node.outputs));
+            operands.flatten().for_each(renumber);
+        };
+        renumber_nodes(&mut self.nodes);
+        for body in &mut self.bodies {
+            renumber_nodes(&mut body.nodes);
+            let ports = body.inputs.iter_mut().chain(&mut body.outputs);
+            ports.for_each(renumber);
         }
+        let sizes = self.data_sizes.iter_mut().map(|size| &mut size.value);
+        let ports = self.inputs.iter_mut().chain(&mut self.outputs);
+        ports.chain(sizes).for_each(renumber);
     }
 }
 

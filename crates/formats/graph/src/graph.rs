@@ -1,9 +1,10 @@
 //! Graph, node and value.
 
+use crate::control::Body;
 use crate::{Attributes, OperatorDef};
 use std::collections::BTreeMap;
 use std::fmt;
-use tenon_tensor::size::{SizeExpr, Symbols};
+use tenon_tensor::size::{SizeExpr, SymbolId, Symbols};
 use tenon_tensor::{Tensor, TensorType};
 
 /// A value of a graph; its text form is `%3`.
@@ -119,6 +120,30 @@ pub struct Graph {
     pub symbols: Symbols,
     /// A size for each symbol: the types of values are those for these example sizes.
     pub example_sizes: Vec<i64>,
+    /// The last symbols: sizes that depend on data. They are not known before their value is computed.
+    pub data_sizes: Vec<DataSize>,
+    /// The bodies of nodes of control flow.
+    pub bodies: Vec<Body>,
+}
+
+/// A size that depends on data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataSize {
+    /// Its symbol.
+    pub symbol: SymbolId,
+    /// The value that it is read from.
+    pub value: ValueId,
+    /// Where in the value it is.
+    pub source: DataSizeSource,
+}
+
+/// Where a size is in a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataSizeSource {
+    /// The extent of this dimension.
+    Extent(usize),
+    /// The element of this position.
+    Element(usize),
 }
 
 impl Graph {

@@ -22,6 +22,7 @@
 
 mod attribute;
 mod check;
+pub mod control;
 mod cost;
 mod edit;
 pub mod elementwise;
@@ -41,7 +42,7 @@ pub use check::{
 };
 pub use cost::Cost;
 pub use edit::UniqueNames;
-pub use graph::{Graph, Node, NodeId, SizeElements, Value, ValueId};
+pub use graph::{DataSize, DataSizeSource, Graph, Node, NodeId, SizeElements, Value, ValueId};
 pub use markdown::operator_table_markdown;
 pub use operator::{Inference, OperatorDef};
 pub use symbolic::{

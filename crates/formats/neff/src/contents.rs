@@ -6,7 +6,7 @@ mod read;
 mod write;
 
 pub use node_graph::{
-    CpuFunction, GraphPort, NodeAttribute, NodeGraph, NodeWork, PackageNode, Wire,
+    CpuFunction, GraphPort, HostFunction, NodeAttribute, NodeGraph, NodeWork, PackageNode, Wire,
 };
 pub use write::WriteOptions;
 

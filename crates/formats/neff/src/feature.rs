@@ -14,12 +14,15 @@ const NAMES: &[(u32, &str)] = &[
     (2, "custom-ops"),
     (3, "coalesced-cc"),
     (10, "neff_feature_vnc"),
+    (59, "tenon-host-functions"),
     (60, "tenon-symbols"),
     (61, "tenon-cpu-nodes"),
     (62, "tenon-host-program"),
 ];
 
 impl FeatureBits {
+    /// Tenon's own: a host program calls the subgraphs.
+    pub const TENON_HOST_FUNCTIONS: Self = Self(1 << 59);
     /// Tenon's own: some sizes are known only when the model runs.
     pub const TENON_SYMBOLS: Self = Self(1 << 60);
     /// Tenon's own: several nodes, some of them functions of libraries in the package.

@@ -59,8 +59,8 @@ mod writer;
 pub use activation::{ActInfo, ActivationProfile, ActivationSet};
 pub use constant::Constant;
 pub use contents::{
-    Contents, CpuFunction, GraphPort, Movement, NodeAttribute, NodeGraph, NodeWork, PackageNode,
-    PackageVariable, Role, Wire, WriteOptions,
+    Contents, CpuFunction, GraphPort, HostFunction, Movement, NodeAttribute, NodeGraph, NodeWork,
+    PackageNode, PackageVariable, Role, Wire, WriteOptions,
 };
 pub use definition::{
     CcStreams, Definition, DynamicDma, EngineFiles, EngineName, Fp8ConversionConfig, QueueSet,

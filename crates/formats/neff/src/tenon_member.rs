@@ -76,12 +76,7 @@ impl TenonMember {
 impl TenonMember {
     /// Makes the package one with symbols.
     pub fn set_symbols(&mut self, symbols: &Symbols) {
-        let info = |(_, symbol): (_, &Symbol)| SymbolInfo {
-            name: symbol.name.clone(),
-            min: symbol.min,
-            max: symbol.max,
-        };
-        self.symbols = symbols.iter().map(info).collect();
+        self.symbols = SymbolInfo::list(symbols);
         self.format = if self.is_symbolic() {
             TENON_FORMAT
         } else {
@@ -115,6 +110,18 @@ pub struct SymbolInfo {
     pub min: u64,
     /// Its greatest size.
     pub max: u64,
+}
+
+impl SymbolInfo {
+    /// All symbols of a table.
+    pub fn list(symbols: &Symbols) -> Vec<Self> {
+        let info = |(_, symbol): (_, &Symbol)| Self {
+            name: symbol.name.clone(),
+            min: symbol.min,
+            max: symbol.max,
+        };
+        symbols.iter().map(info).collect()
+    }
 }
 
 /// A variable whose elements are sizes.

@@ -14,10 +14,23 @@ pub(crate) struct Draft {
     pub graph: Graph,
     /// Nodes in execution order, in the newest form.
     pub nodes: Vec<DraftNode>,
+    /// The bodies of nodes of control flow.
+    pub bodies: Vec<DraftBody>,
     infos: Vec<ValueInfo>,
     pub value_names: UsedNames,
     pub node_names: UsedNames,
 }
+
+/// The body of a node of control flow.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DraftBody {
+    pub nodes: Vec<DraftNode>,
+    pub inputs: Vec<ValueId>,
+    pub outputs: Vec<ValueId>,
+}
+
+/// The domain of the nodes of control flow in a draft.
+pub(crate) const CONTROL: &str = "tenon.control";
 
 /// An operator applied to values, by name.
 #[derive(Debug, Clone)]

@@ -1,6 +1,7 @@
 //! Import: from the decoded model to a graph.
 
 mod constant;
+mod control;
 mod cpu_node;
 mod inline;
 mod interface;
@@ -186,6 +187,10 @@ impl<'m> Import<'m> {
             ("", "If") => {
                 if let Some(branch) = self.branch(node, &inputs, scope)? {
                     return self.inline_branch(branch, node, label, scope);
+                }
+                if let Some(condition) = inputs.first().copied().flatten() {
+                    let branches = self.branches(node, scope)?;
+                    return self.run_time_branch(branches, node, condition, label, scope);
                 }
             }
             _ => {}

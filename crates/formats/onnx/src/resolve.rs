@@ -1,11 +1,12 @@
 //! The last step of an import: nodes of the draft get their operator definitions; unsupported ones are
 //! reported.
 
-use crate::draft::{Draft, DraftNode};
+use crate::draft::{CONTROL, Draft, DraftNode};
 use crate::dtype::data_type;
 use crate::unsupported::Unsupported;
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_graph::control::{Body, IF, LOOP};
 use tenon_graph::operator::operator;
 use tenon_graph::{
     Attribute, AttributeKind, Attributes, Graph, Node, OperatorDef, TensorType, ValueId,
@@ -34,6 +35,21 @@ pub(crate) fn graph(mut draft: Draft, unsupported: &mut Unsupported) -> (Graph, 
             Err(error) => errors.push(error.at(Location::node(name))),
         }
     }
+    for body in std::mem::take(&mut draft.bodies) {
+        let mut nodes = Vec::with_capacity(body.nodes.len());
+        for node in body.nodes {
+            let name = node.name.clone();
+            match resolve(&draft, node, &used, unsupported) {
+                Ok(node) => nodes.extend(node),
+                Err(error) => errors.push(error.at(Location::node(name))),
+            }
+        }
+        draft.graph.bodies.push(Body {
+            nodes,
+            inputs: body.inputs,
+            outputs: body.outputs,
+        });
+    }
     // Unused nodes and initialisers, and the constant conditions of If nodes.
     if errors.is_empty() {
         draft.graph.remove_dead();
@@ -43,11 +59,15 @@ pub(crate) fn graph(mut draft: Draft, unsupported: &mut Unsupported) -> (Graph, 
 
 /// The values that nodes use, and the outputs.
 fn used(draft: &Draft) -> HashSet<ValueId> {
-    let inputs = draft
+    let bodies = || draft.bodies.iter();
+    let nodes = draft
         .nodes
         .iter()
-        .flat_map(|node| node.inputs.iter().flatten());
-    inputs.chain(&draft.graph.outputs).copied().collect()
+        .chain(bodies().flat_map(|body| &body.nodes));
+    let inputs = nodes.flat_map(|node| node.inputs.iter().flatten());
+    let outputs = bodies().flat_map(|body| &body.outputs);
+    let outputs = outputs.chain(&draft.graph.outputs);
+    inputs.chain(outputs).copied().collect()
 }
 
 /// The node with its operator definition, when it is supported.
@@ -63,15 +83,32 @@ fn resolve(
     used: &HashSet<ValueId>,
     unsupported: &mut Unsupported,
 ) -> Result<Option<Node>> {
-    let row = if node.domain.is_empty() {
-        operator(&node.operator)
-    } else {
-        None
+    let row = match (node.domain.as_str(), node.operator.as_str()) {
+        ("", name) => operator(name),
+        (CONTROL, "If") => Some(&IF),
+        (CONTROL, _) => Some(&LOOP),
+        _ => None,
     };
     let Some(op) = row else {
         unsupported.add(&node.origin, "unknown operator");
         return Ok(None);
     };
+    if node.domain == CONTROL {
+        let DraftNode {
+            name,
+            attributes,
+            inputs,
+            outputs,
+            ..
+        } = node;
+        return Ok(Some(Node {
+            name,
+            op,
+            attributes,
+            inputs,
+            outputs,
+        }));
+    }
     let mut problems = Vec::new();
     let attributes = element_types(op, node.attributes.clone(), &mut problems);
     trim(&mut node, op, used);

@@ -57,10 +57,10 @@ operators! { "selection"
         (required("indices", NUMERIC), known(required("depth", NUMERIC)), required("values", ANY))
         -> (required("output", ANY))
         [int("axis", "the position of the new dimension in the output; default -1")] one_hot;
-    /// The indices of nonzero elements, one column each. X must be known at compile time.
+    /// The indices of nonzero elements, one column each.
     Compute "NonZero" (known(required("X", PLAIN))) -> (required("Y", I64)) [] non_zero;
     /// The distinct elements, or slices along the axis, in order; the index of the first occurrence of
-    /// each, the inverse indices, and the counts. X must be known at compile time.
+    /// each, the inverse indices, and the counts.
     Compute "Unique" (known(required("X", PLAIN)))
         -> (required("Y", PLAIN), optional("indices", I64), optional("inverse_indices", I64),
             optional("counts", I64))
@@ -69,7 +69,6 @@ operators! { "selection"
             int("sorted", "1: in ascending order; 0: in that of the input; default 1"),
         ] unique;
     /// Greedy non-maximum suppression: boxes [B, N, 4], scores [B, C, N]; rows of batch, class and box.
-    /// All inputs must be known at compile time.
     Compute "NonMaxSuppression"
         (known(required("boxes", F32)), known(required("scores", F32)),
          known(optional("max_output_boxes_per_class", I64)), known(optional("iou_threshold", F32)),
@@ -78,7 +77,6 @@ operators! { "selection"
         [int("center_point_box", "1: boxes are center and extents, x first; 0: two corners; default 0")]
         suppression;
     /// The slices along the axis for which the condition is true; without axis, the elements.
-    /// The condition must be known at compile time.
     Compute "Compress" (required("input", ANY), known(required("condition", BOOL)))
         -> (required("output", ANY))
         [int("axis", "the dimension of the slices; default: all, flattened")] compress;

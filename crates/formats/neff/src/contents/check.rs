@@ -12,8 +12,17 @@ use tenon_tensor::{ALIGNMENT, DataType, TensorType};
 impl Contents {
     /// Checks all rules; all problems together.
     pub fn check(&self) -> Result<()> {
+        self.check_rules(false)
+    }
+
+    /// The same for a subgraph that a host function calls: it passes the sizes, so that no input has to decide them.
+    pub(super) fn check_called(&self) -> Result<()> {
+        self.check_rules(true)
+    }
+
+    fn check_rules(&self, called: bool) -> Result<()> {
         if self.tenon.format > TENON_FORMAT {
-            return Err(newer_format(self.tenon.format));
+            return Err(newer_format(self.tenon.format, TENON_FORMAT));
         }
         let mut problems = Vec::new();
         self.check_variables(&mut problems);
@@ -23,7 +32,7 @@ impl Contents {
         self.check_constants(&mut problems);
         self.check_movements(&mut problems);
         self.check_plan(&mut problems);
-        self.check_symbols(&mut problems);
+        self.check_symbols(called, &mut problems);
         Error::from_all(problems).map_or(Ok(()), Err)
     }
 
@@ -205,7 +214,7 @@ impl Contents {
     }
 
     /// The rules of packages with symbols.
-    fn check_symbols(&self, problems: &mut Vec<Error>) {
+    fn check_symbols(&self, called: bool, problems: &mut Vec<Error>) {
         let tenon = &self.tenon;
         let is_newest = tenon.format == TENON_FORMAT;
         if tenon.is_symbolic() != is_newest {
@@ -234,7 +243,7 @@ impl Contents {
             parse(format!("variables[{index}].shape"), &info.shape);
         }
         for (id, symbol) in symbols.iter() {
-            if !decided.contains(&id) {
+            if !called && !decided.contains(&id) {
                 let error = invalid("no extent of an input is this symbol");
                 problems.push(error.found(&symbol.name).at(Location::field("symbols")));
             }
@@ -307,12 +316,12 @@ impl Contents {
 }
 
 /// The error of a format that only a later Tenon reads.
-pub(super) fn newer_format(found: u32) -> Error {
+pub(super) fn newer_format(found: u32, known: u32) -> Error {
     Error::new(
         ErrorKind::UnsupportedVersion,
         "the package was made by a newer Tenon",
     )
-    .expected(format_args!("format {TENON_FORMAT} or less"))
+    .expected(format_args!("format {known} or less"))
     .found(found)
     .help("compile the model again, or update Tenon")
     .at(Location::field("format"))

@@ -2,14 +2,18 @@
 //! the tensors between them (docs/package.md, "Several nodes").
 
 mod attribute;
+mod host;
 mod read;
 mod write;
 
 pub use attribute::NodeAttribute;
+pub use host::HostFunction;
 
 use super::Contents;
 use super::write::NodeFiles;
-use crate::{PlacementReport, PortShape};
+use crate::json::dtype;
+use crate::{PlacementReport, Port, PortShape};
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::{Buffer, DataType, TensorType};
@@ -31,11 +35,12 @@ pub struct NodeGraph {
 }
 
 /// A named tensor that passes between nodes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphPort {
     /// Its name.
     pub name: String,
     /// Its data type.
+    #[serde(with = "dtype")]
     pub dtype: DataType,
     /// Its shape, outermost first.
     pub shape: PortShape,
@@ -59,6 +64,8 @@ pub enum NodeWork {
     Core(Box<Contents>),
     /// Calls a function of a library in the caller's thread.
     Cpu(CpuFunction),
+    /// Runs the host program, which calls the subgraphs of the package.
+    Host(HostFunction),
 }
 
 /// A function of a library that the package holds.
@@ -116,6 +123,15 @@ impl PackageNode {
             work: NodeWork::Core(Box::new(contents)),
         }
     }
+
+    /// The host program of a package, which takes all inputs.
+    pub fn host(function: HostFunction) -> Self {
+        Self {
+            name: "host".to_owned(),
+            inputs: (0..function.inputs.len()).map(Wire::Input).collect(),
+            work: NodeWork::Host(function),
+        }
+    }
 }
 
 impl NodeGraph {
@@ -131,7 +147,7 @@ impl NodeGraph {
     pub fn cores(&self) -> impl Iterator<Item = &Contents> {
         self.nodes.iter().filter_map(|node| match &node.work {
             NodeWork::Core(contents) => Some(&**contents),
-            NodeWork::Cpu(_) => None,
+            NodeWork::Cpu(_) | NodeWork::Host(_) => None,
         })
     }
 
@@ -149,7 +165,15 @@ impl NodeGraph {
     pub fn cpu_nodes(&self) -> impl Iterator<Item = (&str, &CpuFunction)> {
         self.nodes.iter().filter_map(|node| match &node.work {
             NodeWork::Cpu(function) => Some((node.name.as_str(), function)),
-            NodeWork::Core(_) => None,
+            NodeWork::Core(_) | NodeWork::Host(_) => None,
+        })
+    }
+
+    /// The host program, if the package has one that calls its subgraphs.
+    pub fn host(&self) -> Option<&HostFunction> {
+        self.nodes.iter().find_map(|node| match &node.work {
+            NodeWork::Host(function) => Some(function),
+            NodeWork::Core(_) | NodeWork::Cpu(_) => None,
         })
     }
 
@@ -178,15 +202,18 @@ impl NodeGraph {
     pub fn check(&self) -> Result<()> {
         let mut problems = Vec::new();
         let mut names = HashSet::new();
+        let hosted = self.host().is_some();
         for (index, node) in self.nodes.iter().enumerate() {
             let place = Location::node(&node.name);
             if !names.insert(&node.name) {
                 problems.push(invalid("two nodes of this name").at(place.clone()));
             }
-            if let NodeWork::Core(contents) = &node.work
-                && let Err(error) = contents.check()
-            {
-                problems.push(error.at(place.clone()));
+            if let NodeWork::Core(contents) = &node.work {
+                let checked = match hosted {
+                    true => contents.check_called(),
+                    false => contents.check(),
+                };
+                problems.extend(checked.err().map(|error| error.at(place.clone())));
             }
             let mut report = |error: Error| problems.push(error.at(place.clone()));
             self.check_inputs(index, node, &mut report);
@@ -198,7 +225,7 @@ impl NodeGraph {
                 problems.push(invalid("its source does not exist").at(field));
             }
         }
-        if self.cores().next().is_none() {
+        if self.cores().next().is_none() && self.host().is_none() {
             problems.push(invalid("no node of a subgraph"));
         }
         Error::from_all(problems).map_or(Ok(()), Err)
@@ -206,6 +233,9 @@ impl NodeGraph {
 
     /// Each input has an earlier source of the type that the subgraph reads.
     fn check_inputs(&self, index: usize, node: &PackageNode, report: &mut impl FnMut(Error)) {
+        if self.host().is_some() {
+            return self.check_hosted(index, node, report);
+        }
         if let NodeWork::Core(contents) = &node.work
             && contents.tenon.inputs.len() != node.inputs.len()
         {
@@ -238,19 +268,43 @@ impl NodeGraph {
     }
 }
 
+impl NodeGraph {
+    /// The host program is the last node and has all inputs; the subgraphs have none, since it calls them.
+    fn check_hosted(&self, index: usize, node: &PackageNode, report: &mut impl FnMut(Error)) {
+        let inputs = match node.work {
+            NodeWork::Core(_) => 0,
+            NodeWork::Host(_) => self.inputs.len(),
+            NodeWork::Cpu(_) => {
+                return report(invalid("a CPU node in a package with host functions"));
+            }
+        };
+        let wires = (0..inputs).map(Wire::Input);
+        if !node.inputs.iter().copied().eq(wires) {
+            report(invalid("inputs that the host program does not allow"));
+        }
+        let last = index + 1 == self.nodes.len();
+        if last != matches!(node.work, NodeWork::Host(_)) {
+            report(invalid("the host program is not the last node"));
+        }
+    }
+}
+
 impl NodeWork {
     /// Its outputs.
     pub fn outputs(&self) -> impl Iterator<Item = GraphPort> {
         match self {
             NodeWork::Core(contents) => ports(&contents.tenon.outputs),
             NodeWork::Cpu(function) => function.outputs.clone(),
+            NodeWork::Host(function) => function.outputs.clone(),
         }
         .into_iter()
     }
 
     fn check(&self, report: &mut impl FnMut(Error)) {
-        let NodeWork::Cpu(function) = self else {
-            return;
+        let function = match self {
+            NodeWork::Core(_) => return,
+            NodeWork::Host(function) => return function.check(report),
+            NodeWork::Cpu(function) => function,
         };
         if function.symbol.is_empty() || function.symbol.contains('\0') {
             report(invalid("not a symbol name").found(format!("{:?}", function.symbol)));
@@ -272,13 +326,18 @@ impl NodeWork {
     }
 }
 
-fn ports(ports: &[crate::Port]) -> Vec<GraphPort> {
-    let port = |port: &crate::Port| GraphPort {
-        name: port.name.clone(),
-        dtype: port.dtype,
-        shape: port.shape.clone(),
-    };
-    ports.iter().map(port).collect()
+impl From<&Port> for GraphPort {
+    fn from(port: &Port) -> Self {
+        Self {
+            name: port.name.clone(),
+            dtype: port.dtype,
+            shape: port.shape.clone(),
+        }
+    }
+}
+
+fn ports(ports: &[Port]) -> Vec<GraphPort> {
+    ports.iter().map(GraphPort::from).collect()
 }
 
 fn shown(dtype: DataType, shape: &PortShape) -> String {

@@ -73,12 +73,11 @@ pub(super) fn read_node(package: &Package, kelf: &str) -> Result<Contents> {
     let tenon = tenon(package, &tenon_member)?;
     let variables = variables(package, folder, &definition, tenon.is_symbolic())
         .map_err(|error| error.at(Location::member(&definition_member)))?;
-    if tenon.is_symbolic()
-        != package
-            .header()
-            .feature_bits
-            .contains(FeatureBits::TENON_SYMBOLS)
-    {
+    let features = package.header().feature_bits;
+    let symbols = features.contains(FeatureBits::TENON_SYMBOLS);
+    // Of several subgraphs that a host program calls, some have no symbols.
+    let hosted = features.contains(FeatureBits::TENON_HOST_FUNCTIONS);
+    if tenon.is_symbolic() != symbols && (tenon.is_symbolic() || !hosted) {
         let error = invalid("the feature bit of packages with symbols differs from the member");
         return Err(error.at(Location::member(&tenon_member)));
     }
@@ -90,9 +89,11 @@ pub(super) fn read_node(package: &Package, kelf: &str) -> Result<Contents> {
         program: package.require(&program)?,
         tenon,
     };
-    contents
-        .check()
-        .map_err(|error| error.at(Location::member(folder)))?;
+    let checked = match hosted {
+        true => contents.check_called(),
+        false => contents.check(),
+    };
+    checked.map_err(|error| error.at(Location::member(folder)))?;
     Ok(contents)
 }
 
@@ -129,8 +130,10 @@ fn foreign(package: &Package, definition: &Definition) -> Error {
 }
 
 fn check_features(package: &Package) -> Result<()> {
-    let known =
-        FeatureBits::TENON_HOST_PROGRAM | FeatureBits::TENON_CPU_NODES | FeatureBits::TENON_SYMBOLS;
+    let known = FeatureBits::TENON_HOST_PROGRAM
+        | FeatureBits::TENON_CPU_NODES
+        | FeatureBits::TENON_SYMBOLS
+        | FeatureBits::TENON_HOST_FUNCTIONS;
     let unknown = FeatureBits(package.header().feature_bits.0 & !known.0);
     if unknown == FeatureBits::default() {
         return Ok(());
@@ -152,7 +155,7 @@ fn tenon(package: &Package, name: &str) -> Result<TenonMember> {
         // A later format may have other keys: report the format, not the missing key.
         match package.json::<Format>(name) {
             Ok(Format { format }) if format > TENON_FORMAT => {
-                newer_format(format).at(Location::member(name))
+                newer_format(format, TENON_FORMAT).at(Location::member(name))
             }
             _ => error,
         }

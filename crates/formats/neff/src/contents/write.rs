@@ -59,7 +59,7 @@ impl Contents {
             features: self.features(),
             graph: self.graph(),
             cores: vec![(self, NodeFiles::of(0))],
-            libraries: Vec::new(),
+            others: Vec::new(),
         }
     }
 
@@ -291,8 +291,8 @@ pub(super) struct PackageMembers<'a> {
     pub graph: NeffGraph,
     /// The subgraphs with their member names.
     pub cores: Vec<(&'a Contents, NodeFiles)>,
-    /// Libraries of CPU nodes with their member names.
-    pub libraries: Vec<(String, &'a Buffer)>,
+    /// Other members with their names: libraries of CPU nodes, the host program.
+    pub others: Vec<(String, Buffer)>,
 }
 
 impl PackageMembers<'_> {
@@ -329,8 +329,8 @@ impl PackageMembers<'_> {
             .cores
             .iter()
             .map(|(contents, _)| contents.program.len());
-        let libraries = self.libraries.iter().map(|(_, library)| library.len());
-        let members: usize = constants.chain(programs).chain(libraries).sum();
+        let others = self.others.iter().map(|(_, member)| member.len());
+        let members: usize = constants.chain(programs).chain(others).sum();
         members + members / 16 + (64 << 10)
     }
 
@@ -345,7 +345,7 @@ impl PackageMembers<'_> {
         for (contents, files) in &self.cores {
             contents.write_node(&mut writer, files, control)?;
         }
-        for (name, library) in &self.libraries {
+        for (name, library) in &self.others {
             writer.add(name, library)?;
         }
         writer.finish()

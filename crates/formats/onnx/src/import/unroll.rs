@@ -1,5 +1,6 @@
 //! Unrolling of Loop and Scan with a trip count that is constant at import.
 
+use super::control::ScanOperands;
 use super::{Import, invalid};
 use crate::draft::{DraftNode, Origin};
 use crate::proto::{AttributeProto, GraphProto, NodeProto};
@@ -10,14 +11,17 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::{Attribute, Attributes, ValueId};
 use tenon_tensor::{DataType, Tensor};
 
+/// The greatest number of iterations that are unrolled; longer loops are executed as loops.
+const MAX_UNROLLED: i64 = 64;
+
 /// The inputs or outputs of a body in one iteration.
 type Values = Vec<Option<ValueId>>;
 
 /// The axis and direction of a Scan over one of its inputs or outputs.
 #[derive(Debug, Clone, Copy)]
-struct ScanAxis {
-    axis: i64,
-    backwards: bool,
+pub(super) struct ScanAxis {
+    pub axis: i64,
+    pub backwards: bool,
 }
 
 impl<'m> Import<'m> {
@@ -51,21 +55,26 @@ impl<'m> Import<'m> {
             // The condition alone ends the loop.
             None => Some(vec![i64::MAX]),
         };
-        let Some([count]) = count.as_deref() else {
-            return self.refuse(&step.origin, unknown("number of steps"));
-        };
-        let before = self.draft.nodes.len();
-        let truth = input(1).map_or(Some(true), |condition| self.truth(condition, before));
-        let Some(mut open) = truth else {
-            return self.refuse(&step.origin, unknown("condition"));
-        };
         let states = inputs.len().saturating_sub(2);
         expect_body(body, states + 2, states + 1, node.output.len() + 1)?;
+        let start = self.draft.nodes.len();
+        let truth = input(1).map_or(Some(true), |condition| self.truth(condition, start));
+        let (Some([count]), Some(mut open)) = (count.as_deref(), truth) else {
+            return self.run_time_loop(body, node, inputs, label, scope);
+        };
+        let conditional = input(0).is_none();
+        if *count > MAX_UNROLLED && !conditional {
+            return self.run_time_loop(body, node, inputs, label, scope);
+        }
         let mut state: Values = inputs.iter().skip(2).copied().collect();
         let mut rows = vec![Vec::new(); body.output.len() - 1 - states];
         for at in 0..(*count).max(0) {
             if !open {
                 break;
+            }
+            if at >= MAX_UNROLLED {
+                self.draft.nodes.truncate(start);
+                return self.run_time_loop(body, node, inputs, label, scope);
             }
             let before = self.draft.nodes.len();
             let number = self.constant_for_step(&step, Tensor::scalar(at)?);
@@ -76,7 +85,11 @@ impl<'m> Import<'m> {
             let condition = made.remove(0);
             open = match self.truth(condition, before) {
                 Some(open) => open,
-                None => return self.refuse(&step.origin, unknown("condition after a step")),
+                None => {
+                    // The iterations so far are not used.
+                    self.draft.nodes.truncate(start);
+                    return self.run_time_loop(body, node, inputs, label, scope);
+                }
             };
             let scanned = made.split_off(states);
             state = made.into_iter().map(Some).collect();
@@ -118,8 +131,16 @@ impl<'m> Import<'m> {
         let along = scan_axes(node, scope, "input", inputs.len() - states)?;
         let back = scan_axes(node, scope, "output", body.output.len() - states)?;
         let extent = self.extent(inputs.get(states).copied().flatten(), along.first());
-        let Some(count) = extent else {
-            return self.refuse(&step.origin, unknown("number of steps"));
+        let short = |count: &usize| *count as i64 <= MAX_UNROLLED;
+        let in_order = back.iter().all(|axis| axis.axis == 0);
+        let Some(count) = extent.filter(|count| short(count) || !in_order) else {
+            let operands = ScanOperands {
+                states: &inputs[..states],
+                scanned: &inputs[states..],
+                along: &along,
+                back: &back,
+            };
+            return self.run_time_scan(body, node, operands, label, scope);
         };
         let mut state: Values = inputs[..states].to_vec();
         let mut rows = vec![Vec::new(); body.output.len() - states];
@@ -218,7 +239,7 @@ impl<'m> Import<'m> {
     }
 
     /// A template for the nodes of iterations.
-    fn step_node(
+    pub(super) fn step_node(
         &mut self,
         node: &'m NodeProto,
         label: &str,
@@ -279,13 +300,6 @@ impl<'m> Import<'m> {
         };
         shape.get(usize::try_from(at).ok()?).copied()
     }
-}
-
-fn unknown(what: &str) -> Error {
-    Error::new(
-        ErrorKind::Unsupported,
-        format!("its {what} is not known when importing"),
-    )
 }
 
 /// An attribute after resolution of references.

@@ -1,11 +1,11 @@
 //! Package → several nodes.
 
 use super::{
-    CPU_NODE_VERSION, CpuFunction, GraphPort, NodeGraph, NodeWork, PackageNode, Wire, attribute,
-    invalid,
+    CPU_NODE_VERSION, CpuFunction, GraphPort, HostFunction, NodeGraph, NodeWork, PackageNode, Wire,
+    attribute, invalid,
 };
 use crate::contents::read::read_node;
-use crate::{Contents, GraphNode, NEFF_JSON, NeffGraph, Package, neff_dtype};
+use crate::{Contents, FeatureBits, GraphNode, NEFF_JSON, NeffGraph, Package, neff_dtype};
 use std::collections::HashMap;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
@@ -14,6 +14,10 @@ impl NodeGraph {
     /// are. A package of another compiler is refused with what it holds instead.
     pub fn read(package: &Package) -> Result<Self> {
         let graph: NeffGraph = package.json(NEFF_JSON)?;
+        let features = package.header().feature_bits;
+        if features.contains(FeatureBits::TENON_HOST_FUNCTIONS) {
+            return hosted(package, &graph).map_err(|error| package.locate(error));
+        }
         let computing = graph.nodes.iter().filter(|node| computes(node));
         // A single subgraph lists its inputs and outputs in its own members.
         let read = match computing.count() {
@@ -33,6 +37,30 @@ impl NodeGraph {
 
 fn computes(node: &GraphNode) -> bool {
     *node.op != *"null"
+}
+
+/// A package whose host program calls the subgraphs.
+fn hosted(package: &Package, graph: &NeffGraph) -> Result<NodeGraph> {
+    let function = HostFunction::read(package)?;
+    let mut nodes = Vec::new();
+    for kelf in graph.nodes.iter().filter_map(|node| node.kelf()) {
+        let contents = read_node(package, kelf)?;
+        nodes.push(PackageNode::core(nodes.len(), Vec::new(), contents));
+    }
+    let (node, outputs) = (nodes.len(), 0..function.outputs.len());
+    let graph = NodeGraph {
+        name: package.header().name_text().into_owned(),
+        inputs: function.inputs.clone(),
+        outputs: outputs
+            .map(|output| Wire::Output { node, output })
+            .collect(),
+        nodes: nodes
+            .into_iter()
+            .chain([PackageNode::host(function)])
+            .collect(),
+    };
+    graph.check()?;
+    Ok(graph)
 }
 
 fn several(package: &Package, graph: &NeffGraph) -> Result<NodeGraph> {

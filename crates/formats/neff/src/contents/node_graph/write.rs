@@ -1,6 +1,8 @@
 //! Several nodes → package.
 
-use super::{CPU_NODE_VERSION, GraphPort, NodeGraph, NodeWork, PackageNode, Wire, attribute};
+use super::{
+    CPU_NODE_VERSION, GraphPort, HostFunction, NodeGraph, NodeWork, PackageNode, Wire, attribute,
+};
 use crate::contents::WriteOptions;
 use crate::contents::write::{NodeFiles, PackageMembers, write_file};
 use crate::graph::{ComputingNode, KELF_FUNCTION, TypedPort};
@@ -8,6 +10,9 @@ use crate::{Contents, FeatureBits, Header, NeffGraph};
 use std::path::Path;
 use tenon_base::{Control, Result};
 use tenon_tensor::Buffer;
+
+/// The function of the node of a host program.
+const HOST_FUNCTION: &str = "tenon.host";
 
 /// The record of a node in `neff.json`, without inputs and outputs.
 struct NodeRecord {
@@ -25,17 +30,17 @@ impl NodeGraph {
         options: WriteOptions,
         control: &Control,
     ) -> Result<Header> {
-        let checked = self.check().map(|()| self.members());
+        let checked = self.check().and_then(|()| self.members());
         write_file(checked, path.as_ref(), options, control)
     }
 
     /// The package's bytes.
     pub fn to_bytes(&self, options: WriteOptions, control: &Control) -> Result<Buffer> {
         self.check()?;
-        self.members().to_bytes(options, control)
+        self.members()?.to_bytes(options, control)
     }
 
-    fn members(&self) -> PackageMembers<'_> {
+    fn members(&self) -> Result<PackageMembers<'_>> {
         let mut libraries = Libraries::default();
         let mut cores = 0;
         let nodes = self.nodes.iter();
@@ -43,7 +48,12 @@ impl NodeGraph {
             .map(|node| record(node, &mut cores, &mut libraries))
             .collect();
         let program = FeatureBits::TENON_HOST_PROGRAM;
-        let (features, files) = if self.is_one_core() {
+        let (features, files) = if self.host().is_some() {
+            let cores = self.cores().map(Contents::features);
+            let features = cores.fold(program, |all, features| all | features);
+            let features = features | FeatureBits::TENON_HOST_FUNCTIONS;
+            (features, NodeFiles::all(self.cores()))
+        } else if self.is_one_core() {
             (
                 self.cores()
                     .map(Contents::features)
@@ -54,13 +64,18 @@ impl NodeGraph {
             let features = program | FeatureBits::TENON_CPU_NODES;
             (features, NodeFiles::all(self.cores()))
         };
-        PackageMembers {
+        let host = self.host().map(HostFunction::members).transpose()?;
+        Ok(PackageMembers {
             name: &self.name,
             features,
             graph: self.graph(&records),
             cores: self.cores().zip(files).collect(),
-            libraries: libraries.0,
-        }
+            others: libraries
+                .0
+                .into_iter()
+                .chain(host.into_iter().flatten())
+                .collect(),
+        })
     }
 
     /// The graph of `neff.json`: inputs are its first nodes.
@@ -93,28 +108,24 @@ impl NodeGraph {
 
 /// The distinct libraries of a package, with the names of their members.
 #[derive(Default)]
-struct Libraries<'a>(Vec<(String, &'a Buffer)>);
+struct Libraries(Vec<(String, Buffer)>);
 
-impl<'a> Libraries<'a> {
-    fn member(&mut self, library: &'a Buffer) -> &str {
+impl Libraries {
+    fn member(&mut self, library: &Buffer) -> &str {
         let known = self
             .0
             .iter()
             .position(|(_, known)| known[..] == library[..]);
         let at = known.unwrap_or_else(|| {
-            self.0
-                .push((format!("cpu_nodes/{}.so", self.0.len()), library));
+            let name = format!("cpu_nodes/{}.so", self.0.len());
+            self.0.push((name, library.clone()));
             self.0.len() - 1
         });
         &self.0[at].0
     }
 }
 
-fn record<'a>(
-    node: &'a PackageNode,
-    cores: &mut usize,
-    libraries: &mut Libraries<'a>,
-) -> NodeRecord {
+fn record(node: &PackageNode, cores: &mut usize, libraries: &mut Libraries) -> NodeRecord {
     match &node.work {
         NodeWork::Core(_) => {
             let files = NodeFiles::of(*cores);
@@ -125,6 +136,11 @@ fn record<'a>(
                 attrs: vec![("kelf", files.kelf)],
             }
         }
+        NodeWork::Host(_) => NodeRecord {
+            name: node.name.clone(),
+            function: HOST_FUNCTION.to_owned(),
+            attrs: Vec::new(),
+        },
         NodeWork::Cpu(function) => NodeRecord {
             name: node.name.clone(),
             function: function.symbol.clone(),
