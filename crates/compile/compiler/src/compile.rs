@@ -1,10 +1,11 @@
 //! The pipeline from a graph to a package.
 
+use crate::host::needs_host;
 use crate::place::{BackendSelector, Hint, Placement};
 use crate::{lower, memory, optimise, outputs, pack, pads, place, specialise, symbolic};
 use std::collections::BTreeMap;
 use tenon_backend::{BackendId, CpuLevel, Registry};
-use tenon_base::{Control, Result};
+use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_bef::Module;
 use tenon_graph::Graph;
 use tenon_neff::Contents;
@@ -31,6 +32,9 @@ pub struct Options<'a> {
     pub constants: BTreeMap<String, Tensor>,
     /// Keeps the plain form of constants whose users all read a prepared form with an exact inverse.
     pub keep_plain: bool,
+    /// Lets the host program compute operators whose outputs have extents that are no expressions of the model's
+    /// symbols; else they are errors.
+    pub open_extents: bool,
     /// The model's name in the package, instead of the graph's.
     pub name: Option<String>,
     /// Progress, cancel, deadline.
@@ -48,6 +52,7 @@ impl<'a> Options<'a> {
             memory_strategy: MEMORY_STRATEGIES[0],
             constants: BTreeMap::new(),
             keep_plain: false,
+            open_extents: false,
             name: None,
             control: Control::new(),
         }
@@ -73,12 +78,38 @@ pub struct Compiled {
 /// Constants that match no input, nodes with wrong types or unknown shapes, nodes that no backend
 /// supports (all problems of a stage together), and those of [`Control::check`].
 pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
+    let names = infer_types(&mut graph, options)?;
+    compile_inferred(graph, &names, options)
+}
+
+/// The stages before optimisation: names of nodes, constants, types. Returns the names of the outputs.
+pub(crate) fn infer_types(graph: &mut Graph, options: &Options<'_>) -> Result<Vec<String>> {
+    BackendSelector::new(options.registry, &options.backends, &options.hints)?;
+    let names = outputs::names(graph);
+    specialise::name_nodes(graph);
+    specialise::set_constants(graph, &options.constants)?;
+    specialise::specialise_with(
+        graph,
+        options.registry,
+        &options.control,
+        options.open_extents,
+    )?;
+    Ok(names)
+}
+
+/// The stages after [`infer_types`].
+pub(crate) fn compile_inferred(
+    mut graph: Graph,
+    names: &[String],
+    options: &Options<'_>,
+) -> Result<Compiled> {
     let control = &options.control;
     let selector = BackendSelector::new(options.registry, &options.backends, &options.hints)?;
-    let names = outputs::names(&graph);
-    specialise::name_nodes(&mut graph);
-    specialise::set_constants(&mut graph, &options.constants)?;
-    specialise::specialise(&mut graph, options.registry, control)?;
+    if needs_host(&graph) {
+        let text =
+            "sizes that depend on data, or control flow, in a graph that becomes one subgraph";
+        return Err(Error::new(ErrorKind::Unsupported, text));
+    }
     let plain = (!graph.symbols.is_empty()).then(|| graph.clone());
     let optimised = optimise::optimise(&mut graph, options.registry, &selector, control);
     control.check()?;
@@ -92,8 +123,8 @@ pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
         None => optimised?,
     }
     pads::add_default_fill(&mut graph)?;
-    outputs::restore(&mut graph, &names)?;
-    finish(graph, &names, options)
+    outputs::restore(&mut graph, names)?;
+    finish(graph, names, options)
 }
 
 /// Places the nodes of a graph without optimising it. Inserts casts around nodes in a wider type, and

@@ -3,7 +3,8 @@
 //! A node is in the first subgraph after the CPU nodes on which it depends; a CPU node runs after the
 //! last subgraph on which it depends.
 
-use crate::compile::{Compiled, Options, compile};
+use crate::compile::{Compiled, Options, compile, compile_inferred, infer_types};
+use crate::host::{compile_host, needs_host};
 use crate::specialise;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tenon_base::{Error, ErrorKind, Location, Result};
@@ -51,7 +52,11 @@ pub fn compile_nodes(
     options: &Options<'_>,
 ) -> Result<CompiledNodes> {
     if cpu_nodes.is_empty() {
-        let compiled = compile(graph, options)?;
+        let names = infer_types(&mut graph, options)?;
+        if needs_host(&graph) {
+            return compile_host(graph, options);
+        }
+        let compiled = compile_inferred(graph, &names, options)?;
         return Ok(CompiledNodes {
             nodes: compiled.contents.clone().into(),
             parts: vec![compiled],
@@ -61,6 +66,10 @@ pub fn compile_nodes(
     specialise::name_nodes(&mut graph);
     specialise::set_constants(&mut graph, &options.constants)?;
     specialise::specialise(&mut graph, options.registry, &options.control)?;
+    if needs_host(&graph) {
+        let text = "sizes that depend on data, or control flow, in a model with CPU nodes";
+        return Err(Error::new(ErrorKind::Unsupported, text));
+    }
     let stages = Stages::of(&graph, &cpu_nodes)?;
     let name = options.name.clone().unwrap_or_else(|| graph.name.clone());
     let options = Options {

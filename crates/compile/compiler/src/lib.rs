@@ -25,8 +25,11 @@
 
 mod clean;
 mod compile;
+mod control;
 mod cut;
+mod data_sizes;
 mod fuse;
+mod host;
 mod infer;
 mod layout;
 mod lower;

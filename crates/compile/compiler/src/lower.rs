@@ -170,7 +170,7 @@ fn i32s(list: Vec<i32>) -> Attribute {
     Attribute::Array(list.into_iter().map(Attribute::I32).collect())
 }
 
-fn lower_attribute(name: &str, value: &GraphAttribute) -> Result<Attribute> {
+pub(crate) fn lower_attribute(name: &str, value: &GraphAttribute) -> Result<Attribute> {
     Ok(match value {
         GraphAttribute::Int(value) => Attribute::I64(*value),
         GraphAttribute::Float(value) => Attribute::F32(*value),

@@ -1,6 +1,7 @@
 //! Specialisation: constants of the caller, shape inference and constant folding, in one traversal,
 //! because a shape may depend on folded constants.
 
+use crate::data_sizes;
 use crate::infer::infer_node;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -88,8 +89,19 @@ pub(crate) fn name_nodes(graph: &mut Graph) {
 /// Infers the type of every value and folds nodes with constant inputs. Errors of independent nodes are
 /// reported together.
 pub fn specialise(graph: &mut Graph, registry: &Registry, control: &Control) -> Result<()> {
+    specialise_with(graph, registry, control, false)
+}
+
+/// The same; `open_extents`: whether extents without a rule become sizes that depend on data, else they are errors.
+pub(crate) fn specialise_with(
+    graph: &mut Graph,
+    registry: &Registry,
+    control: &Control,
+    open_extents: bool,
+) -> Result<()> {
     remove_unused(graph);
     let mut specialiser = Specialiser {
+        open_extents,
         registry,
         reference: registry.reference(),
         control,
@@ -102,19 +114,8 @@ pub fn specialise(graph: &mut Graph, registry: &Registry, control: &Control) -> 
         if index % 64 == 0 {
             control.progress("infer shapes", index as u64, total)?;
         }
-        let kept = match specialiser.visit(graph, &node) {
-            Ok(kept) => kept,
-            Err(error) => {
-                control.check()?;
-                let place = Location::node(node.name.as_str());
-                specialiser.problems.push(error.at(place));
-                specialiser.failed.extend(node.outputs.iter().flatten());
-                true
-            }
-        };
-        if kept {
-            graph.nodes.push(node);
-        }
+        let kept = specialiser.node(graph, node)?;
+        graph.nodes.extend(kept);
     }
     if let Some(error) = Error::from_all(specialiser.problems) {
         return Err(error);
@@ -124,36 +125,87 @@ pub fn specialise(graph: &mut Graph, registry: &Registry, control: &Control) -> 
 }
 
 /// The state of the traversal.
-struct Specialiser<'a> {
+pub(crate) struct Specialiser<'a> {
+    open_extents: bool,
     registry: &'a Registry,
     reference: Option<&'a Arc<dyn Backend>>,
     control: &'a Control,
-    problems: Vec<Error>,
+    pub(crate) problems: Vec<Error>,
     /// Values of nodes with errors: dependent nodes are not reported.
     failed: BTreeSet<ValueId>,
 }
 
 impl Specialiser<'_> {
-    /// Returns whether the node is kept.
-    fn visit(&mut self, graph: &mut Graph, node: &Node) -> Result<bool> {
-        if node
-            .inputs
-            .iter()
-            .flatten()
-            .any(|input| self.failed.contains(input))
-        {
+    /// Infers the types of the values of `node`, and returns the nodes that remain of it; an error is recorded.
+    ///
+    /// # Errors
+    /// Those of [`Control::check`].
+    pub(crate) fn node(&mut self, graph: &mut Graph, mut node: Node) -> Result<Vec<Node>> {
+        let inputs = node.inputs.iter().flatten();
+        if inputs.into_iter().any(|input| self.failed.contains(input)) {
             self.failed.extend(node.outputs.iter().flatten());
+            return Ok(vec![node]);
+        }
+        let done = match node.is_control() {
+            true => self.control_flow(graph, &node),
+            false => self.visit(graph, &mut node).map(|kept| (kept, Vec::new())),
+        };
+        match done {
+            Ok((true, _)) => Ok(vec![node]),
+            Ok((false, others)) => Ok(others),
+            Err(error) => {
+                self.control.check()?;
+                let place = Location::node(node.name.as_str());
+                self.problems.push(error.at(place));
+                self.failed.extend(node.outputs.iter().flatten());
+                Ok(vec![node])
+            }
+        }
+    }
+
+    /// Records that a value has no type because of an error that is reported.
+    pub(crate) fn fail(&mut self, id: ValueId) {
+        self.failed.insert(id);
+    }
+
+    /// The opposite, before nodes are inferred again.
+    pub(crate) fn recover(&mut self, id: ValueId) {
+        self.failed.remove(&id);
+    }
+
+    /// The same for the nodes of a body, in order.
+    pub(crate) fn nodes(&mut self, graph: &mut Graph, nodes: Vec<Node>) -> Result<Vec<Node>> {
+        let mut kept = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            kept.extend(self.node(graph, node)?);
+        }
+        Ok(kept)
+    }
+
+    /// Returns whether the node is kept.
+    fn visit(&mut self, graph: &mut Graph, node: &mut Node) -> Result<bool> {
+        if data_sizes::infer_counts(graph, node)? {
             return Ok(true);
         }
-        check_known(graph, node)?;
-        let types = infer_node(graph, node, node.outputs.len())?;
+        let types = match check_known(graph, node) {
+            Ok(()) => infer_node(graph, node, node.outputs.len())?,
+            Err(unknown) => read_operands(graph, node).ok_or(unknown)?,
+        };
         for (output, ty) in node.outputs.iter().zip(&types) {
             if let Some(output) = output {
                 graph.value_mut(*output).ty = Some(ty.clone());
             }
         }
-        if !graph.symbols.is_empty() && set_sizes(graph, node, &types)? {
-            return Ok(false);
+        if !graph.symbols.is_empty() {
+            match set_sizes(graph, node, &types) {
+                Ok(true) => return Ok(false),
+                Ok(false) => {}
+                Err(_) if self.open_extents => {
+                    data_sizes::open_extents(graph, node, &types)?;
+                    return Ok(true);
+                }
+                Err(error) => return Err(error),
+            }
         }
         let Some(tensors) = self.fold(graph, node, &types)? else {
             return Ok(true);
@@ -330,6 +382,35 @@ fn constant_of(node: &Node) -> Result<Option<Tensor>> {
     }
 }
 
+/// Reads the operands that decide the shape of the result from their values when the model runs. Returns the types of
+/// the outputs; `None`, with everything as before, if the shape function does not take such sizes.
+fn read_operands(graph: &mut Graph, node: &mut Node) -> Option<Vec<TensorType>> {
+    let before = (
+        node.inputs.clone(),
+        graph.symbols.clone(),
+        graph.example_sizes.len(),
+        graph.data_sizes.len(),
+    );
+    let mut read = || -> Result<Vec<TensorType>> {
+        data_sizes::read_operands(graph, node)?;
+        check_known(graph, node)?;
+        let types = infer_node(graph, node, node.outputs.len())?;
+        infer_symbolic(graph, node, &types)?;
+        Ok(types)
+    };
+    match read() {
+        Ok(types) => Some(types),
+        Err(_) => {
+            let (inputs, symbols, examples, sizes) = before;
+            node.inputs = inputs;
+            graph.symbols = symbols;
+            graph.example_sizes.truncate(examples);
+            graph.data_sizes.truncate(sizes);
+            None
+        }
+    }
+}
+
 /// Checks that shape-determining inputs are constant; the error names the model inputs they depend on.
 fn check_known(graph: &Graph, node: &Node) -> Result<()> {
     let mut problems = Vec::new();
@@ -391,6 +472,17 @@ pub(crate) fn remove_unused(graph: &mut Graph) {
     let mut used = vec![false; graph.values.len()];
     for output in &graph.outputs {
         used[output.index()] = true;
+    }
+    for size in &graph.data_sizes {
+        used[size.value.index()] = true;
+    }
+    let bodies = graph.bodies.iter();
+    let body_inputs = bodies
+        .clone()
+        .flat_map(|body| &body.nodes)
+        .flat_map(|node| node.inputs.iter().flatten());
+    for id in body_inputs.chain(bodies.clone().flat_map(|body| &body.outputs)) {
+        used[id.index()] = true;
     }
     let mut kept = Vec::with_capacity(graph.nodes.len());
     while let Some(node) = graph.nodes.pop() {

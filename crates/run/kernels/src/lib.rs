@@ -4,8 +4,9 @@
 //! (`docs/kernels.md`); any program may name them.
 //!
 //! A package's program has three kernels: `tenon.workload` calls a backend, `tenon.dma` moves data, and so does
-//! `tenon.movement` in packages with symbols. They are bound at load to the [`Variables`] of the package, checked once against every rule of
-//! `docs/package.md` ("Members"), and then run on the [`Memory`] of one execution.
+//! `tenon.movement` in packages with symbols. They are bound at load to the [`Variables`] of the package, checked once
+//! against every rule of `docs/package.md` ("Members"), and then run on the [`Memory`] of one execution. A host
+//! function, which calls the subgraphs of a package, has [`host_function_kernels`] as well.
 
 mod access;
 mod attributes;
@@ -14,6 +15,7 @@ pub mod dht;
 mod dma;
 mod dma_engines;
 pub mod host;
+mod host_function;
 mod memory;
 mod movement;
 mod order;
@@ -29,6 +31,7 @@ pub use access::{Access, accesses, written_variables};
 pub use call::{WorkloadCall, workload_backend, workload_call};
 pub use dma::Movements;
 pub use dma_engines::{Engine, EngineProgram, Engines, engine_library};
+pub use host_function::{HostTensor, host_function_kernels, size_names};
 pub use memory::{BoundPorts, Memory, MoveBinding, WorkloadBinding};
 pub use order::verify_order;
 pub use planning::{PlannedKernel, planned_kernel};

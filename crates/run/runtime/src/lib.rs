@@ -15,6 +15,7 @@ mod core_node;
 mod cores;
 mod counters;
 mod cpu_node;
+mod host;
 mod inputs;
 mod integrity;
 mod lifecycle;

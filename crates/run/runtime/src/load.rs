@@ -2,9 +2,10 @@
 
 use crate::core_node::{CoreNode, fixed_type};
 use crate::cpu_node::allowed_by_environment;
+use crate::host::HostCore;
 use crate::integrity::Integrity;
 use crate::lifecycle::ModelLifecycle;
-use crate::model::{Inner, Nodes, Shared};
+use crate::model::{Inner, ModelContext, Nodes, Shared};
 use crate::symbolic::SymbolicCore;
 use crate::walker::Walker;
 use crate::{Activity, Model, ModelReport, Runtime, Signature, nan_check};
@@ -94,7 +95,12 @@ impl Model {
                     bytes: header.data_size.saturating_add(bytes),
                     ..ModelReport::default()
                 };
-                model.0.shared.active.get_or_init(|| activity.model(report));
+                model
+                    .0
+                    .context
+                    .shared
+                    .active
+                    .get_or_init(|| activity.model(report));
             }
         });
         listed.map_err(|error| located(error, package))
@@ -123,6 +129,9 @@ impl Model {
                 Ok((name, contents)) => {
                     CoreNode::load(&name, contents, runtime, &options).map(drop)
                 }
+                Err(graph) if graph.host().is_some() => {
+                    HostCore::load(graph, runtime, &options).map(drop)
+                }
                 Err(graph) => Walker::check(graph, runtime, &options),
             }
         };
@@ -150,6 +159,9 @@ fn load_graph(
         .cpu_nodes()
         .map(|(name, function)| (name.to_owned(), function.operator.clone()))
         .collect();
+    let hosted = graph
+        .host()
+        .map(|host| (host.model.clone(), graph.placement()));
     let (nodes, inputs, outputs) = match graph.into_one_core() {
         Ok((name, contents)) if contents.tenon.is_symbolic() => {
             let core = SymbolicCore::load(&name, contents, runtime, options)?;
@@ -160,6 +172,11 @@ fn load_graph(
             let core = CoreNode::load(&name, contents, runtime, options)?;
             let (inputs, outputs) = (core.inputs.clone(), core.outputs.clone());
             (Nodes::One(Box::new(core)), inputs, outputs)
+        }
+        Err(graph) if hosted.is_some() => {
+            let host = HostCore::load(graph, runtime, options)?;
+            let (inputs, outputs) = (host.inputs()?, host.outputs()?);
+            (Nodes::Host(Arc::new(host), false), inputs, outputs)
         }
         Err(graph) => {
             let inputs = graph.inputs.iter().map(signature).collect::<Result<_>>()?;
@@ -181,18 +198,14 @@ fn load_graph(
     for (node, operator) in cpu_nodes {
         placement.add_cpu_node(&node, &operator);
     }
+    let (model, placement) = hosted.unwrap_or((model, placement));
     let plans = nodes.cores().map(|core| &core.plan);
     let plan = plans.max_by_key(|plan| plan.arena_bytes).cloned();
     let used = placement.nodes.iter().map(|node| node.backend.clone());
     lifecycle.settle(used.collect())?;
-    Ok(Model(Arc::new(Inner {
-        plan: plan.unwrap_or_default(),
-        inputs,
-        outputs,
-        nodes,
+    let context = ModelContext {
         threads: options.threads,
         nan_check: options.nan_check,
-        uncontrolled: Control::new(),
         shared: Arc::new(Shared {
             name: model.name,
             metadata: model.metadata,
@@ -201,6 +214,17 @@ fn load_graph(
             active: OnceLock::new(),
             lifecycle,
         }),
+    };
+    if let Nodes::Host(host, _) = &nodes {
+        host.set_context(context.clone());
+    }
+    Ok(Model(Arc::new(Inner {
+        plan: plan.unwrap_or_default(),
+        inputs,
+        outputs,
+        nodes,
+        uncontrolled: Control::new(),
+        context,
     })))
 }
 

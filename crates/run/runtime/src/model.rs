@@ -1,12 +1,13 @@
 //! Loaded models and their execution.
 
 use crate::core_node::CoreNode;
+use crate::host::HostCore;
 use crate::integrity::Integrity;
 use crate::lifecycle::ModelLifecycle;
 use crate::nan_check::NanCheckedTap;
 use crate::profile::ExecutionObserver;
 use crate::substitute::Substitution;
-use crate::symbolic::SymbolicCore;
+use crate::symbolic::{SymbolicCore, known_sizes};
 use crate::walker::{Node, Walker};
 use crate::{ActiveModel, Bindings, CoreGroup, Profile, Tap, inputs};
 use std::collections::BTreeMap;
@@ -92,11 +93,17 @@ pub(crate) struct Inner {
     pub outputs: Vec<Signature>,
     pub nodes: Nodes,
     pub plan: MemoryPlan,
-    pub threads: Option<usize>,
-    pub nan_check: bool,
     /// The control of executions without one; shared, since creating one allocates.
     pub uncontrolled: Control,
     /// The last field, so that it is dropped after all objects of the backends.
+    pub context: ModelContext,
+}
+
+/// What a model has in common with its instances.
+#[derive(Clone)]
+pub(crate) struct ModelContext {
+    pub threads: Option<usize>,
+    pub nan_check: bool,
     pub shared: Arc<Shared>,
 }
 
@@ -128,6 +135,8 @@ pub(crate) enum Nodes {
     Several(Walker),
     /// One subgraph with sizes that are known only when the model runs.
     Symbolic(Box<SymbolicCore>),
+    /// Subgraphs that a host function calls; `true` when the sizes of the inputs are chosen.
+    Host(Arc<HostCore>, bool),
 }
 
 impl Nodes {
@@ -138,6 +147,7 @@ impl Nodes {
             Nodes::Several(walker) => walker.nodes().collect(),
             // It is executed by the models for its sizes.
             Nodes::Symbolic(_) => Vec::new(),
+            Nodes::Host(host, _) => host.cores().map(Node::Core).collect(),
         }
     }
 
@@ -171,7 +181,7 @@ pub struct ExecuteOptions<'a> {
 impl Model {
     /// The model's name.
     pub fn name(&self) -> &str {
-        &self.0.shared.name
+        &self.0.context.shared.name
     }
 
     /// The inputs, in order.
@@ -186,12 +196,12 @@ impl Model {
 
     /// The metadata of the model: class labels, image scaling (docs/package.md).
     pub fn metadata(&self) -> &BTreeMap<String, String> {
-        &self.0.shared.metadata
+        &self.0.context.shared.metadata
     }
 
     /// The backend of each node, and why others rejected it.
     pub fn placement(&self) -> &PlacementReport {
-        &self.0.shared.placement
+        &self.0.context.shared.placement
     }
 
     /// Unavailable backends for which the package was compiled: their nodes run on other backends,
@@ -220,8 +230,10 @@ impl Model {
 
     /// Bytes of memory held for executions that are not running.
     pub fn idle_bytes(&self) -> usize {
-        if let Nodes::Symbolic(core) = &self.0.nodes {
-            return core.idle_bytes();
+        match &self.0.nodes {
+            Nodes::Symbolic(core) => return core.idle_bytes(),
+            Nodes::Host(host, _) => return host.idle_bytes(),
+            Nodes::One(_) | Nodes::Several(_) => {}
         }
         let cores = self.0.nodes.cores();
         cores.map(|core| core.arenas.free_bytes()).sum()
@@ -229,7 +241,10 @@ impl Model {
 
     /// An empty profile for executions of this model.
     pub fn profile(&self) -> Profile {
-        Profile::of(self.0.nodes.list(), self.0.shared.lifecycle.counters())
+        Profile::of(
+            self.0.nodes.list(),
+            self.0.context.shared.lifecycle.counters(),
+        )
     }
 
     /// Executes on tensors by name; returns the outputs in order.
@@ -244,12 +259,32 @@ impl Model {
         options: ExecuteOptions<'_>,
     ) -> Result<Vec<Tensor>> {
         let inputs = inputs::in_order(self.inputs(), inputs)?;
-        if let Nodes::Symbolic(core) = &self.0.nodes {
-            let types: Vec<&TensorType> = inputs.iter().map(|tensor| tensor.ty()).collect();
-            let model = core.model_for(self, &types)?;
-            return model.run_in_order(&inputs, options);
+        match &self.0.nodes {
+            Nodes::Symbolic(core) => {
+                let types: Vec<&TensorType> = inputs.iter().map(|tensor| tensor.ty()).collect();
+                let model = core.model_for(&self.0.context, &types)?;
+                model.run_in_order(&inputs, options)
+            }
+            Nodes::Host(host, _) => self.run_host(host, &inputs, options),
+            Nodes::One(_) | Nodes::Several(_) => self.run_in_order(&inputs, options),
         }
-        self.run_in_order(&inputs, options)
+    }
+
+    /// Executes a host function. Its subgraphs are not observed yet: a profile, trace or tap gets nothing.
+    fn run_host(
+        &self,
+        host: &HostCore,
+        inputs: &[&Tensor],
+        options: ExecuteOptions<'_>,
+    ) -> Result<Vec<Tensor>> {
+        let control = options.control.unwrap_or(&self.0.uncontrolled);
+        self.execution(control, || {
+            let _turn = options
+                .cores
+                .map(|cores| cores.occupy(control))
+                .transpose()?;
+            host.run(inputs, control)
+        })
     }
 
     /// Executes on tensors of the right types, in order.
@@ -293,6 +328,7 @@ impl Model {
         static NONE: Symbols = Symbols::none();
         match &self.0.nodes {
             Nodes::Symbolic(core) => core.symbols(),
+            Nodes::Host(host, false) => host.symbols(),
             _ => &NONE,
         }
     }
@@ -331,7 +367,19 @@ impl Model {
         match &self.0.nodes {
             Nodes::Symbolic(core) => {
                 core.symbols().check(&values)?;
-                core.model_at(self, &values)
+                core.model_at(&self.0.context, &values)
+            }
+            Nodes::Host(host, false) if !symbols.is_empty() => {
+                symbols.check(&values)?;
+                let [inputs, outputs] = host.signatures_at(&values)?;
+                Ok(Model(Arc::new(Inner {
+                    inputs,
+                    outputs,
+                    nodes: Nodes::Host(host.clone(), true),
+                    plan: self.0.plan.clone(),
+                    uncontrolled: Control::new(),
+                    context: self.0.context.clone(),
+                })))
             }
             _ => Ok(self.clone()),
         }
@@ -347,11 +395,13 @@ impl Model {
         inputs: &[(&str, &TensorType)],
         sizes: &[(&str, u64)],
     ) -> Result<Model> {
-        let Nodes::Symbolic(core) = &self.0.nodes else {
-            return self.at(sizes);
+        let ports = match &self.0.nodes {
+            Nodes::Symbolic(core) => core.input_ports(),
+            Nodes::Host(host, false) => host.input_ports(),
+            _ => return self.at(sizes),
         };
         let mut all = sizes.to_vec();
-        let found = core.sizes_of(inputs);
+        let found = known_sizes(ports, self.symbols(), inputs);
         for (name, size) in &found {
             if !sizes.iter().any(|(given, _)| given == name) {
                 all.push((name, *size));
@@ -366,13 +416,18 @@ impl Model {
     /// As [`Model::run`] and [`Model::at`].
     pub fn for_types(&self, types: &[&TensorType]) -> Result<Model> {
         match &self.0.nodes {
-            Nodes::Symbolic(core) => core.model_for(self, types),
+            Nodes::Symbolic(core) => core.model_for(&self.0.context, types),
             _ => Ok(self.clone()),
         }
     }
 
-    /// An error for a model that can only be executed after [`Model::at`].
+    /// An error for a model that can only be executed after [`Model::at`], or whose outputs have no known size.
     fn require_fixed(&self) -> Result<()> {
+        if matches!(self.0.nodes, Nodes::Host(..)) {
+            let text = "sizes of the model depend on data, so that its memory cannot be bound";
+            let error = Error::new(ErrorKind::Unsupported, text);
+            return Err(error.help("run the model on tensors: outputs of any size are returned"));
+        }
         if self.symbols().is_empty() {
             return Ok(());
         }
@@ -427,12 +482,9 @@ impl Model {
             tap,
             cores,
         } = options;
-        if let Some(integrity) = &self.0.shared.integrity {
-            integrity.constants()?;
-        }
         let control = control.unwrap_or(&self.0.uncontrolled);
         let checked = NanCheckedTap(tap);
-        let tap = if self.0.nan_check {
+        let tap = if self.0.context.nan_check {
             Some(&checked as &dyn Tap)
         } else {
             tap
@@ -448,25 +500,42 @@ impl Model {
             }
             Ok(turn)
         };
-        let work = || match ExecutionObserver::new(profile, trace, tap, &self.0.shared.lifecycle) {
+        let work = || match ExecutionObserver::new(
+            profile,
+            trace,
+            tap,
+            &self.0.context.shared.lifecycle,
+        ) {
             None => self.execute_nodes(caller, control, turn, None),
             Some(mut watch) => {
                 let started = Instant::now();
                 self.execute_nodes(caller, control, turn, Some(&mut watch))?;
-                watch.executed(&self.0.shared.name, started);
+                watch.executed(&self.0.context.shared.name, started);
                 Ok(())
             }
         };
+        self.execution(control, work)
+    }
+
+    /// Runs `work` as one execution: with the model's limit of threads, checked and counted.
+    fn execution<R>(&self, control: &Control, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        let ModelContext {
+            threads, shared, ..
+        } = &self.0.context;
+        if let Some(integrity) = &shared.integrity {
+            integrity.constants()?;
+        }
         let work = || {
-            match self.0.threads {
-                Some(limit) => pool::with_thread_limit(limit, work)?,
+            let done = match threads {
+                Some(limit) => pool::with_thread_limit(*limit, work)?,
                 None => work()?,
-            }
+            };
             // A CPU node, or copying outputs, may have passed the deadline.
             control.check()?;
-            self.0.shared.lifecycle.executed()
+            shared.lifecycle.executed()?;
+            Ok(done)
         };
-        match self.0.shared.active.get() {
+        match shared.active.get() {
             Some(active) => active.execute(work),
             None => work(),
         }
@@ -498,7 +567,7 @@ impl Model {
                 };
                 walker.execute(&inputs, outputs, control, turn, watch)
             }
-            Nodes::Symbolic(_) => self.require_fixed(),
+            Nodes::Symbolic(_) | Nodes::Host(..) => self.require_fixed(),
         }
     }
 
@@ -513,7 +582,7 @@ impl Model {
 impl std::fmt::Debug for Model {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Model")
-            .field("name", &self.0.shared.name)
+            .field("name", &self.0.context.shared.name)
             .field("inputs", &self.0.inputs)
             .field("outputs", &self.0.outputs)
             .finish_non_exhaustive()

@@ -5,7 +5,7 @@ mod instances;
 mod variables;
 
 use crate::core_node::CoreParts;
-use crate::model::{Inner, Nodes};
+use crate::model::{Inner, ModelContext, Nodes};
 use crate::{Dimension, LoadOptions, Model, Runtime, Signature};
 use instances::Instances;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
 use tenon_bef::{Module, decode};
 use tenon_graph::shape_for;
 use tenon_kernels::{Variables, planned_kernel, workload_backend};
-use tenon_neff::{Contents, LiveRange, MemoryPlan, Port, TenonMember};
+use tenon_neff::{Contents, GraphPort, LiveRange, MemoryPlan, Port, TenonMember};
 use tenon_plan::{KernelOperands, MEMORY_STRATEGIES, plan_arena};
-use tenon_tensor::size::{SizeExpr, Symbols};
+use tenon_tensor::size::{SizeExpr, SymbolId, Symbols};
 use tenon_tensor::{DataType, TensorType};
 use variables::SymbolicVariables;
 
@@ -34,14 +34,14 @@ pub(crate) struct SymbolicCore {
 }
 
 /// An input or output, with its extents as expressions.
-struct SymbolicPort {
+pub(crate) struct SymbolicPort {
     name: String,
     dtype: DataType,
     extents: Vec<SizeExpr>,
 }
 
 impl SymbolicPort {
-    fn new(port: &Port, symbols: &Symbols) -> Result<Self> {
+    pub fn new(port: &GraphPort, symbols: &Symbols) -> Result<Self> {
         if port.dtype == DataType::String {
             return Err(Error::new(ErrorKind::Unsupported, "a tensor of strings"));
         }
@@ -52,14 +52,36 @@ impl SymbolicPort {
         })
     }
 
-    fn fixed(&self, sizes: &[i64]) -> Result<Signature> {
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The symbols of its extents.
+    pub fn symbols(&self) -> impl Iterator<Item = SymbolId> {
+        self.extents.iter().flat_map(SizeExpr::symbols)
+    }
+
+    /// Whether a tensor of this type is one of this port for some sizes.
+    pub fn fits(&self, ty: &TensorType) -> bool {
+        let fixed = |(extent, &size): (&SizeExpr, &usize)| {
+            let extent = extent.constant();
+            extent.is_none_or(|extent| usize::try_from(extent) == Ok(size))
+        };
+        self.dtype == ty.dtype()
+            && self.extents.len() == ty.shape().len()
+            && self.extents.iter().zip(ty.shape().iter()).all(fixed)
+    }
+
+    /// The signature for these sizes.
+    pub fn fixed(&self, sizes: &[i64]) -> Result<Signature> {
         let named = |error: Error| error.at(Location::field(format!("'{}'", self.name)));
         let shape = shape_for(&self.extents, sizes).map_err(named)?;
         let ty = TensorType::new(self.dtype, shape).map_err(named)?;
         Ok(Signature::fixed(self.name.clone(), ty))
     }
 
-    fn signature(&self, symbols: &Symbols) -> Result<Signature> {
+    /// The signature for any sizes.
+    pub fn signature(&self, symbols: &Symbols) -> Result<Signature> {
         let dimension = |extent: &SizeExpr| match extent.constant() {
             Some(size) => Dimension::Fixed(usize::try_from(size).unwrap_or(0)),
             None => {
@@ -106,7 +128,7 @@ impl SymbolicCore {
         } = contents;
         let read = || -> Result<_> {
             let symbols = tenon.symbol_table()?;
-            let port = |port| SymbolicPort::new(port, &symbols);
+            let port = |port: &Port| SymbolicPort::new(&port.into(), &symbols);
             let inputs = tenon.inputs.iter().map(port).collect::<Result<Vec<_>>>()?;
             let outputs = tenon.outputs.iter().map(port).collect::<Result<Vec<_>>>()?;
             let variables = SymbolicVariables::new(variables, &tenon, &symbols)?;
@@ -159,55 +181,23 @@ impl SymbolicCore {
         self.instances.idle_bytes()
     }
 
-    /// The sizes of symbols that are extents of these inputs, by name.
-    pub fn sizes_of(&self, inputs: &[(&str, &TensorType)]) -> Vec<(String, u64)> {
-        let mut found: Vec<(String, u64)> = Vec::new();
-        for (name, ty) in inputs {
-            let Some(port) = self.inputs.iter().find(|port| port.name == *name) else {
-                continue;
-            };
-            for (extent, &size) in port.extents.iter().zip(ty.shape().iter()) {
-                let symbol = extent.symbol().and_then(|id| self.symbols.symbol(id));
-                if let Some(symbol) = symbol
-                    && !found.iter().any(|(known, _)| *known == symbol.name)
-                {
-                    found.push((symbol.name.clone(), size as u64));
-                }
-            }
-        }
-        found
+    /// The number of inputs, and of outputs.
+    pub fn port_counts(&self) -> [usize; 2] {
+        [self.inputs.len(), self.outputs.len()]
+    }
+
+    pub fn input_ports(&self) -> &[SymbolicPort] {
+        &self.inputs
     }
 
     /// The instance for inputs of these types, in order.
-    pub fn model_for(&self, model: &Model, types: &[&TensorType]) -> Result<Model> {
-        let places: Vec<(&str, usize)> = self
-            .inputs
-            .iter()
-            .flat_map(|port| (0..port.extents.len()).map(|axis| (port.name.as_str(), axis)))
-            .collect();
-        let pairs = self.inputs.iter().zip(types);
-        if let Some((port, ty)) = pairs
-            .clone()
-            .find(|(port, ty)| port.extents.len() != ty.shape().len() || port.dtype != ty.dtype())
-        {
-            let text = format!("input '{}' has the wrong type", port.name);
-            let error = Error::new(ErrorKind::InvalidArgument, text);
-            return Err(error.expected(port.signature(&self.symbols)?).found(ty));
-        }
-        let dims = pairs.flat_map(|(port, ty)| {
-            let extents = port.extents.iter();
-            extents.zip(ty.shape().iter().map(|&extent| extent as i64))
-        });
-        let place = |position: usize| {
-            let (input, axis) = places.get(position).copied().unwrap_or_default();
-            Location::field(format!("input '{input}', dimension {axis}"))
-        };
-        let sizes = self.symbols.solve(dims, place)?;
-        self.model_at(model, &sizes)
+    pub fn model_for(&self, context: &ModelContext, types: &[&TensorType]) -> Result<Model> {
+        let sizes = solve_sizes(&self.inputs, &self.symbols, types)?;
+        self.model_at(context, &sizes)
     }
 
     /// The instance for these values of the symbols, which are in their ranges.
-    pub fn model_at(&self, model: &Model, sizes: &[i64]) -> Result<Model> {
+    pub fn model_at(&self, context: &ModelContext, sizes: &[i64]) -> Result<Model> {
         if let Some(found) = self.instances.find(sizes) {
             return Ok(found);
         }
@@ -229,10 +219,8 @@ impl SymbolicCore {
             outputs: core.outputs.clone(),
             plan: core.plan.clone(),
             nodes: Nodes::One(Box::new(core)),
-            threads: model.0.threads,
-            nan_check: model.0.nan_check,
             uncontrolled: Control::new(),
-            shared: model.0.shared.clone(),
+            context: context.clone(),
         }));
         Ok(self.instances.insert(sizes, made))
     }
@@ -303,6 +291,62 @@ impl SymbolicCore {
             variables: ranges,
         })
     }
+}
+
+/// The sizes of symbols that are extents of these inputs, by name.
+pub(crate) fn known_sizes(
+    ports: &[SymbolicPort],
+    symbols: &Symbols,
+    inputs: &[(&str, &TensorType)],
+) -> Vec<(String, u64)> {
+    let mut found: Vec<(String, u64)> = Vec::new();
+    for (name, ty) in inputs {
+        let Some(port) = ports.iter().find(|port| port.name == *name) else {
+            continue;
+        };
+        for (extent, &size) in port.extents.iter().zip(ty.shape().iter()) {
+            let symbol = extent.symbol().and_then(|id| symbols.symbol(id));
+            if let Some(symbol) = symbol
+                && !found.iter().any(|(known, _)| *known == symbol.name)
+            {
+                found.push((symbol.name.clone(), size as u64));
+            }
+        }
+    }
+    found
+}
+
+/// The values of the symbols for inputs of these types, in order.
+///
+/// # Errors
+/// Inputs of another type, sizes that contradict each other, and sizes outside their ranges.
+pub(crate) fn solve_sizes(
+    ports: &[SymbolicPort],
+    symbols: &Symbols,
+    types: &[&TensorType],
+) -> Result<Vec<i64>> {
+    let places: Vec<(&str, usize)> = ports
+        .iter()
+        .flat_map(|port| (0..port.extents.len()).map(|axis| (port.name.as_str(), axis)))
+        .collect();
+    let pairs = ports.iter().zip(types);
+    if let Some((port, ty)) = pairs
+        .clone()
+        .find(|(port, ty)| port.extents.len() != ty.shape().len() || port.dtype != ty.dtype())
+    {
+        let text = format!("input '{}' has the wrong type", port.name);
+        let error = Error::new(ErrorKind::InvalidArgument, text);
+        return Err(error.expected(port.signature(symbols)?).found(ty));
+    }
+    let dims = pairs.flat_map(|(port, ty)| {
+        let extents = port.extents.iter();
+        extents.zip(ty.shape().iter().map(|&extent| extent as i64))
+    });
+    let place = |position: usize| {
+        let (input, axis) = places.get(position).copied().unwrap_or_default();
+        Location::field(format!("input '{input}', dimension {axis}"))
+    };
+    symbols.solve(dims, place)
 }
 
 /// An error if a workload's backend is unavailable: packages with symbols have no substitutes yet.

@@ -121,6 +121,7 @@ impl Walker {
                     CpuNode::open(&node.name, &function, read, made, &mut libraries, allowed)
                         .map(Work::Cpu)
                 }
+                NodeWork::Host(_) => Err(host_function()),
             };
             match loaded {
                 Ok(work) => works.push(work),
@@ -154,6 +155,7 @@ impl Walker {
                     CoreNode::load(&node.name, *contents, runtime, options).map(drop)
                 }
                 NodeWork::Cpu(function) => CpuNode::check(&node.name, &function, read, made),
+                NodeWork::Host(_) => Err(host_function()),
             };
             checked.err()
         });
@@ -276,6 +278,11 @@ impl Source {
             }
         }
     }
+}
+
+fn host_function() -> Error {
+    let text = "a host function calls the subgraphs: they are no steps of a graph";
+    Error::new(ErrorKind::InvalidPackage, text)
 }
 
 fn missing_tensor() -> Error {

@@ -1,0 +1,368 @@
+//! Types of the values of control flow, from those of its bodies.
+
+use crate::data_sizes::{Definition, define, extents};
+use crate::specialise::Specialiser;
+use std::collections::BTreeSet;
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_graph::control::IF;
+use tenon_graph::operator::operator;
+use tenon_graph::{Attributes, DataSizeSource, Graph, Node, UniqueNames, ValueId};
+use tenon_tensor::size::{SizeExpr, SymbolId};
+use tenon_tensor::{DataType, Tensor, TensorType};
+
+/// A data type and extents.
+type SymbolicType = (DataType, Vec<SizeExpr>);
+
+/// Extents of states that change from iteration to iteration: state and dimension.
+type Changing = BTreeSet<(usize, usize)>;
+
+impl Specialiser<'_> {
+    /// Infers the types of a node of control flow and of its bodies. Returns whether the node is kept, else the nodes
+    /// that replace it.
+    pub(crate) fn control_flow(
+        &mut self,
+        graph: &mut Graph,
+        node: &Node,
+    ) -> Result<(bool, Vec<Node>)> {
+        let bodies = node.bodies();
+        let known = bodies.iter().all(|&body| body < graph.bodies.len());
+        match (&bodies[..], *node.op == IF) {
+            (&[then, otherwise], true) if known => self.branches(graph, node, [then, otherwise]),
+            (&[body], false) if known => {
+                self.iterations(graph, node, body)?;
+                Ok((true, Vec::new()))
+            }
+            _ => Err(Error::new(ErrorKind::Internal, "a node without its bodies")),
+        }
+    }
+
+    /// If: a constant condition chooses a body, whose nodes replace the node.
+    fn branches(
+        &mut self,
+        graph: &mut Graph,
+        node: &Node,
+        bodies: [usize; 2],
+    ) -> Result<(bool, Vec<Node>)> {
+        let condition = node.inputs.first().copied().flatten();
+        let condition = condition.ok_or_else(|| invalid("an If without a condition"))?;
+        let constant = graph.value(condition).constant.as_ref();
+        if let Some(truth) = constant.and_then(truth) {
+            let body = std::mem::take(&mut graph.bodies[bodies[usize::from(!truth)]]);
+            let mut nodes = body.nodes;
+            for (&from, to) in body.outputs.iter().zip(&node.outputs) {
+                nodes.extend(to.and_then(|to| identity(graph, from, to)));
+            }
+            return Ok((false, self.nodes(graph, nodes)?));
+        }
+        let outer = graph.symbols.len();
+        for body in bodies {
+            self.body(graph, body)?;
+        }
+        for (index, output) in node.outputs.iter().enumerate() {
+            let Some(output) = *output else { continue };
+            let of = |body: usize| -> Result<Option<SymbolicType>> {
+                let id = graph.bodies[body].outputs.get(index).copied();
+                let id = id.ok_or_else(|| invalid("a branch without this output"))?;
+                Ok(symbolic_type(graph, id))
+            };
+            let (Some(then), Some(otherwise)) = (of(bodies[0])?, of(bodies[1])?) else {
+                self.fail(output);
+                continue;
+            };
+            let joined = join(&then, &otherwise)?;
+            set_type(graph, output, then.0, joined, outer)?;
+        }
+        Ok((true, Vec::new()))
+    }
+
+    /// Loop: an extent of a state that the body changes is a new symbol in each iteration.
+    fn iterations(&mut self, graph: &mut Graph, node: &Node, body: usize) -> Result<()> {
+        let count = usize::try_from(node.attributes.int("states", 0)?).unwrap_or(0);
+        let states = node.inputs.iter().skip(2).take(count).copied();
+        let states = states.map(|state| symbolic_type(graph, state?));
+        let states = states.collect::<Option<Vec<SymbolicType>>>();
+        let states = states.ok_or_else(|| invalid("a state without a type"))?;
+        let outer = graph.symbols.len();
+        let mut changing = Changing::new();
+        loop {
+            let (symbols, sizes) = (graph.symbols.clone(), graph.data_sizes.len());
+            let (bodies, problems) = (graph.bodies.clone(), self.problems.len());
+            set_arguments(graph, body, &states, &changing)?;
+            self.body(graph, body)?;
+            let more = changed(graph, body, &states, &changing)?;
+            if more.is_empty() {
+                break;
+            }
+            changing.extend(more);
+            // Once more, with these extents as symbols.
+            graph.symbols = symbols;
+            graph.example_sizes.truncate(graph.symbols.len());
+            graph.data_sizes.truncate(sizes);
+            graph.bodies = bodies;
+            let repeated = self.problems.split_off(problems);
+            drop(repeated);
+            self.forget(graph, body);
+        }
+        self.results(graph, node, body, &states, &changing, outer)
+    }
+
+    /// The types of the outputs of a Loop.
+    fn results(
+        &mut self,
+        graph: &mut Graph,
+        node: &Node,
+        body: usize,
+        states: &[SymbolicType],
+        changing: &Changing,
+        outer: usize,
+    ) -> Result<()> {
+        let mut steps = None;
+        for (index, output) in node.outputs.iter().enumerate() {
+            let Some(output) = *output else { continue };
+            if let Some((dtype, extents)) = states.get(index) {
+                let extents = extents.iter().enumerate().map(|(axis, extent)| {
+                    let changes = changing.contains(&(index, axis));
+                    (!changes).then(|| extent.clone())
+                });
+                set_type(graph, output, *dtype, extents.collect(), outer)?;
+                continue;
+            }
+            let id = graph.bodies[body].outputs.get(index + 1).copied();
+            let id = id.ok_or_else(|| invalid("a body without this output"))?;
+            let Some((dtype, row)) = symbolic_type(graph, id) else {
+                self.fail(output);
+                continue;
+            };
+            let count = match &steps {
+                Some(steps) => Some(SizeExpr::clone(steps)),
+                None => trip_count(graph, node, body)?,
+            };
+            let extents = [count].into_iter().chain(row.into_iter().map(Some));
+            set_type(graph, output, dtype, extents.collect(), outer)?;
+            let extents = graph.value(output).extents.as_ref();
+            steps = extents.and_then(|extents| extents.first().cloned());
+        }
+        Ok(())
+    }
+
+    /// Infers the types of a body.
+    fn body(&mut self, graph: &mut Graph, position: usize) -> Result<()> {
+        let nodes = std::mem::take(&mut graph.bodies[position].nodes);
+        let mut nodes = self.nodes(graph, nodes)?;
+        let outputs = graph.bodies[position].outputs.iter();
+        let sizes = graph.data_sizes.iter().map(|size| &size.value);
+        let mut used: BTreeSet<ValueId> = outputs.chain(sizes).copied().collect();
+        let mut kept = Vec::with_capacity(nodes.len());
+        while let Some(node) = nodes.pop() {
+            let mut outputs = node.outputs.iter().flatten();
+            if outputs.any(|id| used.contains(id)) {
+                used.extend(node.inputs.iter().flatten());
+                let inner = graph.bodies_of(&node).flat_map(|body| &body.outputs);
+                used.extend(inner);
+                kept.push(node);
+            }
+        }
+        kept.reverse();
+        graph.bodies[position].nodes = kept;
+        Ok(())
+    }
+
+    /// Removes what was inferred of the values of a body.
+    fn forget(&mut self, graph: &mut Graph, position: usize) {
+        let nodes = graph.bodies[position].nodes.clone();
+        for node in &nodes {
+            for id in node.outputs.iter().flatten() {
+                let value = graph.value_mut(*id);
+                value.ty = None;
+                value.extents = None;
+                value.sizes = None;
+                value.constant = None;
+                self.recover(*id);
+            }
+            for inner in node.bodies() {
+                self.forget(graph, inner);
+            }
+        }
+    }
+}
+
+/// Sets the types of the arguments of a loop's body: the number of the iteration, the condition, the states.
+fn set_arguments(
+    graph: &mut Graph,
+    body: usize,
+    states: &[SymbolicType],
+    changing: &Changing,
+) -> Result<()> {
+    let arguments = graph.bodies[body].inputs.clone();
+    let fixed = [(DataType::I64, Vec::new()), (DataType::Bool, Vec::new())];
+    let types = fixed.iter().chain(states).enumerate();
+    for (&id, (index, (dtype, shape))) in arguments.iter().zip(types) {
+        let mut shape = shape.clone();
+        for (axis, extent) in shape.iter_mut().enumerate() {
+            if index >= 2 && changing.contains(&(index - 2, axis)) {
+                let definition = Definition {
+                    value: id,
+                    source: DataSizeSource::Extent(axis),
+                    max: u64::MAX,
+                };
+                *extent = define(graph, definition)?;
+            }
+        }
+        let ty = TensorType::new(*dtype, example(graph, &shape)?)?;
+        let value = graph.value_mut(id);
+        value.ty = Some(ty);
+        value.extents = Some(shape);
+    }
+    Ok(())
+}
+
+/// The extents of states that the body changes and that are not symbols yet.
+fn changed(
+    graph: &Graph,
+    body: usize,
+    states: &[SymbolicType],
+    changing: &Changing,
+) -> Result<Changing> {
+    let mut more = Changing::new();
+    let outputs = &graph.bodies[body].outputs;
+    for (index, (dtype, before)) in states.iter().enumerate() {
+        let id = outputs.get(index + 1).copied();
+        let id = id.ok_or_else(|| invalid("a body without one of its states"))?;
+        // A failure is reported at its node; with other extents there may be none.
+        let Some((after_dtype, after)) = symbolic_type(graph, id) else {
+            let all = (0..before.len()).map(|axis| (index, axis));
+            more.extend(all.filter(|place| !changing.contains(place)));
+            continue;
+        };
+        if *dtype != after_dtype || before.len() != after.len() {
+            let text = "a state of a Loop changes its data type or number of dimensions";
+            let error = Error::new(ErrorKind::Unsupported, text);
+            let shown = |dtype: DataType, rank: usize| format!("{dtype} with {rank} dimensions");
+            return Err(error
+                .expected(shown(*dtype, before.len()))
+                .found(shown(after_dtype, after.len())));
+        }
+        let axes = before.iter().zip(&after).enumerate();
+        let differing = axes.filter(|(_, (before, after))| before != after);
+        let places = differing.map(|(axis, _)| (index, axis));
+        more.extend(places.filter(|place| !changing.contains(place)));
+    }
+    Ok(more)
+}
+
+/// The number of iterations, if it does not depend on data: the condition is always true and the limit is a size.
+fn trip_count(graph: &Graph, node: &Node, body: usize) -> Result<Option<SizeExpr>> {
+    let input = |index: usize| node.inputs.get(index).copied().flatten();
+    let is_true = |id: ValueId| graph.value(id).constant.as_ref().and_then(truth) == Some(true);
+    let body = &graph.bodies[body];
+    let Some(&after) = body.outputs.first() else {
+        return Ok(None);
+    };
+    // Through copies of the condition that the iteration got.
+    let mut kept = after;
+    for node in body.nodes.iter().rev() {
+        if node.op.name == "Identity" && node.outputs.contains(&Some(kept)) {
+            kept = node.inputs.first().copied().flatten().unwrap_or(kept);
+        }
+    }
+    let begins = input(1).is_none_or(is_true);
+    if !begins || !(is_true(kept) || body.inputs.get(1) == Some(&kept)) {
+        return Ok(None);
+    }
+    let Some(limit) = input(0) else {
+        return Ok(None);
+    };
+    let limit = graph.value(limit);
+    let constant = limit.constant.as_ref().and_then(Tensor::to_i64s);
+    let constant = constant.and_then(|elements| elements.first().copied());
+    let sizes = limit
+        .sizes
+        .as_ref()
+        .and_then(|sizes| sizes.elements.first());
+    let limit = constant.map(SizeExpr::from).or(sizes.cloned());
+    limit
+        .map(|limit| graph.symbols.max(&limit, &0.into()))
+        .transpose()
+}
+
+/// The extents in which both types agree.
+fn join(a: &SymbolicType, b: &SymbolicType) -> Result<Vec<Option<SizeExpr>>> {
+    let (dtype, extents) = a;
+    if *dtype != b.0 || extents.len() != b.1.len() {
+        let text = "the branches of an If differ in data type or rank";
+        let shown = |ty: &SymbolicType| format!("{} with {} dimensions", ty.0, ty.1.len());
+        let error = Error::new(ErrorKind::Unsupported, text);
+        return Err(error.expected(shown(a)).found(shown(b)));
+    }
+    let pairs = extents.iter().zip(&b.1);
+    Ok(pairs.map(|(a, b)| (a == b).then(|| a.clone())).collect())
+}
+
+/// Sets the type of an output. Extents that are unknown, or depend on symbols that the node's bodies define, are new
+/// symbols.
+fn set_type(
+    graph: &mut Graph,
+    id: ValueId,
+    dtype: DataType,
+    extents: Vec<Option<SizeExpr>>,
+    outer: usize,
+) -> Result<()> {
+    let is_outer = |extent: &SizeExpr| {
+        let symbols: Vec<SymbolId> = extent.symbols();
+        symbols.iter().all(|symbol| symbol.index() < outer)
+    };
+    let mut shape = Vec::with_capacity(extents.len());
+    for (axis, extent) in extents.into_iter().enumerate() {
+        shape.push(match extent.filter(is_outer) {
+            Some(extent) => extent,
+            None => define(
+                graph,
+                Definition {
+                    value: id,
+                    source: DataSizeSource::Extent(axis),
+                    max: u64::MAX,
+                },
+            )?,
+        });
+    }
+    let ty = TensorType::new(dtype, example(graph, &shape)?)?;
+    let value = graph.value_mut(id);
+    value.ty = Some(ty);
+    value.extents = Some(shape);
+    Ok(())
+}
+
+fn symbolic_type(graph: &Graph, id: ValueId) -> Option<SymbolicType> {
+    let value = graph.value(id);
+    let constant = value.constant.as_ref().map(Tensor::ty);
+    let ty = value.ty.as_ref().or(constant)?;
+    Some((ty.dtype(), extents(value)?))
+}
+
+/// The shape for the example sizes.
+fn example(graph: &Graph, extents: &[SizeExpr]) -> Result<Vec<usize>> {
+    tenon_graph::shape_for(extents, &graph.example_sizes)
+}
+
+/// The truth value of a tensor of one element.
+fn truth(tensor: &Tensor) -> Option<bool> {
+    match (tensor.dtype(), tensor.bytes()) {
+        (DataType::Bool, [truth]) => Some(*truth != 0),
+        _ => None,
+    }
+}
+
+fn identity(graph: &Graph, from: ValueId, to: ValueId) -> Option<Node> {
+    let name = UniqueNames::of(graph).node(&graph.value(to).name);
+    Some(Node {
+        name,
+        op: operator("Identity")?,
+        attributes: Attributes::new(),
+        inputs: vec![Some(from)],
+        outputs: vec![Some(to)],
+    })
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidModel, message)
+}

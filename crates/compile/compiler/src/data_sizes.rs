@@ -1,0 +1,282 @@
+//! Sizes that depend on data: extents that an operator finds while it runs, and elements of operands that decide
+//! shapes. Each becomes a symbol of the graph; the host program reads it from its value ([`crate::host`]).
+
+use tenon_base::Result;
+use tenon_graph::{
+    Attribute, DataSize, DataSizeSource, Graph, Node, SizeElements, UniqueNames, Value, ValueId,
+    size_tensor,
+};
+use tenon_tensor::size::{SizeExpr, SymbolId, Symbols};
+use tenon_tensor::{DataType, Tensor, TensorType};
+
+/// An operand that decides a shape has at most this number of elements.
+const MAX_ELEMENTS: usize = 16;
+
+/// Example sizes of symbols: primes, unlike other extents of models.
+const EXAMPLES: [i64; 12] = [11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53];
+
+/// Example values of elements, which are often small: K of TopK, ends of Slice.
+const SMALL_EXAMPLES: [i64; 12] = [3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41];
+
+/// Whether the extents of the outputs of an operator depend on the elements of its inputs, and are not sizes that
+/// operands give.
+pub(crate) fn counts_elements(node: &Node) -> bool {
+    matches!(
+        node.op.name,
+        "NonZero" | "Unique" | "NonMaxSuppression" | "Compress"
+    )
+}
+
+/// Whether the host program computes a node: extents of its outputs are known only then.
+pub(crate) fn is_host_node(graph: &Graph, node: &Node) -> bool {
+    let outputs = || node.outputs.iter().flatten();
+    let finds_extents = graph.data_sizes.iter().any(|size| {
+        let is_extent = matches!(size.source, DataSizeSource::Extent(_));
+        is_extent && outputs().any(|&output| output == size.value)
+    });
+    node.is_control() || finds_extents || counts_elements(node) && is_undecided(graph, node)
+}
+
+/// Makes all extents of a node's outputs sizes that depend on data: there is no rule for them. `types` are those for
+/// the example sizes.
+pub(crate) fn open_extents(graph: &mut Graph, node: &Node, types: &[TensorType]) -> Result<()> {
+    for (id, ty) in node.outputs.iter().zip(types) {
+        let Some(id) = *id else { continue };
+        let mut extents = Vec::with_capacity(ty.shape().len());
+        for (axis, &extent) in ty.shape().iter().enumerate() {
+            let example = [i64::try_from(extent).unwrap_or(i64::MAX)];
+            let symbol = new_symbol(graph, "count", u64::MAX, &example)?;
+            graph.data_sizes.push(DataSize {
+                symbol,
+                value: id,
+                source: DataSizeSource::Extent(axis),
+            });
+            extents.push(symbol.into());
+        }
+        graph.value_mut(id).extents = Some(extents);
+    }
+    Ok(())
+}
+
+/// Whether an operand that decides the output's shape is unknown.
+fn is_undecided(graph: &Graph, node: &Node) -> bool {
+    (0..node.inputs.len()).any(|index| undecided(graph, node, index).is_some())
+}
+
+/// The operand `index`, if it decides the output's shape and is unknown.
+fn undecided(graph: &Graph, node: &Node, index: usize) -> Option<ValueId> {
+    let id = node.inputs.get(index).copied().flatten()?;
+    let decides = node.op.input(index).is_some_and(|def| def.compile_time);
+    (decides && graph.value(id).known().is_none()).then_some(id)
+}
+
+/// Sets the types of the outputs of an operator that counts elements which are unknown: each count is a new symbol.
+/// Returns whether it is one.
+pub(crate) fn infer_counts(graph: &mut Graph, node: &Node) -> Result<bool> {
+    if !counts_elements(node) || !is_undecided(graph, node) {
+        return Ok(false);
+    }
+    let input = |index: usize| {
+        let id = node.inputs.get(index).copied().flatten();
+        let value = id.map(|id| graph.value(id));
+        value.and_then(|value| Some((value.ty.as_ref()?.dtype(), extents(value)?)))
+    };
+    let Some((dtype, shape)) = input(0) else {
+        return Ok(false);
+    };
+    let product = |extents: &[SizeExpr]| {
+        let mut extents = extents.iter();
+        extents.try_fold(SizeExpr::from(1), |product, extent| product.times(extent))
+    };
+    let elements = product(&shape)?;
+    let axis = match node.attributes.value("axis") {
+        Some(Attribute::Int(axis)) => {
+            let axis = if *axis < 0 {
+                axis + shape.len() as i64
+            } else {
+                *axis
+            };
+            usize::try_from(axis)
+                .ok()
+                .filter(|&axis| axis < shape.len())
+        }
+        _ => None,
+    };
+    let whole = axis.map_or(&elements, |axis| &shape[axis]).clone();
+    let limit = match node.op.name {
+        // Each box for each class.
+        "NonMaxSuppression" => match input(1) {
+            Some((_, scores)) => product(&scores)?,
+            None => return Ok(false),
+        },
+        "NonZero" => elements,
+        _ => whole.clone(),
+    };
+    let max = graph.symbols.range(&limit).max.unwrap_or(i128::MAX);
+    let max = u64::try_from(max.max(0)).unwrap_or(u64::MAX);
+    let symbol = new_symbol(graph, "count", max, &EXAMPLES)?;
+    let count = SizeExpr::from(symbol);
+    let along = |count: SizeExpr| match axis {
+        Some(axis) => {
+            let mut shape = shape.clone();
+            shape[axis] = count;
+            shape
+        }
+        None => vec![count],
+    };
+    let list = |extent: &SizeExpr| (DataType::I64, vec![extent.clone()]);
+    let (outputs, counted) = match node.op.name {
+        "NonZero" => {
+            let rank = SizeExpr::from(shape.len().max(1) as i64);
+            (vec![(DataType::I64, vec![rank, count])], 1)
+        }
+        "NonMaxSuppression" => (vec![(DataType::I64, vec![count, 3.into()])], 0),
+        "Compress" => (vec![(dtype, along(count))], axis.unwrap_or(0)),
+        _ => (
+            vec![
+                (dtype, along(count.clone())),
+                list(&count),
+                list(&whole),
+                list(&count),
+            ],
+            axis.unwrap_or(0),
+        ),
+    };
+    let mut source = None;
+    for (index, (id, (dtype, extents))) in node.outputs.iter().zip(outputs).enumerate() {
+        let Some(id) = *id else { continue };
+        let axis = if index == 0 { counted } else { 0 };
+        // The inverse indices of Unique have the extent of the input.
+        if source.is_none() && index != 2 {
+            source = Some((id, DataSizeSource::Extent(axis)));
+        }
+        let example = extents
+            .iter()
+            .map(|extent| extent.evaluate(&graph.example_sizes));
+        let example = example
+            .map(|size| size.map(|size| usize::try_from(size).unwrap_or(0)))
+            .collect::<Result<Vec<usize>>>()?;
+        let value = graph.value_mut(id);
+        value.ty = Some(TensorType::new(dtype, example)?);
+        value.extents = Some(extents);
+    }
+    if let Some((value, source)) = source {
+        graph.data_sizes.push(DataSize {
+            symbol,
+            value,
+            source,
+        });
+    }
+    Ok(true)
+}
+
+/// The extents of a value whose type is known.
+pub(crate) fn extents(value: &Value) -> Option<Vec<SizeExpr>> {
+    if let Some(extents) = &value.extents {
+        return Some(extents.clone());
+    }
+    let constant = value.constant.as_ref().map(Tensor::ty);
+    let shape = value.ty.as_ref().or(constant)?.shape().iter();
+    Some(shape.map(|&extent| SizeExpr::from(extent as i64)).collect())
+}
+
+/// Replaces unknown operands that decide the output's shape by sizes: each element is a symbol. Returns whether there
+/// is one. Operands of other types, or with many elements, are kept.
+pub(crate) fn read_operands(graph: &mut Graph, node: &mut Node) -> Result<bool> {
+    let mut replaced = false;
+    for index in 0..node.inputs.len() {
+        let Some(id) = undecided(graph, node, index) else {
+            continue;
+        };
+        let value = graph.value(id);
+        let fixed = extents(value).is_some_and(|extents| {
+            let mut extents = extents.iter();
+            extents.all(|extent| extent.constant().is_some())
+        });
+        let Some(ty) = value.ty.clone().filter(|ty| {
+            let integers = matches!(ty.dtype(), DataType::I64 | DataType::I32);
+            integers && fixed && ty.elements() <= MAX_ELEMENTS
+        }) else {
+            continue;
+        };
+        node.inputs[index] = Some(sizes_of(graph, id, ty)?);
+        replaced = true;
+    }
+    Ok(replaced)
+}
+
+/// A value of sizes: the elements of `id`.
+fn sizes_of(graph: &mut Graph, id: ValueId, ty: TensorType) -> Result<ValueId> {
+    let elements = (0..ty.elements())
+        .map(|element| symbol_of(graph, id, DataSizeSource::Element(element)))
+        .collect::<Result<Vec<SizeExpr>>>()?;
+    let is_known = |value: &Value| {
+        let sizes = value.sizes.as_ref();
+        sizes.is_some_and(|sizes| sizes.elements == elements && *sizes.example.ty() == ty)
+    };
+    if let Some(known) = graph.values.iter().position(is_known) {
+        return Ok(ValueId(known as u32));
+    }
+    let example = size_tensor(&ty, &elements, &graph.example_sizes)?;
+    let name = UniqueNames::of(graph).value(&format!("{}.sizes", graph.value(id).name));
+    let sizes = graph.add_value(name, Some(ty.clone()));
+    let value = graph.value_mut(sizes);
+    let shape = ty.shape().iter();
+    value.extents = Some(shape.map(|&extent| SizeExpr::from(extent as i64)).collect());
+    value.sizes = Some(SizeElements { elements, example });
+    Ok(sizes)
+}
+
+/// A size that is read from a value.
+pub(crate) struct Definition {
+    pub value: ValueId,
+    pub source: DataSizeSource,
+    /// Its greatest value.
+    pub max: u64,
+}
+
+/// A new symbol with this definition.
+pub(crate) fn define(graph: &mut Graph, definition: Definition) -> Result<SizeExpr> {
+    let Definition { value, source, max } = definition;
+    let symbol = new_symbol(graph, "count", max, &EXAMPLES)?;
+    graph.data_sizes.push(DataSize {
+        symbol,
+        value,
+        source,
+    });
+    Ok(symbol.into())
+}
+
+/// The symbol of an element of a value; the same one each time.
+fn symbol_of(graph: &mut Graph, value: ValueId, source: DataSizeSource) -> Result<SizeExpr> {
+    let known = graph.data_sizes.iter();
+    let mut known = known.filter(|size| size.value == value && size.source == source);
+    if let Some(known) = known.next() {
+        return Ok(known.symbol.into());
+    }
+    let max = *Symbols::any_size().end();
+    let symbol = new_symbol(graph, "size", max, &SMALL_EXAMPLES)?;
+    graph.data_sizes.push(DataSize {
+        symbol,
+        value,
+        source,
+    });
+    Ok(symbol.into())
+}
+
+/// A new symbol from 0 to `max`.
+fn new_symbol(graph: &mut Graph, stem: &str, max: u64, examples: &[i64]) -> Result<SymbolId> {
+    let max = max.min(*Symbols::any_size().end());
+    let name = (0..)
+        .map(|number| format!("{stem}{number}"))
+        .find(|name| graph.symbols.find(name).is_none())
+        .unwrap_or_default();
+    let symbol = graph.symbols.add(&name, 0..=max)?;
+    let unused = examples
+        .iter()
+        .find(|example| !graph.example_sizes.contains(example));
+    let example = unused.or(examples.last()).copied().unwrap_or(1);
+    let greatest = i64::try_from(max).unwrap_or(i64::MAX);
+    graph.example_sizes.push(example.min(greatest));
+    Ok(symbol)
+}

@@ -1,0 +1,208 @@
+//! Packages with a host function, which calls the subgraphs: models with sizes that depend on data (docs/package.md,
+//! "Host functions").
+
+mod call;
+
+use self::call::{Subgraph, Subgraphs};
+use crate::core_node::CoreNode;
+use crate::model::ModelContext;
+use crate::symbolic::{SymbolicCore, SymbolicPort, solve_sizes};
+use crate::{LoadOptions, Runtime, Signature};
+use std::sync::Arc;
+use tenon_base::{Control, Error, ErrorKind, Location, Result};
+use tenon_bef::{FunctionKind, decode};
+use tenon_executor::{FunctionHandle, Host, Program, Registry, Request, Services, Value};
+use tenon_kernels::{HostTensor, host_function_kernels, host_library};
+use tenon_neff::{GraphPort, HostFunction, NodeGraph, NodeWork};
+use tenon_tensor::size::Symbols;
+use tenon_tensor::{Tensor, TensorType};
+
+/// The members with the host function.
+const PROGRAM: &str = "host.bef";
+const MEMBER: &str = "host.json";
+
+/// A host function and the subgraphs that it calls.
+pub(crate) struct HostCore {
+    main: FunctionHandle,
+    host: Host,
+    inputs: Vec<SymbolicPort>,
+    outputs: Vec<SymbolicPort>,
+    /// The symbols of the inputs.
+    symbols: Symbols,
+    /// These and the symbols of sizes that depend on data.
+    all: Symbols,
+    subgraphs: Arc<Subgraphs>,
+}
+
+impl HostCore {
+    /// Loads the function and every subgraph; all problems of subgraphs together.
+    pub fn load(graph: NodeGraph, runtime: &Runtime, options: &LoadOptions) -> Result<Self> {
+        let mut subgraphs = Vec::new();
+        let mut function = None;
+        let mut problems = Vec::new();
+        for node in graph.nodes {
+            let loaded = match node.work {
+                NodeWork::Host(found) => {
+                    function = Some(found);
+                    continue;
+                }
+                NodeWork::Core(contents) if contents.tenon.is_symbolic() => {
+                    SymbolicCore::load(&node.name, *contents, runtime, options)
+                        .map(|core| Subgraph::Symbolic(Box::new(core)))
+                }
+                NodeWork::Core(contents) => CoreNode::load(&node.name, *contents, runtime, options)
+                    .map(|core| Subgraph::Fixed(Box::new(core))),
+                NodeWork::Cpu(_) => Err(invalid("a CPU node in a package with host functions")),
+            };
+            match loaded {
+                Ok(subgraph) => subgraphs.push(subgraph),
+                Err(error) => problems.push(error),
+            }
+        }
+        if let Some(error) = Error::from_all(problems) {
+            return Err(error);
+        }
+        let function = function.ok_or_else(|| invalid("no host function"))?;
+        let subgraphs = Arc::new(Subgraphs::new(subgraphs));
+        Self::bind(function, subgraphs, runtime)
+    }
+
+    fn bind(function: HostFunction, subgraphs: Arc<Subgraphs>, runtime: &Runtime) -> Result<Self> {
+        let in_member = |error: Error| error.at(Location::member(MEMBER));
+        let ports = |ports: &[GraphPort], symbols: &Symbols| {
+            let port = |port: &GraphPort| SymbolicPort::new(port, symbols);
+            ports.iter().map(port).collect::<Result<Vec<_>>>()
+        };
+        let read = || -> Result<_> {
+            let symbols = function.symbols(function.input_symbols)?;
+            let all = function.symbols(usize::MAX)?;
+            let inputs = ports(&function.inputs, &symbols)?;
+            let outputs = ports(&function.outputs, &all)?;
+            Ok((symbols, all, inputs, outputs))
+        };
+        let (symbols, all, inputs, outputs) = read().map_err(in_member)?;
+        let bound = || -> Result<FunctionHandle> {
+            let mut registry = Registry::new();
+            registry.register_all(host_library())?;
+            registry.register_all(host_function_kernels())?;
+            registry.register_all([call::definition()])?;
+            let services = Services::new()
+                .with(subgraphs.clone())
+                .with(runtime.backends.clone());
+            let module = decode(&function.program)?;
+            let main = Program::decode(&module, &registry, &services)?.handle("main")?;
+            let arguments = inputs.len() + symbols.len();
+            let (taken, returned) = (main.argument_types().len(), main.result_types().len());
+            if (taken, returned) != (arguments, outputs.len()) {
+                let error = invalid("@main has other arguments or results than the package");
+                return Err(error
+                    .expected(format_args!("{arguments} and {}", outputs.len()))
+                    .found(format_args!("{taken} and {returned}")));
+            }
+            Ok(main)
+        };
+        Ok(Self {
+            main: bound().map_err(|error| error.at(Location::member(PROGRAM)))?,
+            host: Host::new(),
+            inputs,
+            outputs,
+            symbols,
+            all,
+            subgraphs,
+        })
+    }
+
+    /// Sets what the instances of subgraphs share with the model.
+    pub fn set_context(&self, context: ModelContext) {
+        self.subgraphs.set_context(context);
+    }
+
+    /// The subgraphs of which all sizes are known.
+    pub fn cores(&self) -> impl Iterator<Item = &CoreNode> {
+        self.subgraphs.fixed()
+    }
+
+    /// The symbols of the inputs.
+    pub fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+
+    pub fn input_ports(&self) -> &[SymbolicPort] {
+        &self.inputs
+    }
+
+    pub fn inputs(&self) -> Result<Vec<Signature>> {
+        let ports = self.inputs.iter();
+        ports.map(|port| port.signature(&self.symbols)).collect()
+    }
+
+    pub fn outputs(&self) -> Result<Vec<Signature>> {
+        let ports = self.outputs.iter();
+        ports.map(|port| port.signature(&self.all)).collect()
+    }
+
+    /// The inputs for these sizes, and the outputs as far as they do not depend on data.
+    pub fn signatures_at(&self, sizes: &[i64]) -> Result<[Vec<Signature>; 2]> {
+        let inputs = self.inputs.iter().map(|port| port.fixed(sizes));
+        let outputs = self.outputs.iter().map(|port| {
+            let mut symbols = port.symbols();
+            match symbols.all(|symbol| symbol.index() < sizes.len()) {
+                true => port.fixed(sizes),
+                false => port.signature(&self.all),
+            }
+        });
+        Ok([
+            inputs.collect::<Result<_>>()?,
+            outputs.collect::<Result<_>>()?,
+        ])
+    }
+
+    /// Bytes of memory held for executions that are not running.
+    pub fn idle_bytes(&self) -> usize {
+        self.subgraphs.idle_bytes()
+    }
+
+    /// Executes on tensors in the order of the inputs.
+    pub fn run(&self, inputs: &[&Tensor], control: &Control) -> Result<Vec<Tensor>> {
+        let types: Vec<&TensorType> = inputs.iter().map(|tensor| tensor.ty()).collect();
+        let sizes = solve_sizes(&self.inputs, &self.symbols, &types)?;
+        let tensors = inputs.iter().copied().cloned();
+        let tensors = tensors.map(|tensor| Value::opaque(HostTensor(tensor)));
+        let arguments = tensors.chain(sizes.into_iter().map(Value::I64)).collect();
+        let results = match self.main.kind() {
+            FunctionKind::Async => {
+                // A queue for this execution alone, which this thread runs.
+                let host = Host::new();
+                let request = Request::with(&host, control.clone(), false);
+                host.wait(self.main.execute(&request, arguments))
+            }
+            FunctionKind::Sync | FunctionKind::Native => {
+                let request = Request::with(&self.host, control.clone(), false);
+                self.main.execute_sync(&request, arguments)?
+            }
+        };
+        let outputs = results.iter().zip(&self.outputs);
+        outputs.map(|(value, port)| output(value, port)).collect()
+    }
+}
+
+/// The tensor of a result.
+fn output(value: &Value, port: &SymbolicPort) -> Result<Tensor> {
+    let value = value.clone().resolved();
+    if let Value::Error(error) = &value {
+        return Err(Error::new(error.kind(), error.to_string()));
+    }
+    let tensor = value.downcast::<HostTensor>().map(|tensor| &tensor.0);
+    let tensor = tensor.filter(|tensor| port.fits(tensor.ty()));
+    tensor.cloned().ok_or_else(|| {
+        let text = format!(
+            "output '{}' of the host function has another type",
+            port.name()
+        );
+        invalid(text)
+    })
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidPackage, message)
+}
