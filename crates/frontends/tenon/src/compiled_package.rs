@@ -62,10 +62,10 @@ impl CompiledPackage {
         &self.compiled.nodes
     }
 
-    /// The backend of each node; its `Display` is one line. Of the first subgraph, where CPU nodes
-    /// cut the model into several.
-    pub fn placement(&self) -> &Placement {
-        &self.compiled.parts[0].placement
+    /// The backend of each node; its `Display` is one line. Of the first subgraph, where CPU nodes or sizes that
+    /// depend on data cut the model into several; `None` if a host function computes all of it.
+    pub fn placement(&self) -> Option<&Placement> {
+        self.compiled.parts.first().map(|part| &part.placement)
     }
 
     /// The placement of all subgraphs, as it is stored in the package.
@@ -79,7 +79,7 @@ impl CompiledPackage {
         let nodes = self.compiled.nodes.nodes.iter();
         let costs = nodes.flat_map(|node| match &node.work {
             NodeWork::Core(contents) => &contents.tenon.costs[..],
-            NodeWork::Cpu(_) => &[],
+            NodeWork::Cpu(_) | NodeWork::Host(_) => &[],
         });
         ReferenceTime::estimate(&self.placement, costs.cloned(), backends)
     }

@@ -242,9 +242,10 @@ impl Compiler {
         let registry = &registry.unwrap_or_else(tenon_builtin::registry);
         // Functions of libraries take tensors of fixed shapes.
         if !self.symbolic || !self.cpu_nodes.is_empty() {
-            return self.compile_with(model, registry, None);
+            return self.compile_with(model, registry, None, false);
         }
-        let first = match self.compile_with(model, registry, Some(ExampleSizes::Primes)) {
+        let primes = Some(ExampleSizes::Primes);
+        let first = match self.compile_with(model, registry, primes, false) {
             Ok(compiled) => return Ok(compiled),
             Err(error) if !self.has_symbols(model) => return Err(error),
             Err(error) => error,
@@ -252,9 +253,12 @@ impl Compiler {
         // Sizes that the model refuses say nothing about others.
         for examples in [ExampleSizes::MultiplesOf32, ExampleSizes::SmallPrimes] {
             self.control.check()?;
-            if let Ok(compiled) = self.compile_with(model, registry, Some(examples)) {
+            if let Ok(compiled) = self.compile_with(model, registry, Some(examples), false) {
                 return Ok(compiled);
             }
+        }
+        if let Ok(compiled) = self.compile_with(model, registry, primes, true) {
+            return Ok(compiled);
         }
         Err(first.help("fix dimensions with --dim NAME=N, or bound them with --dim NAME=A..B"))
     }
@@ -277,6 +281,7 @@ impl Compiler {
         model: &OnnxModel,
         registry: &Registry,
         symbolic: Option<ExampleSizes>,
+        open_extents: bool,
     ) -> Result<CompiledPackage> {
         let known = self.known_inputs.iter();
         let import = ImportOptions {
@@ -298,6 +303,7 @@ impl Compiler {
             chosen => chosen.to_vec(),
         };
         compiler.hints.clone_from(&self.hints);
+        compiler.open_extents = open_extents;
         compiler.cpu = self.cpu_level;
         compiler.keep_plain = self.keep_plain_constants;
         compiler.memory_strategy = self.memory_strategy;

@@ -19,7 +19,7 @@ mod reference_time;
 mod verify;
 
 pub use memory_report::{MemoryReport, MemoryRow};
-pub use program::{decode_program, program_text};
+pub use program::{decode_module, decode_program, program_text};
 pub use reference_time::ReferenceTime;
 pub use verify::{PackageCheck, verify_file, verify_opened, verify_package};
 

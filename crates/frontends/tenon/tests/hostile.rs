@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 use tenon::inputs::random_tensor;
 use tenon::inspect::{PackageCheck, verify_package};
 use tenon::neff::{Limits, VerifyOptions};
-use tenon::{Compiler, Control, ErrorKind, LoadOptions, Model, OnnxModel, Package};
+use tenon::{Compiler, Control, ErrorKind, LoadOptions, Model, OnnxModel, Package, RunOptions};
 use tenon_tensor::BufferMut;
 
 fn onnx() -> &'static [u8] {
@@ -32,12 +33,21 @@ fn symbolic_package() -> &'static [u8] {
     })
 }
 
-/// The bytes of one of the two packages.
-fn bytes_of(symbolic: bool) -> Vec<u8> {
-    match symbolic {
-        true => symbolic_package().to_vec(),
-        false => package().to_vec(),
-    }
+/// A package with host functions, and a loop that does not end.
+fn hosted_package() -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    BYTES.get_or_init(|| {
+        let onnx = include_bytes!("../../cli/tests/data/endless.onnx");
+        let model = OnnxModel::from_bytes(onnx, &Control::new()).unwrap();
+        let compiled = Compiler::new().compile_model(&model).unwrap();
+        compiled.to_bytes().unwrap()
+    })
+}
+
+/// The bytes of one of the three packages.
+fn bytes_of(which: usize) -> Vec<u8> {
+    let packages = [package, symbolic_package, hosted_package];
+    packages[which % packages.len()]().to_vec()
 }
 
 /// Whether `verify` finds an error. Digests are not compared: they detect all damage, and this test is
@@ -101,7 +111,9 @@ fn try_package(bytes: &[u8]) {
         .iter()
         .map(|(name, tensor)| (*name, tensor))
         .collect();
-    let _ = model.run(&inputs);
+    // Loops need not end.
+    let control = Control::with_deadline(Instant::now() + Duration::from_millis(20));
+    let _ = model.run_with(&inputs, RunOptions::new().control(control));
 }
 
 fn try_model(bytes: &[u8]) {
@@ -131,10 +143,10 @@ proptest! {
 
     #[test]
     fn flipped_packages(
-        symbolic in any::<bool>(),
+        which in 0..3usize,
         flips in prop::collection::vec((0..STRUCTURE, any::<u8>()), 1..4),
     ) {
-        let mut bytes = bytes_of(symbolic);
+        let mut bytes = bytes_of(which);
         for (at, value) in flips {
             let at = at % bytes.len();
             bytes[at] = value;
@@ -144,11 +156,11 @@ proptest! {
 
     #[test]
     fn digits_in_the_json_changed(
-        symbolic in any::<bool>(),
+        which in 0..3usize,
         flips in prop::collection::vec((any::<prop::sample::Index>(), b'0'..=b'9'), 1..3),
     ) {
         // Values of the JSON members: offsets, sizes, ids, shapes.
-        let mut bytes = bytes_of(symbolic);
+        let mut bytes = bytes_of(which);
         let end = STRUCTURE.min(bytes.len());
         let digits: Vec<usize> = (1024..end)
             .filter(|&at| bytes[at].is_ascii_digit() && matches!(bytes[at - 1], b':' | b',' | b'[' | b'0'..=b'9' | b' '))

@@ -52,21 +52,36 @@ fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
     inputs.random.get_or_insert(0);
     let image = load::image_options(model.metadata(), &inputs)?;
     let tensors = given.tensors(&load::signature(model), &inputs, &image)?;
-    let mut bindings = model.bind()?;
-    for (name, tensor) in &tensors {
-        bindings.set_input(name, tensor)?;
+    let named: Vec<_> = tensors
+        .iter()
+        .map(|(name, tensor)| (name.as_str(), tensor))
+        .collect();
+    let mut bindings = match model.bind() {
+        Ok(bindings) => Some(bindings),
+        // Sizes depend on data: each run allocates its outputs.
+        Err(error) if error.kind() == ErrorKind::Unsupported => None,
+        Err(error) => return Err(error),
+    };
+    if let Some(bindings) = &mut bindings {
+        for (name, tensor) in &named {
+            bindings.set_input(name, tensor)?;
+        }
     }
+    let mut run = || match &mut bindings {
+        Some(bindings) => bindings.run(RunOptions::default()),
+        None => model.run(&named).map(drop),
+    };
     let start = Instant::now();
-    bindings.run(RunOptions::default())?;
+    run()?;
     let first = start.elapsed();
     for _ in 0..WARM_UP {
-        bindings.run(RunOptions::default())?;
+        run()?;
     }
     let mut times = Vec::with_capacity(1 << 20);
     let end = Instant::now() + Duration::from_secs_f64(flags.seconds);
     while times.len() < LEAST_RUNS || Instant::now() < end {
         let start = Instant::now();
-        bindings.run(RunOptions::default())?;
+        run()?;
         times.push(start.elapsed());
     }
     times.sort_unstable();

@@ -33,7 +33,9 @@ pub fn run(flags: &Info) -> Result<()> {
                 }
                 return print_members(&flags.file, &package, flags.json);
             }
-            if features.contains(FeatureBits::TENON_CPU_NODES) {
+            if features.contains(FeatureBits::TENON_CPU_NODES)
+                || features.contains(FeatureBits::TENON_HOST_FUNCTIONS)
+            {
                 return nodes::run(flags, &package);
             }
             let contents = Contents::read(&package).map_err(here)?;
@@ -262,6 +264,12 @@ fn package_json(
     }))
 }
 
+/// The ranges of symbols.
+fn symbol_ranges(symbols: &[SymbolInfo]) -> String {
+    let ranges: Vec<String> = symbols.iter().map(symbol_range).collect();
+    ranges.join(", ")
+}
+
 /// A symbol with its range: `batch 1 to 64`.
 fn symbol_range(symbol: &SymbolInfo) -> String {
     let SymbolInfo { name, min, max } = symbol;
@@ -289,8 +297,7 @@ fn print_package(
     }
     say!("\n{table}\n")?;
     if tenon.is_symbolic() {
-        let ranges = tenon.symbols.iter().map(symbol_range);
-        let ranges = ranges.collect::<Vec<_>>().join(", ");
+        let ranges = symbol_ranges(&tenon.symbols);
         say!("sizes that are known when it runs: {ranges}")?;
     }
     for function in &program.functions {

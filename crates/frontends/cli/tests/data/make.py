@@ -139,3 +139,24 @@ write(
     [value(f"x{CLEAR}", [2, 3])],
     [value(f"y{CLEAR}", [2, 3])],
 )
+# A loop whose condition is always true and that has no limit, with a state that is not zero.
+step = helper.make_graph(
+    [
+        helper.make_node("Greater", ["state", "zero"], ["positive"], "compare"),
+        helper.make_node("ReduceMax", ["number"], ["same"], "keep", keepdims=0),
+        helper.make_node("GreaterOrEqual", ["same", "first"], ["goes_on"], "condition"),
+        helper.make_node("Where", ["positive", "state", "zero"], ["next"], "where"),
+    ],
+    "step",
+    [value("number", [], TensorProto.INT64), value("open", [], TensorProto.BOOL), value("state", ["n"])],
+    [value("goes_on", [], TensorProto.BOOL), value("next", ["n"])],
+)
+zero = TensorProto(name="zero", data_type=TensorProto.FLOAT, dims=[], float_data=[0])
+first = TensorProto(name="first", data_type=TensorProto.INT64, dims=[], int64_data=[0])
+write(
+    "endless",
+    [helper.make_node("Loop", ["", "", "x"], ["y"], "loop", body=step)],
+    [value("x", ["n"])],
+    [value("y", ["n"])],
+    weights=[zero, first],
+)

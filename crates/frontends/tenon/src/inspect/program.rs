@@ -4,23 +4,50 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use tenon_base::Result;
 use tenon_bef::{Module, PrintOptions, print};
-use tenon_neff::{Contents, Extent, Package, Role};
+use tenon_neff::{Contents, Extent, NodeGraph, NodeWork, Package, Role};
 
 /// Decodes the host program of a package.
 pub fn decode_program(contents: &Contents) -> Result<Module> {
     tenon_bef::decode(&contents.program)
 }
 
+/// Decodes a program in BEF.
+pub fn decode_module(program: &[u8]) -> Result<Module> {
+    tenon_bef::decode(program)
+}
+
 /// The host program of a package as MLIR text. Comments list the variables by id, and above
-/// each kernel its node and operator; lines are short.
+/// each kernel its node and operator; lines are short. Of several subgraphs each is printed, after the host function
+/// that calls them.
 pub fn program_text(package: &Package) -> Result<String> {
-    let contents = Contents::read(package)?;
-    let module = decode_program(&contents)?;
+    let graph = match NodeGraph::read(package)?.into_one_core() {
+        Ok((_, contents)) => return core_text(&contents),
+        Err(graph) => graph,
+    };
+    let mut texts = Vec::new();
+    if let Some(host) = graph.host() {
+        texts.push(printed(&decode_module(&host.program)?));
+    }
+    for node in &graph.nodes {
+        if let NodeWork::Core(contents) = &node.work {
+            let text = core_text(contents)?;
+            texts.push(format!("// Subgraph {}\n{text}", node.name));
+        }
+    }
+    Ok(texts.join("\n"))
+}
+
+/// The program of a subgraph, with its variables.
+fn core_text(contents: &Contents) -> Result<String> {
+    Ok(variables(contents) + &printed(&decode_program(contents)?))
+}
+
+fn printed(module: &Module) -> String {
     let options = PrintOptions {
         readable: true,
         ..PrintOptions::default()
     };
-    Ok(variables(&contents) + &print(&module, options))
+    print(module, options)
 }
 
 /// A line for each variable, by number: its kind of memory, type and name.

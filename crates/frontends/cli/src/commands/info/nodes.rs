@@ -6,7 +6,9 @@ use crate::output::{self, say};
 use crate::table::{Table, bytes};
 use serde_json::{Map, Value, json};
 use tenon::inspect::Contents;
-use tenon::neff::{CpuFunction, GraphPort, NodeAttribute, NodeGraph, NodeWork, PackageNode};
+use tenon::neff::{
+    CpuFunction, GraphPort, HostFunction, NodeAttribute, NodeGraph, NodeWork, PackageNode,
+};
 use tenon::{Location, Package, Result};
 
 /// Prints the selected parts, or all of it as JSON.
@@ -71,6 +73,7 @@ fn print(package: &Package, graph: &NodeGraph) -> Result<()> {
         let (on, does) = match &node.work {
             NodeWork::Core(contents) => ("core", kernels(contents)?),
             NodeWork::Cpu(function) => ("CPU", call(function)),
+            NodeWork::Host(function) => ("host", host_kernels(function)?),
         };
         table.row([
             node.name.clone(),
@@ -81,6 +84,15 @@ fn print(package: &Package, graph: &NodeGraph) -> Result<()> {
         ]);
     }
     say!("{table}\n")?;
+    if let Some(host) = graph.host().filter(|host| !host.symbols.is_empty()) {
+        let (inputs, data) = host.symbols.split_at(host.input_symbols);
+        for (symbols, when) in [(inputs, "it runs"), (data, "its data are computed")] {
+            if !symbols.is_empty() {
+                let ranges = super::symbol_ranges(symbols);
+                say!("sizes that are known when {when}: {ranges}")?;
+            }
+        }
+    }
     let header = package.header();
     say!(
         "file {}, constants {}, arenas {}",
@@ -88,8 +100,33 @@ fn print(package: &Package, graph: &NodeGraph) -> Result<()> {
         bytes(graph.cores().map(Contents::constant_bytes).sum()),
         bytes(graph.cores().map(Contents::arena_bytes).sum())
     )?;
-    let model = graph.cores().next().map(|contents| &contents.tenon.model);
+    let core = graph.cores().next().map(|contents| &contents.tenon.model);
+    let model = graph.host().map(|host| &host.model).or(core);
     print_metadata(model.iter().flat_map(|model| &model.metadata))
+}
+
+/// The program of a host function.
+fn host_program(function: &HostFunction) -> Result<tenon::inspect::Module> {
+    tenon::inspect::decode_module(&function.program)
+}
+
+/// The kernels of a host function: `2 calls, NonZero`.
+fn host_kernels(function: &HostFunction) -> Result<String> {
+    let program = host_program(function)?;
+    let kernels = program
+        .functions
+        .iter()
+        .flat_map(|function| &function.kernels);
+    let operators = kernels
+        .clone()
+        .filter_map(|kernel| kernel.attribute("operator")?.as_str());
+    let calls = kernels.filter(|kernel| kernel.name == "tenon.call").count();
+    let calls = output::count(calls, "call");
+    Ok([calls.as_str()]
+        .into_iter()
+        .chain(operators)
+        .collect::<Vec<_>>()
+        .join(", "))
 }
 
 /// Tensors that a node reads.
@@ -151,6 +188,18 @@ fn as_json(package: &Package, graph: &NodeGraph) -> Result<Value> {
                 json["kernels"] = json!(kernels);
                 json["constant_bytes"] = json!(contents.constant_bytes());
                 json["arena_bytes"] = json!(contents.arena_bytes());
+            }
+            NodeWork::Host(function) => {
+                json["on"] = json!("host");
+                json["kernels"] = json!(
+                    host_program(function)?
+                        .functions
+                        .iter()
+                        .map(|it| it.kernels.len())
+                        .sum::<usize>()
+                );
+                json["symbols"] = json!(function.symbols);
+                json["input_symbols"] = json!(function.input_symbols);
             }
             NodeWork::Cpu(function) => {
                 let attributes = function.attributes.iter();

@@ -1,0 +1,316 @@
+"""Writes models with sizes that depend on data, branches and loops, and what onnxruntime computes.
+
+usage: host_functions.py FOLDER COUNT SEED
+
+FOLDER/NAME.onnx, and FOLDER/NAME.K.npz with arrays `in.NAME` and `out.NAME`: written models, then COUNT random ones.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+FOLDER, COUNT, SEED = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+onnxruntime.set_default_logger_severity(3)
+F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+node = helper.make_node
+
+
+def graph(name, nodes, inputs, outputs, constants=None):
+    value = helper.make_tensor_value_info
+    tensors = [numpy_helper.from_array(np.asarray(array), key) for key, array in (constants or {}).items()]
+    return helper.make_graph(nodes, name, [value(*v) for v in inputs], [value(*v) for v in outputs], tensors)
+
+
+def write(name, body, samples):
+    model = helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    onnx.save(model, FOLDER / f"{name}.onnx")
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    names = [output.name for output in session.get_outputs()]
+    for index, inputs in enumerate(samples):
+        results = session.run(None, inputs)
+        arrays = {f"in.{key}": array for key, array in inputs.items()}
+        arrays |= {f"out.{key}": array for key, array in zip(names, results)}
+        np.savez(FOLDER / f"{name}.{index}.npz", **arrays)
+
+
+def normal(rng, *shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def counts(rng):
+    """Operators whose results have as many elements as their data say."""
+    some = [(3, 5), (1, 1), (30, 20)]
+    nodes = [
+        node("Greater", ["x", "zero"], ["m"]),
+        node("NonZero", ["m"], ["nz"]),
+        node("Transpose", ["nz"], ["index"], perm=[1, 0]),
+        node("GatherND", ["x", "index"], ["v"]),
+        node("Unsqueeze", ["v", "one"], ["column"]),
+        node("MatMul", ["column", "w"], ["y"]),
+        node("Shape", ["nz"], ["s"]),
+    ]
+    constants = {"zero": np.float32(0), "one": np.array([1]), "w": normal(rng, 1, 4)}
+    outputs = [("y", F, None), ("index", I, None), ("s", I, None)]
+    body = graph("nonzero", nodes, [("x", F, ["a", "b"])], outputs, constants)
+    write("nonzero", body, [{"x": normal(rng, *shape)} for shape in some] + [{"x": -np.ones((4, 2), np.float32)}])
+
+    nodes = [
+        node("Sigmoid", ["raw"], ["scores"]),
+        node("NonMaxSuppression", ["boxes", "scores", "most", "iou", "threshold"], ["selected"]),
+        node("Slice", ["selected", "zero", "twenty", "zero"], ["top"]),
+        node("Gather", ["top", "two"], ["index"], axis=1),
+        node("Squeeze", ["boxes", "zero"], ["flat"]),
+        node("Gather", ["flat", "index"], ["y"]),
+    ]
+    constants = {
+        "most": np.array([10]),
+        "iou": np.array([0.5], np.float32),
+        "threshold": np.array([0.4], np.float32),
+        "zero": np.array([0]),
+        "twenty": np.array([20]),
+        "two": np.array(2),
+    }
+    inputs = [("boxes", F, [1, 50, 4]), ("raw", F, [1, 3, 50])]
+    body = graph("suppression", nodes, inputs, [("y", F, None), ("selected", I, None)], constants)
+    boxes = [np.sort(rng.random((1, 50, 4)), -1).astype(np.float32) for _ in range(3)]
+    write("suppression", body, [{"boxes": box, "raw": normal(rng, 1, 3, 50)} for box in boxes])
+
+    nodes = [
+        node("Relu", ["x"], ["r"]),
+        node("Unique", ["r"], ["u", "first", "inverse", "c"]),
+        node("Exp", ["u"], ["e"]),
+        node("Gather", ["e", "inverse"], ["y"]),
+    ]
+    body = graph("unique", nodes, [("x", F, ["n"])], [("y", F, None), ("u", F, None), ("c", I, None)])
+    write("unique", body, [{"x": np.round(normal(rng, n) * 2)} for n in (1, 5, 50)])
+
+    nodes = [
+        node("Greater", ["x", "zero"], ["m"]),
+        node("Compress", ["x", "m"], ["p"], axis=0),
+        node("Less", ["p", "one"], ["few"]),
+        node("NonZero", ["few"], ["nz"]),
+        node("Squeeze", ["nz", "axis"], ["i"]),
+        node("Gather", ["p", "i"], ["q"]),
+        node("Sqrt", ["q"], ["y"]),
+    ]
+    constants = {"zero": np.float32(0), "one": np.float32(1), "axis": np.array([0])}
+    body = graph("compress", nodes, [("x", F, ["n"])], [("y", F, None), ("p", F, None)], constants)
+    write("compress", body, [{"x": normal(rng, n) * 2} for n in (3, 20, 100)] + [{"x": -np.ones(4, np.float32)}])
+
+
+def sizes(rng):
+    """Operands that decide shapes and that are computed from data."""
+    nodes = [
+        node("ReduceMax", ["k"], ["most"], keepdims=1),
+        node("TopK", ["x", "most"], ["v", "i"], axis=1),
+        node("Softmax", ["v"], ["y"], axis=1),
+    ]
+    body = graph("topk", nodes, [("x", F, ["n", 40]), ("k", I, [3])], [("y", F, None), ("i", I, None)])
+    pairs = [(2, 5), (7, 40), (1, 2)]
+    write("topk", body, [{"x": normal(rng, n, 40), "k": np.array([1, k, 2])} for n, k in pairs])
+
+    nodes = [
+        node("ReduceMax", ["r"], ["most"], keepdims=1),
+        node("Tile", ["x", "most"], ["t"]),
+        node("Slice", ["t", "zero", "most"], ["part"]),
+        node("Add", ["part", "one"], ["y"]),
+    ]
+    constants = {"zero": np.array([0]), "one": np.float32(1)}
+    body = graph("tile", nodes, [("x", F, [6]), ("r", I, ["n"])], [("y", F, None), ("t", F, None)], constants)
+    write("tile", body, [{"x": normal(rng, 6), "r": np.array(r)} for r in ([1], [2, 3], [5, 1, 1])])
+
+    nodes = [
+        node("ReduceSum", ["x"], ["s"], keepdims=0),
+        node("Range", ["zero", "s", "one"], ["r"]),
+        node("Mul", ["r", "r"], ["square"]),
+        node("Cast", ["square"], ["y"], to=F),
+    ]
+    constants = {"zero": np.array(0), "one": np.array(1)}
+    body = graph("range", nodes, [("x", I, ["n"])], [("y", F, None)], constants)
+    write("range", body, [{"x": np.array(x)} for x in ([3], [1, 2, 3], [0, 0])])
+
+    # The length of a slice from an index that may be negative has no rule.
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Slice", ["s", "zero", "one"], ["n"]),
+        node("Sub", ["n", "five"], ["start"]),
+        node("Slice", ["x", "start", "end"], ["part"]),
+        node("Exp", ["part"], ["y"]),
+    ]
+    constants = {"zero": np.array([0]), "one": np.array([1]), "five": np.array([5]), "end": np.array([2**62])}
+    body = graph("norule", nodes, [("x", F, ["n", 2])], [("y", F, None)], constants)
+    write("norule", body, [{"x": normal(rng, n, 2)} for n in (1, 3, 8)])
+
+
+def scans(rng):
+    """Scans over a symbolic dimension, forwards and backwards."""
+    for name, direction in (("scan", 0), ("scan_backwards", 1)):
+        nodes = [
+            node("Mul", ["a", "half"], ["part"]),
+            node("Add", ["part", "row"], ["next"]),
+            node("ReduceSum", ["next"], ["sum"], keepdims=0),
+        ]
+        step = graph(
+            "step", nodes, [("a", F, [3]), ("row", F, [3])], [("next", F, [3]), ("sum", F, [])], {"half": np.float32(0.5)}
+        )
+        scan = node(
+            "Scan",
+            ["start", "x"],
+            ["last", "sums"],
+            body=step,
+            num_scan_inputs=1,
+            scan_input_directions=[direction],
+            scan_output_directions=[direction],
+        )
+        nodes = [scan, node("Exp", ["sums"], ["y"])]
+        outputs = [("last", F, None), ("y", F, None)]
+        body = graph(name, nodes, [("x", F, ["n", 3])], outputs, {"start": np.ones(3, np.float32)})
+        write(name, body, [{"x": normal(rng, n, 3)} for n in (1, 3, 8)])
+
+
+class Random:
+    """A random graph of values of four columns; values of one class have equally many rows."""
+
+    def __init__(self, rng):
+        self.rng = rng
+        self.names = 0
+        self.constants = {
+            "zero": np.float32(0),
+            "quarter": np.float32(0.25),
+            "w": normal(rng, 4, 4) / 2,
+            "axis0": np.array([0]),
+            "axis1": np.array([1]),
+            "three": np.array(3),
+            "one": np.array(1),
+            "two": np.array([2]),
+            "half": np.float32(0.5),
+        }
+
+    def name(self):
+        self.names += 1
+        return f"v{self.names}"
+
+    def one(self, values):
+        return values[self.rng.integers(len(values))]
+
+    def nodes(self, values, count, depth):
+        """`count` nodes that read `values`, pairs of name and class, which gets their results."""
+        nodes = []
+
+        def add(operator, inputs, rows=None, **attributes):
+            out = self.name()
+            nodes.append(node(operator, inputs, [out], **attributes))
+            if rows is not None:
+                values.append((out, rows))
+            return out
+
+        for _ in range(count):
+            x, rows = self.one(values)
+            kind = self.rng.integers(10 if depth > 0 else 8)
+            if kind == 0:
+                add(self.one(["Tanh", "Relu", "Abs", "Neg", "Sigmoid"]), [x], rows)
+            elif kind == 1:
+                add("Tanh", [add("MatMul", [x, "w"])], rows)
+            elif kind == 2:
+                others = [name for name, other in values if other == rows]
+                add(self.one(["Add", "Sub", "Max"]), [x, self.one(others)], rows)
+            elif kind == 3:
+                other, _ = self.one(values)
+                both = add("Concat", [x, other], axis=0)
+                # At most some rows, so that sizes do not explode.
+                add("Slice", [both, "axis0", "limit", "axis0"], self.name())
+            elif kind == 4:
+                sums = add("ReduceSum", [x, "axis1"], keepdims=0)
+                add("Compress", [x, add("Greater", [sums, "zero"])], self.name(), axis=0)
+            elif kind == 5:
+                sums = add("ReduceSum", [x, "axis1"], keepdims=0)
+                found = add("NonZero", [add("Less", [sums, "quarter"])])
+                add("Gather", [x, add("Squeeze", [found, "axis0"])], self.name(), axis=0)
+            elif kind == 6:
+                mean = add("ReduceSum", [x, "axis0"], keepdims=1)
+                other, rows = self.one(values)
+                add("Add", [other, add("Tanh", [mean])], rows)
+            elif kind == 7:
+                add("Slice", [x, "axis0", "two", "axis0"], self.name())
+            elif kind == 8:
+                self.branch(values, nodes, depth)
+            else:
+                self.loop(values, nodes, depth)
+        return nodes
+
+    def scalar(self, values, nodes):
+        total, mean = self.name(), self.name()
+        nodes.append(node("ReduceSum", [self.one(values)[0]], [total], keepdims=0))
+        nodes.append(node("Tanh", [total], [mean]))
+        return mean
+
+    def body(self, values, depth, results):
+        """A list of nodes and the names of `results` values of it."""
+        inner = list(values)
+        nodes = self.nodes(inner, int(self.rng.integers(1, 4)), depth - 1)
+        outputs = []
+        for _ in range(results):
+            out = self.name()
+            nodes.append(node("Identity", [self.one(inner)[0]], [out]))
+            outputs.append(out)
+        return nodes, outputs
+
+    def branch(self, values, nodes, depth):
+        condition, out = self.name(), self.name()
+        nodes.append(node("Greater", [self.scalar(values, nodes), "zero"], [condition]))
+        bodies = {}
+        for name in ("then_branch", "else_branch"):
+            inner, outputs = self.body(values, depth, 1)
+            bodies[name] = graph(name, inner, [], [(outputs[0], F, None)])
+        nodes.append(node("If", [condition], [out], **bodies))
+        values.append((out, self.name()))
+
+    def loop(self, values, nodes, depth):
+        step, keep, state, after = self.name(), self.name(), self.name(), self.name()
+        start, _ = self.one(values)
+        inner = [*values, (state, state)]
+        body, (out,) = self.body(inner, depth, 1)
+        row = self.name()
+        body.append(node("ReduceSum", [out, "axis0"], [row], keepdims=0))
+        low = self.name()
+        body.append(node("Less", [self.scalar(inner, body), "half"], [low]))
+        body.append(node("And", [keep, low], [after]))
+        inputs = [(step, I, []), (keep, B, []), (state, F, None)]
+        outputs = [(after, B, []), (out, F, None), (row, F, None)]
+        # At least once: onnxruntime stacks no results without the extents of one.
+        rest, limit = self.name(), self.name()
+        nodes.append(node("Mod", ["count", "three"], [rest]))
+        nodes.append(node("Add", [rest, "one"], [limit]))
+        last, rows = self.name(), self.name()
+        body = graph("body", body, inputs, outputs)
+        nodes.append(node("Loop", [limit, "", start], [last, rows], body=body))
+        values.append((last, self.name()))
+        values.append((rows, self.name()))
+
+    def write(self, name):
+        self.constants["limit"] = np.array([9])
+        values = [("x", "n"), ("y", "n")]
+        nodes = self.nodes(values, 8, 2)
+        outputs = []
+        for value, _ in values[2:][-4:]:
+            outputs.append(self.name())
+            nodes.append(node("Identity", [value], [outputs[-1]]))
+        inputs = [("x", F, ["n", 4]), ("y", F, ["n", 4]), ("count", I, [])]
+        body = graph(name, nodes, inputs, [(out, F, None) for out in outputs], self.constants)
+        rng = self.rng
+        samples = [
+            {"x": normal(rng, n, 4), "y": normal(rng, n, 4), "count": np.array(count)}
+            for n, count in ((1, 0), (3, 1), (7, 2), (12, 5))
+        ]
+        write(name, body, samples)
+
+
+counts(np.random.default_rng(SEED))
+sizes(np.random.default_rng(SEED))
+scans(np.random.default_rng(SEED))
+for number in range(COUNT):
+    Random(np.random.default_rng([SEED, number])).write(f"random{number}")

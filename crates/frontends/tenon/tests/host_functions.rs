@@ -1,0 +1,133 @@
+//! Sizes that depend on data, branches and loops: written and random models, compared with onnxruntime. The models are
+//! made by `host_functions.py`; `PROPTEST_CASES` sets the number of random ones.
+
+#![allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tenon::tensor::npy;
+use tenon::{Compiler, Control, ErrorKind, LoadOptions, Model, RunOptions, Tensor};
+
+/// The models, or `None` without Python.
+fn models(count: usize) -> Option<tempfile::TempDir> {
+    let Some(python) = std::env::var_os("TENON_PYTHON") else {
+        eprintln!("skipped: TENON_PYTHON is not set");
+        return None;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host_functions.py");
+    let done = Command::new(python)
+        .arg(script)
+        .arg(folder.path())
+        .args([count.to_string(), "1".to_owned()])
+        .status()
+        .unwrap();
+    assert!(done.success());
+    Some(folder)
+}
+
+fn load(path: &Path) -> tenon::Result<Model> {
+    let compiled = Compiler::new().compile_file(path)?;
+    Model::from_package(&compiled.to_package()?, &LoadOptions::default())
+}
+
+/// The arrays of a sample whose names have a prefix.
+fn arrays(arrays: &[(String, Tensor)], prefix: &str) -> Vec<(String, Tensor)> {
+    let named = arrays.iter();
+    let named = named
+        .filter_map(|(name, tensor)| Some((name.strip_prefix(prefix)?.to_owned(), tensor.clone())));
+    named.collect()
+}
+
+/// The differences of a model's outputs from a sample.
+fn differences(model: &Model, sample: &Path) -> Vec<String> {
+    let all: Vec<(String, Tensor)> = npy::read_npz(sample).unwrap().into_iter().collect();
+    let inputs = arrays(&all, "in.");
+    let inputs: Vec<(&str, &Tensor)> = inputs
+        .iter()
+        .map(|(name, tensor)| (name.as_str(), tensor))
+        .collect();
+    let outputs = match model.run(&inputs) {
+        Ok(outputs) => outputs,
+        Err(error) => return vec![error.to_string()],
+    };
+    let mut found = Vec::new();
+    for (name, expected) in arrays(&all, "out.") {
+        let output = outputs.tensor(&name).unwrap();
+        if output.ty() != expected.ty() {
+            found.push(format!(
+                "{name}: {} instead of {}",
+                output.ty(),
+                expected.ty()
+            ));
+            continue;
+        }
+        let close = |(a, b): (&f32, &f32)| {
+            (a - b).abs() <= 1e-3 * (1.0 + b.abs()) || a.is_nan() && b.is_nan()
+        };
+        let equal = match (output.as_slice::<f32>(), expected.as_slice::<f32>()) {
+            (Some(a), Some(b)) => a.iter().zip(b).all(close),
+            _ => *output == expected,
+        };
+        if !equal {
+            found.push(format!("{name}: other elements"));
+        }
+    }
+    found
+}
+
+#[test]
+fn models_agree_with_onnxruntime() {
+    let count = std::env::var("PROPTEST_CASES").ok();
+    let count = count.and_then(|count| count.parse().ok()).unwrap_or(40);
+    let Some(folder) = models(count) else { return };
+    let paths = folder.path().read_dir().unwrap();
+    let paths: BTreeSet<PathBuf> = paths.map(|entry| entry.unwrap().path()).collect();
+    let is =
+        |path: &Path, extension: &str| path.extension().is_some_and(|found| found == extension);
+    let mut problems = Vec::new();
+    for path in paths.iter().filter(|path| is(path, "onnx")) {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let model = match load(path) {
+            Ok(model) => model,
+            Err(error) => {
+                problems.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let prefix = format!("{name}.");
+        let samples = paths.iter().filter(|path| {
+            let file = path.file_name().unwrap().to_str().unwrap();
+            is(path, "npz") && file.starts_with(&prefix)
+        });
+        for sample in samples {
+            let differences = differences(&model, sample).into_iter();
+            problems.extend(differences.map(|text| format!("{}: {text}", sample.display())));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// A loop that never ends by itself.
+const ENDLESS: &[u8] = include_bytes!("../../cli/tests/data/endless.onnx");
+
+#[test]
+fn a_loop_without_end_stops_at_the_deadline() {
+    let compiled = Compiler::new().compile_bytes(ENDLESS).unwrap();
+    let model = compiled.load(&LoadOptions::default()).unwrap();
+    let x = Tensor::from_slice([2], &[1.0f32, 2.0]).unwrap();
+    let control = Control::with_deadline(Instant::now() + Duration::from_millis(50));
+    let options = RunOptions::new().control(control);
+    let error = model.run_with(&[("x", &x)], options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+}
+
+#[test]
+fn memory_cannot_be_bound_for_sizes_that_depend_on_data() {
+    let compiled = Compiler::new().compile_bytes(ENDLESS).unwrap();
+    let model = compiled.load(&LoadOptions::default()).unwrap();
+    let error = model.bind().err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
