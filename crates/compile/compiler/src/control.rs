@@ -1,12 +1,11 @@
 //! Types of the values of control flow, from those of its bodies.
 
 use crate::data_sizes::{Definition, define, extents};
-use crate::specialise::Specialiser;
+use crate::specialise::{Specialiser, identity};
 use std::collections::BTreeSet;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::control::IF;
-use tenon_graph::operator::operator;
-use tenon_graph::{Attributes, DataSizeSource, Graph, Node, UniqueNames, ValueId};
+use tenon_graph::{DataSizeSource, Graph, Node, ValueId};
 use tenon_tensor::size::{SizeExpr, SymbolId};
 use tenon_tensor::{DataType, Tensor, TensorType};
 
@@ -52,7 +51,7 @@ impl Specialiser<'_> {
             for (&from, to) in body.outputs.iter().zip(&node.outputs) {
                 nodes.extend(to.and_then(|to| identity(graph, from, to)));
             }
-            return Ok((false, self.nodes(graph, nodes)?));
+            return Ok((false, self.visit_all(graph, nodes)?));
         }
         let outer = graph.symbols.len();
         for body in bodies {
@@ -70,7 +69,11 @@ impl Specialiser<'_> {
                 continue;
             };
             let joined = join(&then, &otherwise)?;
-            set_type(graph, output, then.0, joined, outer)?;
+            let examples = [example(graph, &then.1)?, example(graph, &otherwise.1)?];
+            let [then_example, else_example] = &examples;
+            let largest = then_example.iter().zip(else_example);
+            let largest: Vec<usize> = largest.map(|(a, b)| *a.max(b)).collect();
+            set_type(graph, output, then.0, joined, (outer, &largest))?;
         }
         Ok((true, Vec::new()))
     }
@@ -124,7 +127,7 @@ impl Specialiser<'_> {
                     let changes = changing.contains(&(index, axis));
                     (!changes).then(|| extent.clone())
                 });
-                set_type(graph, output, *dtype, extents.collect(), outer)?;
+                set_type(graph, output, *dtype, extents.collect(), (outer, &[]))?;
                 continue;
             }
             let id = graph.bodies[body].outputs.get(index + 1).copied();
@@ -138,7 +141,7 @@ impl Specialiser<'_> {
                 None => trip_count(graph, node, body)?,
             };
             let extents = [count].into_iter().chain(row.into_iter().map(Some));
-            set_type(graph, output, dtype, extents.collect(), outer)?;
+            set_type(graph, output, dtype, extents.collect(), (outer, &[]))?;
             let extents = graph.value(output).extents.as_ref();
             steps = extents.and_then(|extents| extents.first().cloned());
         }
@@ -203,7 +206,7 @@ fn set_arguments(
                 let definition = Definition {
                     value: id,
                     source: DataSizeSource::Extent(axis),
-                    max: u64::MAX,
+                    example: None,
                 };
                 *extent = define(graph, definition)?;
             }
@@ -298,14 +301,14 @@ fn join(a: &SymbolicType, b: &SymbolicType) -> Result<Vec<Option<SizeExpr>>> {
     Ok(pairs.map(|(a, b)| (a == b).then(|| a.clone())).collect())
 }
 
-/// Sets the type of an output. Extents that are unknown, or depend on symbols that the node's bodies define, are new
-/// symbols.
+/// Sets the type of an output. Extents that are unknown, or depend on symbols that the node's bodies define, which are
+/// those from `outer` on, are new symbols, with these examples if there are any.
 fn set_type(
     graph: &mut Graph,
     id: ValueId,
     dtype: DataType,
     extents: Vec<Option<SizeExpr>>,
-    outer: usize,
+    (outer, examples): (usize, &[usize]),
 ) -> Result<()> {
     let is_outer = |extent: &SizeExpr| {
         let symbols: Vec<SymbolId> = extent.symbols();
@@ -320,7 +323,7 @@ fn set_type(
                 Definition {
                     value: id,
                     source: DataSizeSource::Extent(axis),
-                    max: u64::MAX,
+                    example: examples.get(axis).map(|&size| size as i64),
                 },
             )?,
         });
@@ -350,17 +353,6 @@ fn truth(tensor: &Tensor) -> Option<bool> {
         (DataType::Bool, [truth]) => Some(*truth != 0),
         _ => None,
     }
-}
-
-fn identity(graph: &Graph, from: ValueId, to: ValueId) -> Option<Node> {
-    let name = UniqueNames::of(graph).node(&graph.value(to).name);
-    Some(Node {
-        name,
-        op: operator("Identity")?,
-        attributes: Attributes::new(),
-        inputs: vec![Some(from)],
-        outputs: vec![Some(to)],
-    })
 }
 
 fn invalid(message: impl Into<String>) -> Error {

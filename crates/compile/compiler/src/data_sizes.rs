@@ -231,14 +231,21 @@ fn sizes_of(graph: &mut Graph, id: ValueId, ty: TensorType) -> Result<ValueId> {
 pub(crate) struct Definition {
     pub value: ValueId,
     pub source: DataSizeSource,
-    /// Its greatest value.
-    pub max: u64,
+    /// Its example, if it is not chosen.
+    pub example: Option<i64>,
 }
 
 /// A new symbol with this definition.
 pub(crate) fn define(graph: &mut Graph, definition: Definition) -> Result<SizeExpr> {
-    let Definition { value, source, max } = definition;
-    let symbol = new_symbol(graph, "count", max, &EXAMPLES)?;
+    let Definition {
+        value,
+        source,
+        example,
+    } = definition;
+    let symbol = match example {
+        Some(example) => new_symbol(graph, "count", u64::MAX, &[example])?,
+        None => new_symbol(graph, "count", u64::MAX, &EXAMPLES)?,
+    };
     graph.data_sizes.push(DataSize {
         symbol,
         value,

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tenon_backend::{Backend, NodeView, Registry, evaluate};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
-use tenon_graph::operator::Arity;
+use tenon_graph::operator::{Arity, operator};
 use tenon_graph::{
-    Attribute, Graph, Node, SizeElements, UniqueNames, ValueId, infer_symbolic, size_tensor,
+    Attribute, Attributes, Graph, Node, SizeElements, UniqueNames, ValueId, infer_symbolic,
+    size_tensor,
 };
 use tenon_tensor::size::SizeExpr;
 use tenon_tensor::{Tensor, TensorType};
@@ -107,6 +108,7 @@ pub(crate) fn specialise_with(
         control,
         problems: Vec::new(),
         failed: BTreeSet::new(),
+        counted: Vec::new(),
     };
     let nodes = std::mem::take(&mut graph.nodes);
     let total = nodes.len() as u64;
@@ -133,6 +135,8 @@ pub(crate) struct Specialiser<'a> {
     pub(crate) problems: Vec<Error>,
     /// Values of nodes with errors: dependent nodes are not reported.
     failed: BTreeSet<ValueId>,
+    /// Nodes of the graph or body that is visited whose results have counted extents: equal nodes have equal ones.
+    counted: Vec<Node>,
 }
 
 impl Specialiser<'_> {
@@ -145,6 +149,13 @@ impl Specialiser<'_> {
         if inputs.into_iter().any(|input| self.failed.contains(input)) {
             self.failed.extend(node.outputs.iter().flatten());
             return Ok(vec![node]);
+        }
+        let equal = self.counted.iter().find(|other| is_equal(other, &node));
+        if let Some(equal) = equal {
+            let pairs = equal.outputs.iter().zip(&node.outputs);
+            let copies = pairs.filter_map(|(from, to)| identity(graph, (*from)?, (*to)?));
+            let copies: Vec<Node> = copies.collect();
+            return self.visit_all(graph, copies);
         }
         let done = match node.is_control() {
             true => self.control_flow(graph, &node),
@@ -175,6 +186,14 @@ impl Specialiser<'_> {
 
     /// The same for the nodes of a body, in order.
     pub(crate) fn nodes(&mut self, graph: &mut Graph, nodes: Vec<Node>) -> Result<Vec<Node>> {
+        let outside = std::mem::take(&mut self.counted);
+        let kept = self.visit_all(graph, nodes);
+        self.counted = outside;
+        kept
+    }
+
+    /// The same for nodes that replace a node.
+    pub(crate) fn visit_all(&mut self, graph: &mut Graph, nodes: Vec<Node>) -> Result<Vec<Node>> {
         let mut kept = Vec::with_capacity(nodes.len());
         for node in nodes {
             kept.extend(self.node(graph, node)?);
@@ -185,8 +204,10 @@ impl Specialiser<'_> {
     /// Returns whether the node is kept.
     fn visit(&mut self, graph: &mut Graph, node: &mut Node) -> Result<bool> {
         if data_sizes::infer_counts(graph, node)? {
+            self.counted.push(node.clone());
             return Ok(true);
         }
+        expand_constant(graph, node)?;
         let types = match check_known(graph, node) {
             Ok(()) => infer_node(graph, node, node.outputs.len())?,
             Err(unknown) => read_operands(graph, node).ok_or(unknown)?,
@@ -380,6 +401,52 @@ fn constant_of(node: &Node) -> Result<Option<Tensor>> {
         (_, Some(Attribute::Ints(list))) => Tensor::from_slice([list.len()], list).map(Some),
         _ => Ok(None),
     }
+}
+
+/// Whether two nodes have the same inputs, attributes and outputs that are requested.
+fn is_equal(a: &Node, b: &Node) -> bool {
+    let requested =
+        |node: &Node| -> Vec<bool> { node.outputs.iter().map(Option::is_some).collect() };
+    a.op == b.op
+        && a.inputs == b.inputs
+        && a.attributes == b.attributes
+        && requested(a) == requested(b)
+}
+
+/// A copy of a value.
+pub(crate) fn identity(graph: &Graph, from: ValueId, to: ValueId) -> Option<Node> {
+    let name = UniqueNames::of(graph).node(&graph.value(to).name);
+    Some(Node {
+        name,
+        op: operator("Identity")?,
+        attributes: Attributes::new(),
+        inputs: vec![Some(from)],
+        outputs: vec![Some(to)],
+    })
+}
+
+/// Replaces ConstantOfShape of a shape that is not constant by Expand: a program has no attributes that are tensors.
+fn expand_constant(graph: &mut Graph, node: &mut Node) -> Result<()> {
+    let Some(&Some(shape)) = node.inputs.first() else {
+        return Ok(());
+    };
+    let Some(Attribute::Tensor(fill)) = node.attributes.value("value") else {
+        return Ok(());
+    };
+    if node.op.name != "ConstantOfShape" || graph.value(shape).constant.is_some() {
+        return Ok(());
+    }
+    let Some(expand) = operator("Expand") else {
+        return Ok(());
+    };
+    let ty = TensorType::new(fill.dtype(), [])?;
+    let fill = Tensor::new(ty, fill.buffer().clone())?;
+    let name = UniqueNames::of(graph).value(&format!("{}.value", node.name));
+    let fill = graph.add_constant(name, fill);
+    node.op = expand;
+    node.attributes = Attributes::new();
+    node.inputs = vec![Some(fill), Some(shape)];
+    Ok(())
 }
 
 /// Reads the operands that decide the shape of the result from their values when the model runs. Returns the types of

@@ -9,6 +9,7 @@ mod known;
 mod unroll;
 
 use self::cpu_node::CpuNodes;
+use self::inline::branch_graph;
 use self::known::EvaluatedValues;
 pub use self::known::Evaluator;
 use crate::draft::{Draft, DraftNode, Origin, ValueInfo};
@@ -189,7 +190,8 @@ impl<'m> Import<'m> {
                     return self.inline_branch(branch, node, label, scope);
                 }
                 if let Some(condition) = inputs.first().copied().flatten() {
-                    let branches = self.branches(node, scope)?;
+                    let then = branch_graph(node, scope, "then_branch")?;
+                    let branches = [then, branch_graph(node, scope, "else_branch")?];
                     return self.run_time_branch(branches, node, condition, label, scope);
                 }
             }

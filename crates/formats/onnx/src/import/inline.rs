@@ -168,27 +168,8 @@ impl<'m> Import<'m> {
                     .found(condition.ty()));
             }
         };
-        let [then, otherwise] = self.branches(node, scope)?;
-        Ok(Some(if truth { then } else { otherwise }))
-    }
-
-    /// Both branches of an If.
-    pub(super) fn branches(
-        &self,
-        node: &'m NodeProto,
-        scope: &Scope<'m, '_>,
-    ) -> Result<[&'m GraphProto; 2]> {
-        let branch = |name: &str| {
-            let mut attributes = node.attribute.iter();
-            let attribute = attributes.find(|attribute| attribute.name == name);
-            let attribute = attribute
-                .map(|attribute| scope.resolve(attribute))
-                .transpose()?
-                .flatten();
-            let graph = attribute.and_then(|attribute| attribute.g.as_deref());
-            graph.ok_or_else(|| invalid(format!("attribute '{name}' is missing")))
-        };
-        Ok([branch("then_branch")?, branch("else_branch")?])
+        let name = if truth { "then_branch" } else { "else_branch" };
+        branch_graph(node, scope, name).map(Some)
     }
 
     /// Inlines the branch of an If.
@@ -231,4 +212,20 @@ impl<'m> Import<'m> {
         }
         Ok(())
     }
+}
+
+/// A branch of an If.
+pub(super) fn branch_graph<'m>(
+    node: &'m NodeProto,
+    scope: &Scope<'m, '_>,
+    name: &str,
+) -> Result<&'m GraphProto> {
+    let mut attributes = node.attribute.iter();
+    let attribute = attributes.find(|attribute| attribute.name == name);
+    let attribute = attribute
+        .map(|attribute| scope.resolve(attribute))
+        .transpose()?
+        .flatten();
+    let graph = attribute.and_then(|attribute| attribute.g.as_deref());
+    graph.ok_or_else(|| invalid(format!("attribute '{name}' is missing")))
 }

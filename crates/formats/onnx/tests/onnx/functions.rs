@@ -227,7 +227,7 @@ fn an_if_on_a_constant_is_its_branch() {
 }
 
 #[test]
-fn an_if_on_other_conditions_is_unsupported() {
+fn an_if_on_other_conditions_keeps_both_branches() {
     let build = model(17)
         .input("x", &["2"])
         .typed_input("cond", data_type::BOOL, &[])
@@ -243,7 +243,17 @@ fn an_if_on_other_conditions_is_unsupported() {
         .output("y");
     assert_eq!(
         build.error(),
-        "node 'choice': operator If, version 17: unsupported value of attribute 'then_branch': a \
-         graph (control flow on values that are known only when running)"
+        "node 'choice': attribute 'else_branch' is missing"
     );
+    let mut build = build;
+    let attribute = graph("else_branch", branch(2.0));
+    build.graph().node[0].attribute.push(attribute);
+    let imported = build.import().unwrap();
+    let node = &imported.nodes[0];
+    assert!(node.is_control());
+    let bodies: Vec<_> = imported.bodies_of(node).collect();
+    assert_eq!(bodies.len(), 2);
+    assert!(bodies.iter().all(|body| body.nodes[0].op.name == "Add"));
+    // The condition, and the input that both branches read.
+    assert_eq!(node.inputs.len(), 2);
 }

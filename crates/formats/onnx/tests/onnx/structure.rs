@@ -232,8 +232,7 @@ fn everything_unsupported_is_reported_at_once() {
     assert_eq!(
         error,
         "dimension 'batch' is not given; input 'x' uses it; give it with --dim batch=N\n\
-         node 'Loop_4': operator Loop, version 17: its condition is not known when \
-         importing\n\
+         node 'Loop_4': a body that does not fit its node: expected 2 inputs and at least 2 outputs, found 0 and 0\n\
          node 'Magic_0': operator com.example.Magic, version 3: unknown operator (2 nodes, this first)\n\
          node 'relu': operator Relu, version 17: Relu has no attribute 'inplace': \
          expected none\n\
