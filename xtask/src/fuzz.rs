@@ -115,12 +115,17 @@ pub fn fuzz(options: &Options) -> Result<()> {
     let artifacts = folder("artifacts", name)?;
     if *name == "package" {
         // No package is committed, and random bytes do not pass the header's checks.
-        for model in ["mlp", "lstm-dynamic"] {
+        for model in [
+            "models/small/mlp",
+            "models/small/lstm-dynamic",
+            "crates/frontends/cli/tests/data/endless",
+        ] {
             let mut compile = cargo();
             compile.args(["run", "--quiet", "--release", "--package", "tenon-cli"]);
-            compile.args(["--", "compile", &format!("models/small/{model}.onnx")]);
+            compile.args(["--", "compile", &format!("{model}.onnx")]);
             compile.arg("--output");
-            run(compile.arg(corpus.join(format!("{model}.neff"))))?;
+            let stem = model.rsplit('/').next().unwrap_or(model);
+            run(compile.arg(corpus.join(format!("{stem}.neff"))))?;
         }
     }
     let mut command = Command::new(built.join(host).join("release").join(name));

@@ -36,6 +36,18 @@ fn format_1_has_fixed_sizes() {
     check(&model, 2);
 }
 
+/// `positive.onnx` of the same tests: the negatives of the positive elements.
+#[test]
+fn format_1_of_host_functions() {
+    let model = load(include_bytes!("data/formats/host-1.neff"));
+    for x in [&[1.0f32, -2.0, 3.0][..], &[-1.0], &[0.5, 0.25]] {
+        let expected: Vec<f32> = x.iter().filter(|x| **x > 0.0).map(|x| -x).collect();
+        let x = Tensor::from_slice(vec![x.len()], x).unwrap();
+        let outputs = model.run(&[("x", &x)]).unwrap();
+        assert_eq!(outputs[0].as_slice::<f32>().unwrap(), expected);
+    }
+}
+
 #[test]
 fn format_2_has_symbols() {
     let model = load(include_bytes!("data/formats/2.neff"));

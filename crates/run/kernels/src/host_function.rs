@@ -2,6 +2,7 @@
 //! from their results, conditions and lists (docs/package.md, "Host functions").
 
 mod control;
+mod counting;
 
 use crate::attributes::operator_attributes;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tenon_executor::{
     Frame, Kernel, KernelAttributes, KernelDef, Label, Opaque, Signature, Site, Value,
 };
 use tenon_graph::operator::operator;
-use tenon_graph::{Attributes, OperatorDef, infer, size_tensor};
+use tenon_graph::{Attributes, Inference, OperatorDef, infer, size_tensor};
 use tenon_tensor::size::{SizeExpr, Symbols};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
 
@@ -267,6 +268,15 @@ impl HostOperator {
         let inputs = inputs.collect::<Result<Vec<Option<&Tensor>>>>()?;
         let types: Vec<_> = inputs.iter().map(|input| input.map(Tensor::ty)).collect();
         let (op, attributes) = (self.op, &self.attributes);
+        let node = Inference {
+            attributes,
+            inputs: &types,
+            constants: &inputs,
+            outputs: self.outputs.len(),
+        };
+        if let Some(result) = counting::result(op, &node)? {
+            return Ok(vec![result]);
+        }
         let found = infer(op, attributes, &types, &inputs, self.outputs.len())?;
         let requested = found.into_iter().zip(&self.outputs);
         let requested: Vec<Option<TensorType>> = requested

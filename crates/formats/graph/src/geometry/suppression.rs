@@ -9,26 +9,20 @@ use tenon_base::Result;
 struct Corners {
     low: [f64; 2],
     high: [f64; 2],
+    area: f64,
 }
 
 impl Corners {
     /// From the center and the extents (`center`), or from any two opposite corners.
     fn new(coordinates: &[f64], center: bool) -> Self {
         let [a, b, c, d] = [0, 1, 2, 3].map(|at| coordinates[at]);
-        if center {
-            return Self {
-                low: [a - c / 2.0, b - d / 2.0],
-                high: [a + c / 2.0, b + d / 2.0],
-            };
-        }
-        Self {
-            low: [a.min(c), b.min(d)],
-            high: [a.max(c), b.max(d)],
-        }
-    }
-
-    fn area(self) -> f64 {
-        (self.high[0] - self.low[0]) * (self.high[1] - self.low[1])
+        let (low, high) = if center {
+            ([a - c / 2.0, b - d / 2.0], [a + c / 2.0, b + d / 2.0])
+        } else {
+            ([a.min(c), b.min(d)], [a.max(c), b.max(d)])
+        };
+        let area = (high[0] - low[0]) * (high[1] - low[1]);
+        Self { low, high, area }
     }
 
     /// Intersection over union, rounded to the type of boxes and threshold.
@@ -38,7 +32,7 @@ impl Corners {
             (self.high[at].min(other.high[at]) - low).max(0.0)
         };
         let both = side(0) * side(1);
-        let union = self.area() + other.area() - both;
+        let union = self.area + other.area - both;
         if both > 0.0 && union > 0.0 {
             (both / union) as f32
         } else {
@@ -63,23 +57,32 @@ pub fn selected_boxes(node: &Inference<'_>) -> Result<Vec<[i64; 3]>> {
     let coordinates = node.float_values(0)?.unwrap_or_default();
     let scores = node.float_values(1)?.unwrap_or_default();
     let mut rows = Vec::new();
+    let mut corners: Vec<Corners> = Vec::new();
     for class in 0..batches * classes {
         let batch = class / classes;
-        let corners = |at: usize| Corners::new(&coordinates[4 * (batch * count + at)..], center);
+        if class % classes == 0 {
+            let boxes = coordinates[4 * batch * count..].chunks_exact(4).take(count);
+            corners = boxes
+                .map(|coordinates| Corners::new(coordinates, center))
+                .collect();
+        }
         let score = |at: usize| scores[class * count + at];
         let mut order: Vec<usize> = (0..count).filter(|&at| score(at) >= threshold).collect();
         // Stable: of equal scores the first box precedes.
         order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
         let mut kept: Vec<usize> = Vec::new();
+        let mut kept_corners: Vec<Corners> = Vec::new();
         for at in order {
             if kept.len() as f64 >= max_boxes {
                 break;
             }
-            if kept
+            let own = corners[at];
+            if kept_corners
                 .iter()
-                .all(|&other| corners(at).overlap(corners(other)) <= limit)
+                .all(|&other| own.overlap(other) <= limit)
             {
                 kept.push(at);
+                kept_corners.push(own);
             }
         }
         let row = |at: usize| [batch as i64, (class % classes) as i64, at as i64];

@@ -160,3 +160,16 @@ write(
     [value("y", ["n"])],
     weights=[zero, first],
 )
+# The package with a host function in `crates/frontends/tenon/tests/data/formats`.
+zero = TensorProto(name="zero", data_type=TensorProto.FLOAT, dims=[], float_data=[0])
+write(
+    "positive",
+    [
+        helper.make_node("Greater", ["x", "zero"], ["mask"], "compare"),
+        helper.make_node("Compress", ["x", "mask"], ["some"], "choose", axis=0),
+        helper.make_node("Neg", ["some"], ["y"], "negate"),
+    ],
+    [value("x", ["n"])],
+    [value("y", None)],
+    weights=[zero],
+)

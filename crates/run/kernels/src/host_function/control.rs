@@ -81,11 +81,15 @@ fn proceeds(number: i64, limit: i64, condition: RestOperands<'_>) -> Result<bool
     }
 }
 
-fn append(list: Shared<TensorList>, tensor: &HostTensor) -> Shared<TensorList> {
+fn append(list: Shared<TensorList>, tensor: &HostTensor) -> Result<Value> {
     let mut tensors = list.0.lock().unwrap_or_else(PoisonError::into_inner);
+    tensors.try_reserve(1).map_err(|_| {
+        let text = "no memory for the results of more iterations";
+        Error::new(ErrorKind::OutOfMemory, text).found(tensors.len())
+    })?;
     tensors.push(tensor.0.clone());
     drop(tensors);
-    list
+    Ok(Value::Opaque(list.into_object()))
 }
 
 /// `tenon.stack`
