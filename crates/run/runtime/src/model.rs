@@ -270,13 +270,19 @@ impl Model {
         }
     }
 
-    /// Executes a host function. Its subgraphs are not observed yet: a profile, trace or tap gets nothing.
+    /// Executes a host function. Its subgraphs cannot be observed yet.
     fn run_host(
         &self,
         host: &HostCore,
         inputs: &[&Tensor],
         options: ExecuteOptions<'_>,
     ) -> Result<Vec<Tensor>> {
+        if options.profile.is_some() || options.trace.is_some() || options.tap.is_some() {
+            let text = "a model whose sizes depend on data, or with control flow, cannot be profiled, traced or tapped yet";
+            return Err(Error::new(ErrorKind::Unsupported, text).help(
+                "if sizes of its inputs decide the others, compile it for those with --dim",
+            ));
+        }
         let control = options.control.unwrap_or(&self.0.uncontrolled);
         self.execution(control, || {
             let _turn = options
