@@ -4,6 +4,7 @@ use crate::model_flags::{CompileFlags, InputFlags};
 use crate::package_flags::{Cat, Diff, Dma, LimitFlags, Ls, Pack, Strip, Unpack, Verify};
 use crate::plugin_flags::{BackendFlags, Plugin};
 use crate::program_flags::{Exec, Opt, Translate};
+use crate::session_flags::SessionFlags;
 use crate::thread_flags::ThreadFlags;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -102,6 +103,8 @@ Examples:
   tenon run model.onnx --dim batch=1 --random 0 --profile
   tenon run model.neff --input data.npz --compare data.npz
   tenon run model.neff --random 0 --tap 'layer1*' --tap-dir taps
+  tenon run gpt2.onnx --prompt 464,3290,318 --steps 32
+  tenon run decoder.neff --state 'present.*=past.*' -i input_ids=ids.npy --steps 64
   tenon compile model.onnx -o - | tenon run - --random 0
 
 In JSON, elements of outputs have as many digits as their type needs, and booleans are true or \
@@ -111,7 +114,7 @@ pub struct Run {
     pub file: PathBuf,
     #[command(flatten)]
     pub inputs: InputFlags,
-    /// Write each output as DIR/NAME.npy; characters that a file name cannot have become _, and
+    /// Write each output as DIR/NAME.npy (with --steps the tokens of a decoder); characters that a file name cannot have become _, and
     /// names that are taken get a number. With - all of them go to standard output as one .npz.
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -138,6 +141,8 @@ pub struct Run {
     /// Verify the package's digests: metadata when loading, constants before their first use.
     #[arg(long)]
     pub check_digests: bool,
+    #[command(flatten)]
+    pub session: SessionFlags,
     #[command(flatten)]
     pub threading: ThreadFlags,
     /// Print nothing but errors.

@@ -13,6 +13,7 @@ mod package_flags;
 mod plugin_flags;
 mod program_flags;
 mod progress;
+mod session_flags;
 mod signals;
 mod table;
 mod thread_flags;

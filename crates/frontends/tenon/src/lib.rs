@@ -33,6 +33,7 @@
 //! * [`Model::run`] takes tensors by name and returns [`Outputs`].
 //! * [`Model::bind`] keeps inputs and outputs bound between executions, which then allocate nothing.
 //! * [`Model::execute`] reads and writes memory of the caller.
+//! * [`Model::session`] keeps states between executions, such as the key-value cache of a decoder.
 //! * [`Model::run_async`] returns a future. It needs no particular executor; the work is done by the
 //!   threads of a [`RunQueue`], in the order of [`Priority`].
 //!
@@ -49,6 +50,7 @@
 //! | [`inputs`], [`outputs`] | pictures, arrays and tables as inputs; classes and elements of outputs |
 //! | [`inspect`] | contents of packages: programs, placement, memory plans, transfers; verification |
 //! | [`compare`] | two backends compared operator by operator |
+//! | [`generate`] | tokens of a decoder, one execution for each |
 //! | [`profile`], [`tap`] | times of kernels; intermediate tensors |
 //! | [`backends`], [`plugins`] | the available backends; backends in shared libraries |
 //! | [`netlist`], [`host_program`] | the two other program formats, without a package |
@@ -80,11 +82,13 @@ mod model_file;
 mod run_options;
 mod run_outputs;
 mod run_queue;
+mod session;
 
 pub mod activity;
 pub mod backends;
 pub mod compare;
 pub mod files;
+pub mod generate;
 pub mod host_program;
 pub mod inputs;
 pub mod inspect;
@@ -106,6 +110,7 @@ pub use model_file::{ModelFile, OpenOptions};
 pub use run_options::{AsyncOptions, RunOptions};
 pub use run_outputs::Outputs;
 pub use run_queue::{Priority, RunFuture, RunQueue};
+pub use session::{Session, StatePair};
 
 pub use tenon_neff as neff;
 pub use tenon_tensor as tensor;

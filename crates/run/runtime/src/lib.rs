@@ -28,6 +28,7 @@ mod process_report;
 mod profile;
 mod requests;
 mod runtime;
+mod session;
 mod shared_folder;
 mod substitute;
 mod symbolic;
@@ -57,6 +58,7 @@ pub use requests::{
     CompletionCallback, ErrorTracker, ExecutionUnit, RequestQueues, RequestWork, Sequence,
 };
 pub use runtime::Runtime;
+pub use session::{Session, StatePair};
 pub use shared_folder::{LOCK_FOLDER, SharedFolder, watched_folders};
 pub use substitute::Substitution;
 pub use tap::{Tap, TapValue};

@@ -45,6 +45,7 @@ fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
         compiling: &flags.compiling,
         inputs: &flags.inputs,
         limits: &flags.limits,
+        any_size: false,
     };
     let (loaded, mut given) = load::load(&model, flags.threading.threads, &control)?;
     let model = &loaded.model;

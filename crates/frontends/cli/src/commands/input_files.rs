@@ -210,7 +210,7 @@ impl InputFiles {
     }
 
     /// Whether an input has a file.
-    fn has_file(&self, name: &str) -> bool {
+    pub fn has_file(&self, name: &str) -> bool {
         self.named.iter().any(|(known, _)| known == name)
             || self.arrays.iter().any(|it| it.name == name)
     }

@@ -38,6 +38,8 @@ pub struct ModelFlags<'a> {
     pub compiling: &'a CompileFlags,
     pub inputs: &'a InputFlags,
     pub limits: &'a LimitFlags,
+    /// Whether the model keeps its symbolic dimensions, instead of being one for the sizes of its inputs.
+    pub any_size: bool,
 }
 
 /// Opens a file, compiling it first if it is an ONNX model, and loads it.
@@ -72,6 +74,7 @@ pub fn load_file(
         file: path,
         compiling,
         inputs,
+        any_size,
         ..
     } = *flags;
     let here = |error: Error| error.at(Location::file(path));
@@ -88,7 +91,7 @@ pub fn load_file(
             let compiled = compile(
                 &onnx,
                 compiling,
-                Some((&mut given, inputs)),
+                (!any_size).then_some((&mut given, inputs)),
                 runtime.backends(),
                 &options.control,
             );
@@ -106,11 +109,14 @@ pub fn load_file(
     options.runtime = Some(runtime.clone());
     let model = Model::from_package(&package, &options).map_err(here)?;
     let load_time = start.elapsed();
-    let model = at_sizes(model, &mut given, compiling).map_err(here)?;
+    let model = match any_size {
+        true => model,
+        false => at_sizes(model, &mut given, compiling).map_err(here)?,
+    };
     for substitution in model.substitutions() {
         output::complain(format_args!("warning: {substitution}"));
     }
-    if compile_time.is_some() {
+    if compile_time.is_some() && !any_size {
         // Inputs that shapes depend on became constants; unknown names were refused before.
         given.keep(|name| model.inputs().iter().any(|input| input.name == name));
     }

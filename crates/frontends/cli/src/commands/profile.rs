@@ -28,6 +28,7 @@ fn profile(flags: &Profile) -> Result<()> {
         compiling: &flags.compiling,
         inputs: &flags.inputs,
         limits: &flags.limits,
+        any_size: false,
     };
     let (loaded, mut given) = load::load(&model, flags.threading.threads, &control)?;
     let model = &loaded.model;

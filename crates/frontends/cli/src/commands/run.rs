@@ -1,12 +1,13 @@
 //! `tenon run`
 
 use super::load::{self, Loaded, ModelFlags};
-use super::placement;
+use super::{placement, run_session};
 use crate::flags::Run;
 use crate::output::{self, say};
 use crate::progress;
 use crate::table::{Table, bytes, duration};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tenon::compare::Difference;
@@ -15,9 +16,14 @@ use tenon::outputs::{Class, Element, class_labels, is_classification, top_classe
 use tenon::profile::Profile;
 use tenon::tap::Taps;
 use tenon::tensor::npy;
-use tenon::{Error, ErrorKind, LoadOptions, Location, Model, Pattern, Result, RunOptions, Tensor};
+use tenon::{
+    Error, ErrorKind, LoadOptions, Location, Model, Pattern, Result, RunOptions, Signature, Tensor,
+};
 
 pub fn run(flags: &Run) -> Result<()> {
+    if flags.session.is_used() {
+        return run_session::run(flags);
+    }
     let control = progress::control();
     let options = LoadOptions::new()
         .threads(flags.threading.threads)
@@ -32,6 +38,7 @@ pub fn run(flags: &Run) -> Result<()> {
         compiling: &flags.compiling,
         inputs: &flags.inputs,
         limits: &flags.limits,
+        any_size: false,
     };
     let (loaded, mut given) = load::load_with(&model, options)?;
     let Loaded { model, .. } = &loaded;
@@ -54,7 +61,7 @@ pub fn run(flags: &Run) -> Result<()> {
     let outputs = model.run_with(&inputs, options).map_err(here)?;
     let run_time = start.elapsed();
     let written = match &flags.output {
-        Some(folder) => write_outputs(folder, model, &outputs)?,
+        Some(folder) => write_outputs(folder, model.outputs(), &outputs)?,
         None => Vec::new(),
     };
     let tapped = match taps {
@@ -70,7 +77,7 @@ pub fn run(flags: &Run) -> Result<()> {
         };
         output::json(as_json(&loaded, &results, run_time, profile.as_ref())?)?;
     } else if !flags.quiet {
-        print_outputs(model, &outputs, flags.top)?;
+        print_outputs(model.metadata(), model.outputs(), &outputs, flags.top)?;
         print_files(model, &written)?;
         for (name, file) in &tapped {
             say!("{name} written to {}", file.display())?;
@@ -81,21 +88,31 @@ pub fn run(flags: &Run) -> Result<()> {
         print_summary(&loaded, run_time)?;
     }
     match &flags.compare {
-        Some(file) => compare(model, &outputs, file, flags.tolerance, flags.quiet),
+        Some(file) => compare(
+            model.outputs(),
+            &outputs,
+            file,
+            flags.tolerance,
+            flags.quiet,
+        ),
         None => Ok(()),
     }
 }
 
 /// Each output as `DIR/NAME.npy`, or all as an `.npz` to standard output; resultss the files.
-fn write_outputs(folder: &Path, model: &Model, outputs: &[Tensor]) -> Result<Vec<PathBuf>> {
+pub fn write_outputs(
+    folder: &Path,
+    signatures: &[Signature],
+    outputs: &[Tensor],
+) -> Result<Vec<PathBuf>> {
     if tenon::files::is_standard_stream(folder) {
-        let names = model.outputs().iter().map(|output| output.name.as_str());
+        let names = signatures.iter().map(|output| output.name.as_str());
         let arrays: Vec<(&str, &Tensor)> = names.zip(outputs).collect();
         write_through(folder, |path| npy::write_npz(path, &arrays))?;
         return Ok(Vec::new());
     }
     std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, "create", error))?;
-    let names = model.outputs().iter().map(|output| output.name.as_str());
+    let names = signatures.iter().map(|output| output.name.as_str());
     let mut files = Vec::new();
     for (name, output) in tenon::files::file_names(names).into_iter().zip(outputs) {
         let file = folder.join(format!("{name}.npy"));
@@ -115,9 +132,14 @@ fn print_files(model: &Model, files: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-fn print_outputs(model: &Model, outputs: &[Tensor], top: Option<usize>) -> Result<()> {
-    let labels = class_labels(model.metadata());
-    for (signature, output) in model.outputs().iter().zip(outputs) {
+pub fn print_outputs(
+    metadata: &BTreeMap<String, String>,
+    signatures: &[Signature],
+    outputs: &[Tensor],
+    top: Option<usize>,
+) -> Result<()> {
+    let labels = class_labels(metadata);
+    for (signature, output) in signatures.iter().zip(outputs) {
         match classes(output, labels.as_deref(), top)? {
             Some(classes) => {
                 say!("{}:", signature.name)?;
@@ -160,7 +182,7 @@ fn preview(tensor: &Tensor) -> Result<String> {
     Ok(format!("[{}]", shown.join(", ")))
 }
 
-fn print_summary(loaded: &Loaded, run_time: Duration) -> Result<()> {
+pub fn print_summary(loaded: &Loaded, run_time: Duration) -> Result<()> {
     let placement = placement::line(loaded.model.placement());
     say!("\n{}", placement.as_deref().unwrap_or("a netlist"))?;
     let compile = match loaded.compile_time {
@@ -191,26 +213,25 @@ fn print_profile(profile: &Profile) -> Result<()> {
 }
 
 /// The results of a run.
-struct RunResults<'a> {
-    outputs: &'a [Tensor],
+pub struct RunResults<'a> {
+    pub outputs: &'a [Tensor],
     /// Where they were written, if they were.
-    files: &'a [PathBuf],
-    tapped: &'a [(String, PathBuf)],
+    pub files: &'a [PathBuf],
+    pub tapped: &'a [(String, PathBuf)],
     /// The number of classes to show, if given.
-    top: Option<usize>,
+    pub top: Option<usize>,
 }
 
-fn as_json(
-    loaded: &Loaded,
+/// The outputs with their first elements.
+pub fn outputs_as_json(
+    metadata: &BTreeMap<String, String>,
+    signatures: &[Signature],
     results: &RunResults<'_>,
-    run_time: Duration,
-    profile: Option<&Profile>,
-) -> Result<String> {
+) -> Result<Vec<Value>> {
     const MOST: usize = 1000;
-    let labels = class_labels(loaded.model.metadata());
+    let labels = class_labels(metadata);
     let mut list = Vec::new();
-    let outputs = loaded.model.outputs().iter().zip(results.outputs);
-    for (index, (signature, output)) in outputs.enumerate() {
+    for (index, (signature, output)) in signatures.iter().zip(results.outputs).enumerate() {
         let classes = classes(output, labels.as_deref(), results.top)?.map(|classes| {
             let class =
                 |c: &Class| json!({"index": c.index, "label": c.label, "value": c.value.json()});
@@ -227,6 +248,17 @@ fn as_json(
             "file": results.files.get(index),
         }));
     }
+    Ok(list)
+}
+
+fn as_json(
+    loaded: &Loaded,
+    results: &RunResults<'_>,
+    run_time: Duration,
+    profile: Option<&Profile>,
+) -> Result<String> {
+    let model = &loaded.model;
+    let list = outputs_as_json(model.metadata(), model.outputs(), results)?;
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let kernels = profile.map(|profile| {
         let kernel = |k: &tenon::profile::KernelProfile| {
@@ -251,8 +283,8 @@ fn as_json(
     Ok(text.to_string())
 }
 
-fn compare(
-    model: &Model,
+pub fn compare(
+    signatures: &[Signature],
     outputs: &[Tensor],
     file: &Path,
     tolerance: f64,
@@ -261,7 +293,7 @@ fn compare(
     let expected = tenon::inputs::read_npz_outputs(file)?;
     let mut problems = Vec::new();
     let mut compared = 0;
-    for (signature, output) in model.outputs().iter().zip(outputs) {
+    for (signature, output) in signatures.iter().zip(outputs) {
         let Some((_, reference)) = expected.iter().find(|(name, _)| *name == signature.name) else {
             continue;
         };
