@@ -8,11 +8,13 @@
 mod check;
 mod constant;
 mod greedy_by_size;
+mod quick;
 mod single_axis;
 
 pub use check::check;
 pub use constant::Constant;
 pub use greedy_by_size::GreedyBySize;
+pub use quick::Quick;
 pub use single_axis::SingleAxisPriority;
 
 use tenon_base::{Error, ErrorKind, Result};

@@ -8,7 +8,7 @@ mod lifetimes;
 mod movement;
 
 pub use arena::{
-    Assignment, Bin, Block, Constant, GreedyBySize, MEMORY_STRATEGIES, MemoryStrategy,
+    Assignment, Bin, Block, Constant, GreedyBySize, MEMORY_STRATEGIES, MemoryStrategy, Quick,
     SingleAxisPriority, assign, memory_strategy,
 };
 pub use lifetimes::{ArenaPlan, KernelOperands, PlannedVariable, VariableMemory, plan_arena};

@@ -14,7 +14,7 @@ use tenon_bef::{Module, decode};
 use tenon_graph::shape_for;
 use tenon_kernels::{Variables, planned_kernel, workload_backend};
 use tenon_neff::{Contents, GraphPort, LiveRange, MemoryPlan, Port, TenonMember};
-use tenon_plan::{KernelOperands, MEMORY_STRATEGIES, plan_arena};
+use tenon_plan::{KernelOperands, MemoryStrategy, Quick, plan_arena};
 use tenon_tensor::size::{SizeExpr, SymbolId, Symbols};
 use tenon_tensor::{DataType, TensorType};
 use variables::SymbolicVariables;
@@ -269,8 +269,7 @@ impl SymbolicCore {
         if let Some(error) = Error::from_all(errors) {
             return Err(error.at(Location::member(format!("{}/program.bef", self.name))));
         }
-        let strategy = MEMORY_STRATEGIES[0];
-        let arena = plan_arena(&planned, &kernels, strategy)?;
+        let arena = plan_arena(&planned, &kernels, &Quick)?;
         let mut ranges = Vec::new();
         for id in self.variables.in_arena() {
             let index = id.index();
@@ -286,7 +285,7 @@ impl SymbolicCore {
             });
         }
         Ok(MemoryPlan {
-            strategy: strategy.name().to_owned(),
+            strategy: Quick.name().to_owned(),
             arena_bytes: table.arena_bytes() as u64,
             variables: ranges,
         })

@@ -18,9 +18,28 @@ const TRIES: usize = 400;
 
 /// Offsets of blocks, and the size of the arena.
 #[derive(Clone)]
-struct Layout {
-    offsets: Vec<usize>,
-    bytes: usize,
+pub(super) struct Layout {
+    pub offsets: Vec<usize>,
+    pub bytes: usize,
+}
+
+impl Layout {
+    /// No block has a place yet.
+    pub fn empty(blocks: usize) -> Self {
+        Self {
+            offsets: vec![0; blocks],
+            bytes: 0,
+        }
+    }
+
+    /// One bin with all blocks that have bytes.
+    pub fn into_bin(self, blocks: &[Block]) -> Bin {
+        let placed = (0..blocks.len()).filter(|&index| blocks[index].bytes > 0);
+        Bin {
+            bytes: self.bytes,
+            blocks: placed.map(|index| (index, self.offsets[index])).collect(),
+        }
+    }
 }
 
 impl MemoryStrategy for GreedyBySize {
@@ -52,20 +71,13 @@ impl MemoryStrategy for GreedyBySize {
         if best.bytes > bound {
             best = search(blocks, &sizes, best, best_order, bound)?;
         }
-        let placed = (0..blocks.len()).filter(|&index| blocks[index].bytes > 0);
-        Ok(vec![Bin {
-            bytes: best.bytes,
-            blocks: placed.map(|index| (index, best.offsets[index])).collect(),
-        }])
+        Ok(vec![best.into_bin(blocks)])
     }
 }
 
 /// The layout of [`SingleAxisPriority`], its bins concatenated.
 fn along_time(blocks: &[Block]) -> Result<Layout> {
-    let mut layout = Layout {
-        offsets: vec![0; blocks.len()],
-        bytes: 0,
-    };
+    let mut layout = Layout::empty(blocks.len());
     for bin in SingleAxisPriority.pack(blocks)? {
         for (block, _) in bin.blocks {
             layout.offsets[block] = layout.bytes;
@@ -75,40 +87,45 @@ fn along_time(blocks: &[Block]) -> Result<Layout> {
     Ok(layout)
 }
 
+/// The blocks that have bytes, by increasing key.
+fn sorted(sizes: &[usize], key: impl Fn(usize) -> (u128, u32)) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..sizes.len()).filter(|&index| sizes[index] > 0).collect();
+    order.sort_by_key(|&index| (key(index), index));
+    order
+}
+
+/// The order by decreasing size, then by first kernel.
+pub(super) fn by_size(blocks: &[Block], sizes: &[usize]) -> Vec<usize> {
+    let key = |index: usize| (u128::MAX - sizes[index] as u128, blocks[index].first);
+    sorted(sizes, key)
+}
+
 /// The orders of placement: by decreasing size, by first kernel, by decreasing area, by decreasing
 /// lifetime.
 fn orders(blocks: &[Block], sizes: &[usize]) -> Vec<Vec<usize>> {
     let life = |index: usize| (blocks[index].last - blocks[index].first) as usize + 1;
     let area = |index: usize| sizes[index] as u128 * life(index) as u128;
-    let sorted = |key: &dyn Fn(usize) -> (u128, u32)| {
-        let mut order: Vec<usize> = (0..blocks.len())
-            .filter(|&index| sizes[index] > 0)
-            .collect();
-        order.sort_by_key(|&index| (key(index), index));
-        order
-    };
     let down = |value: u128| u128::MAX - value;
     vec![
-        sorted(&|index| (down(sizes[index] as u128), blocks[index].first)),
-        sorted(&|index| {
+        by_size(blocks, sizes),
+        sorted(sizes, |index| {
             let first = u128::from(blocks[index].first);
             (
                 first,
                 u32::MAX - u32::try_from(sizes[index]).unwrap_or(u32::MAX),
             )
         }),
-        sorted(&|index| (down(area(index)), blocks[index].first)),
-        sorted(&|index| (down(life(index) as u128), blocks[index].first)),
+        sorted(sizes, |index| (down(area(index)), blocks[index].first)),
+        sorted(sizes, |index| {
+            (down(life(index) as u128), blocks[index].first)
+        }),
     ]
 }
 
 /// Places blocks in this order, each into the smallest sufficient gap between the placed blocks with
 /// overlapping lifetimes.
-fn place(blocks: &[Block], sizes: &[usize], order: &[usize]) -> Result<Layout> {
-    let mut layout = Layout {
-        offsets: vec![0; blocks.len()],
-        bytes: 0,
-    };
+pub(super) fn place(blocks: &[Block], sizes: &[usize], order: &[usize]) -> Result<Layout> {
+    let mut layout = Layout::empty(blocks.len());
     // Sorted by offset, so that one pass finds all gaps.
     let mut placed: Vec<usize> = Vec::with_capacity(order.len());
     for &index in order {

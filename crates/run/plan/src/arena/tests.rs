@@ -7,6 +7,12 @@ fn block(bytes: usize, first: u32, last: u32) -> Block {
     Block { bytes, first, last }
 }
 
+/// The strategies of `--memory-strategy`, and that of instances.
+fn all_strategies() -> impl Iterator<Item = &'static dyn MemoryStrategy> {
+    let quick: &dyn MemoryStrategy = &Quick;
+    MEMORY_STRATEGIES.into_iter().chain([quick])
+}
+
 /// The size that a strategy needs.
 fn size(strategy: &dyn MemoryStrategy, blocks: &[Block]) -> usize {
     assign(strategy, blocks).unwrap().bytes
@@ -18,6 +24,7 @@ fn a_chain_needs_two_ranges() {
     assert_eq!(lower_bound(&chain).unwrap(), 256);
     assert_eq!(size(&GreedyBySize, &chain), 256);
     assert_eq!(size(&SingleAxisPriority, &chain), 256);
+    assert_eq!(size(&Quick, &chain), 256);
     assert_eq!(size(&Constant, &chain), 1280);
 }
 
@@ -123,7 +130,7 @@ fn strategies_have_names() {
 
 #[test]
 fn sizes_that_overflow_are_refused() {
-    for strategy in MEMORY_STRATEGIES {
+    for strategy in all_strategies() {
         assert!(assign(strategy, &[block(usize::MAX, 0, 0)]).is_err());
         let two = [block(usize::MAX - 100, 0, 0), block(100, 0, 0)];
         assert!(assign(strategy, &two).is_err());
@@ -145,7 +152,7 @@ proptest! {
     fn every_plan_is_valid_and_deterministic(blocks in any_blocks(60)) {
         let bound = lower_bound(&blocks).unwrap();
         let all: usize = blocks.iter().map(|b| b.padded().unwrap()).sum();
-        for strategy in MEMORY_STRATEGIES {
+        for strategy in all_strategies() {
             let plan = assign(strategy, &blocks).unwrap();
             prop_assert!(bound <= plan.bytes && plan.bytes <= all, "{}", strategy.name());
             prop_assert_eq!(&plan, &assign(strategy, &blocks).unwrap());
