@@ -3,14 +3,14 @@
 
 #![allow(unsafe_code, reason = "aligned memory and file mappings")]
 
-use crate::Element;
+use crate::{BufferPool, Element};
 use memmap2::{Mmap, MmapMut, UncheckedAdvice};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::any::Any;
 use std::fs::File;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tenon_base::{Error, ErrorKind, Result};
 
 /// Alignment of owned buffers, of a package's constants and of variables in an arena: one cache
@@ -29,7 +29,13 @@ pub struct BufferMut {
     /// The anonymous mapping of a large buffer; `start` is its first byte.
     map: Option<MmapMut>,
     /// Receives the memory on drop, in place of the allocator.
-    recycle: Option<fn(BufferMut)>,
+    recycle: Option<Recycle>,
+}
+
+/// What receives the memory of a dropped buffer.
+enum Recycle {
+    Function(fn(BufferMut)),
+    Pool(Weak<BufferPool>),
 }
 
 // SAFETY: `start` points to memory that this value alone owns, and plain bytes have no thread
@@ -94,7 +100,27 @@ impl BufferMut {
     /// last clone of its [`Buffer`], is dropped. For pools of memory that is allocated repeatedly.
     #[must_use]
     pub fn recycled_by(mut self, recycle: fn(BufferMut)) -> Self {
-        self.recycle = Some(recycle);
+        self.recycle = Some(Recycle::Function(recycle));
+        self
+    }
+
+    /// Whether buffers of this length are anonymous mappings.
+    pub(crate) fn is_mapped_at(len: usize) -> bool {
+        len >= MIN_MAPPED
+    }
+
+    /// The length that it can have without another allocation.
+    pub(crate) fn capacity(&self) -> usize {
+        self.map.as_ref().map_or(self.len, |map| map.len())
+    }
+
+    /// The first `len` bytes of its memory, which returns to `pool`.
+    pub(crate) fn of_pool(mut self, len: usize, pool: &Arc<BufferPool>) -> Self {
+        // Only a mapping is freed without the length.
+        if self.map.is_some() && len <= self.capacity() {
+            self.len = len;
+        }
+        self.recycle = Some(Recycle::Pool(Arc::downgrade(pool)));
         self
     }
 
@@ -128,7 +154,15 @@ struct Aligned;
 impl Drop for BufferMut {
     fn drop(&mut self) {
         if let Some(recycle) = self.recycle.take() {
-            recycle(std::mem::replace(self, Self::empty()));
+            let memory = std::mem::replace(self, Self::empty());
+            match recycle {
+                Recycle::Function(recycle) => recycle(memory),
+                Recycle::Pool(pool) => {
+                    if let Some(pool) = pool.upgrade() {
+                        pool.put(memory);
+                    }
+                }
+            }
         } else if self.len > 0 && self.map.is_none() {
             // SAFETY: without a mapping and with `len > 0`, `zeroed` allocated `start` with this
             // layout, whose size and alignment it checked; drop runs once.

@@ -3,6 +3,7 @@
 
 pub mod atomic_file;
 mod buffer;
+mod buffer_pool;
 mod convert;
 mod dtype;
 mod match_type;
@@ -14,6 +15,7 @@ mod tensor;
 mod view;
 
 pub use buffer::{ALIGNMENT, Buffer, BufferMut};
+pub use buffer_pool::BufferPool;
 pub use convert::{ConvertFn, convert, converter};
 pub use dtype::{DataType, Element};
 /// The 16-bit floating-point types among the elements.

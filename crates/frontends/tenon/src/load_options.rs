@@ -29,7 +29,7 @@ pub struct LoadOptions {
     pub max_in_flight: usize,
     /// The most sets of sizes for which a model with symbolic dimensions stays ready; 64 by default.
     pub instance_count: usize,
-    /// The most memory for arenas of these sets together; 1 GiB by default.
+    /// The most memory that is kept for large arenas and outputs of these sets together; 1 GiB by default.
     pub instance_bytes: usize,
     /// Whether shared libraries that the package contains for its CPU nodes may run in this process.
     /// Off by default, unless `TENON_ALLOW_NATIVE_NODES=1`.
@@ -115,7 +115,7 @@ impl LoadOptions {
         self
     }
 
-    /// Sets the most memory for arenas of all sets of sizes together.
+    /// Sets the most memory that is kept for large arenas and outputs of all sets of sizes together.
     #[must_use]
     pub fn instance_bytes(mut self, bytes: usize) -> Self {
         self.instance_bytes = bytes;

@@ -2,7 +2,8 @@
 //!
 //! Soundness rests on three invariants. (1) A binding is checked once, against the table of
 //! variables of its [`Memory`]: its spans are inside their memory regions, and written spans are
-//! writable and overlap no other operand (except outputs in place). (2) A `Memory` has pointers to
+//! writable and overlap no other operand (except outputs in place); the arena has at least the bytes of
+//! the table whenever kernels run, which [`Memory::with`] checks. (2) A `Memory` has pointers to
 //! the caller's memory only inside [`Memory::with`], which borrows all of it. (3) Only one kernel
 //! at a time has operands, since building them borrows `slots` mutably.
 
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use tenon_backend::{Allocator, Operands, RawOperand};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_dma::{MAX_SOURCES, VariableId};
-use tenon_tensor::{ALIGNMENT, BufferMut};
+use tenon_tensor::{ALIGNMENT, BufferMut, BufferPool};
 use tensors::{ImportedTensors, Tensors};
 
 /// The memory of one execution at a time: the arena, and the caller's inputs and outputs during the
@@ -65,7 +66,20 @@ impl Memory {
         placements: Arc<TensorPlacements>,
         allocator: Option<&Arc<dyn Allocator>>,
     ) -> Result<Self> {
-        let mut arena = Arena::of(table.arena_bytes(), allocator)?;
+        let arena = Arena::of(table.arena_bytes(), allocator)?;
+        Ok(Self::with_arena(table, placements, arena))
+    }
+
+    /// Memory for executions of the program of `table`, without an arena: [`Memory::take_arena`].
+    pub fn without_arena(table: Arc<Variables>, placements: Arc<TensorPlacements>) -> Result<Self> {
+        Ok(Self::with_arena(table, placements, Arena::empty()?))
+    }
+
+    fn with_arena(
+        table: Arc<Variables>,
+        placements: Arc<TensorPlacements>,
+        mut arena: Arena,
+    ) -> Self {
         let ports = table.input_bytes().len() + table.output_bytes().len();
         let mut bases = vec![Cell::new(arena.as_mut_ptr())];
         bases.extend((0..ports).map(|_| Cell::new(std::ptr::null_mut())));
@@ -76,7 +90,7 @@ impl Memory {
                 .iter()
                 .map(|constant| Cell::new(constant.as_ptr().cast_mut())),
         );
-        Ok(Self {
+        Self {
             arena,
             unaligned: vec![Cell::new(std::ptr::null_mut()); table.output_bytes().len()],
             staging: (0..ports).map(|_| None).collect(),
@@ -85,7 +99,28 @@ impl Memory {
             placements,
             tensors: RefCell::default(),
             table,
-        })
+        }
+    }
+
+    /// Takes an arena from a pool, if it has none.
+    pub fn take_arena(&mut self, pool: &Arc<BufferPool>) -> Result<()> {
+        if self.arena.bytes() < self.table.arena_bytes() {
+            self.set_arena(Arena::Process(pool.take(self.table.arena_bytes())?));
+        }
+        Ok(())
+    }
+
+    /// Returns an arena of [`Memory::take_arena`] to its pool.
+    pub fn release_arena(&mut self) -> Result<()> {
+        self.set_arena(Arena::empty()?);
+        Ok(())
+    }
+
+    fn set_arena(&mut self, arena: Arena) {
+        // Imported from the old arena.
+        self.tensors.take();
+        self.arena = arena;
+        self.bases[0].set(self.arena.as_mut_ptr());
     }
 
     /// The table of its variables.
@@ -134,6 +169,10 @@ impl Memory {
         imported: &mut ImportedTensors,
         run: impl FnOnce(&Memory) -> Result<R>,
     ) -> Result<R> {
+        if self.arena.bytes() < self.table.arena_bytes() {
+            let text = "an execution without an arena";
+            return Err(Error::new(ErrorKind::Internal, text));
+        }
         let reset = Reset(&self.bases[1..=self.staging.len()], &self.unaligned);
         let input_bytes = self.table.input_bytes();
         let mut ports = self.bases.iter().skip(1).zip(&mut self.staging);

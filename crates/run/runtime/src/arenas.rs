@@ -9,6 +9,7 @@ use tenon_backend::Allocator;
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_executor::{BoundFunction, Registers};
 use tenon_kernels::{Memory, TensorPlacements, Variables};
+use tenon_tensor::BufferPool;
 
 /// The interval at which an execution that waits for memory checks for cancellation.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -25,13 +26,19 @@ pub(crate) struct ExecutionFactory {
     pub placements: Arc<TensorPlacements>,
     /// The allocator of arenas; memory of this process if `None`.
     pub allocator: Option<Arc<dyn Allocator>>,
+    /// Has the arenas of executions that are not running, if they are shared with other models.
+    pub pool: Option<Arc<BufferPool>>,
 }
 
 impl ExecutionFactory {
     fn make(&self, main: &BoundFunction) -> Result<Execution> {
         let (table, placements) = (self.table.clone(), self.placements.clone());
+        let memory = match self.pool {
+            Some(_) => Memory::without_arena(table, placements)?,
+            None => Memory::with_placements(table, placements, self.allocator.as_ref())?,
+        };
         Ok(Execution {
-            memory: Memory::with_placements(table, placements, self.allocator.as_ref())?,
+            memory,
             registers: main.registers(),
         })
     }
@@ -89,7 +96,15 @@ impl Arenas {
         let mut execution = self.take(main, control)?;
         // After a panic only the contents of the arena are unspecified: each run sets its registers
         // and the caller's memory.
-        let done = catch_unwind(AssertUnwindSafe(|| work(&mut execution)));
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            let Some(pool) = &self.factory.pool else {
+                return work(&mut execution);
+            };
+            execution.memory.take_arena(pool)?;
+            let done = work(&mut execution);
+            execution.memory.release_arena()?;
+            done
+        }));
         self.returned(Some(execution));
         done.unwrap_or_else(|panic| Err(panicked(&*panic)))
     }

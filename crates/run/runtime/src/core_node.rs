@@ -21,7 +21,7 @@ use tenon_neff::{
     Contents, MemoryPlan, Movement, PackageVariable, Port, PortShape, Role, TenonMember,
 };
 use tenon_netlist_kernels::DeclaredQueues;
-use tenon_tensor::{DataType, TensorType};
+use tenon_tensor::{BufferPool, DataType, TensorType};
 
 /// A bound program, and the memory of its executions.
 pub(crate) struct CoreNode {
@@ -89,6 +89,7 @@ impl CoreNode {
             member: Arc::new(tenon),
             plan,
             substitutions,
+            pool: None,
         }
         .bind(runtime, options)
     }
@@ -159,6 +160,8 @@ pub(crate) struct CoreParts<'a> {
     pub member: Arc<TenonMember>,
     pub plan: MemoryPlan,
     pub substitutions: Vec<Substitution>,
+    /// Has the arenas of executions that are not running, if they are shared with other instances.
+    pub pool: Option<Arc<BufferPool>>,
 }
 
 impl CoreParts<'_> {
@@ -174,6 +177,7 @@ impl CoreParts<'_> {
             member,
             plan,
             substitutions,
+            pool,
         } = self;
         let table = Arc::new(table);
         let placements = Arc::new(TensorPlacements::default());
@@ -199,10 +203,13 @@ impl CoreParts<'_> {
         let in_program = |error: Error| error.at(Location::member(format!("{name}/program.bef")));
         let (program, main, outputs_by_kernel) = bind().map_err(in_program)?;
         options.control.progress("memory", 0, 0)?;
+        let arena_bytes = table.arena_bytes();
+        let allocator = runtime.backends.allocator(member.placement.used());
         let factory = ExecutionFactory {
             table,
             placements,
-            allocator: runtime.backends.allocator(member.placement.used()),
+            pool: pool.filter(|_| allocator.is_none() && BufferPool::keeps(arena_bytes)),
+            allocator,
         };
         let arenas = Arenas::new(
             factory,

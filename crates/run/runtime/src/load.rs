@@ -28,7 +28,7 @@ pub struct LoadOptions {
     /// The maximum number of instances that a model with symbolic dimensions keeps: one for each set of sizes, the
     /// least recently used ones are dropped.
     pub instance_count: usize,
-    /// The maximum size of the arenas of all kept instances; one is kept in any case.
+    /// The maximum size of the large arenas and outputs that are kept for executions of all instances.
     pub instance_bytes: usize,
     /// Whether native code of the package's CPU nodes may run in this process.
     pub native_nodes: bool,
@@ -219,6 +219,7 @@ fn load_graph(
         host.set_context(context.clone());
     }
     Ok(Model(Arc::new(Inner {
+        pool: None,
         plan: plan.unwrap_or_default(),
         inputs,
         outputs,

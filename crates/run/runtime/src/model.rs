@@ -20,7 +20,7 @@ use tenon_base::{Control, Error, ErrorKind, Result, pool};
 use tenon_kernels::{BoundPorts, Variables};
 use tenon_neff::{MemoryPlan, NodeCost, PlacementReport};
 use tenon_tensor::size::Symbols;
-use tenon_tensor::{BufferMut, Tensor, TensorType};
+use tenon_tensor::{BufferMut, BufferPool, Tensor, TensorType};
 
 /// An input or output of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +95,8 @@ pub(crate) struct Inner {
     pub plan: MemoryPlan,
     /// The control of executions without one; shared, since creating one allocates.
     pub uncontrolled: Control,
+    /// Memory for large outputs, if the model is one of several instances.
+    pub pool: Option<Arc<BufferPool>>,
     /// The last field, so that it is dropped after all objects of the backends.
     pub context: ModelContext,
 }
@@ -384,6 +386,7 @@ impl Model {
                     nodes: Nodes::Host(host.clone(), true),
                     plan: self.0.plan.clone(),
                     uncontrolled: Control::new(),
+                    pool: None,
                     context: self.0.context.clone(),
                 })))
             }
@@ -580,7 +583,10 @@ impl Model {
     pub(crate) fn output_buffers(&self) -> Result<Vec<BufferMut>> {
         self.outputs()
             .iter()
-            .map(|signature| BufferMut::zeroed(signature.ty.bytes()))
+            .map(|signature| match &self.0.pool {
+                Some(pool) => pool.take(signature.ty.bytes()),
+                None => BufferMut::zeroed(signature.ty.bytes()),
+            })
             .collect()
     }
 }

@@ -16,7 +16,7 @@ use tenon_kernels::{Variables, planned_kernel, workload_backend};
 use tenon_neff::{Contents, GraphPort, LiveRange, MemoryPlan, Port, TenonMember};
 use tenon_plan::{KernelOperands, MemoryStrategy, Quick, plan_arena};
 use tenon_tensor::size::{SizeExpr, SymbolId, Symbols};
-use tenon_tensor::{DataType, TensorType};
+use tenon_tensor::{BufferPool, DataType, TensorType};
 use variables::SymbolicVariables;
 
 /// A subgraph with symbols, and its instances.
@@ -31,6 +31,8 @@ pub(crate) struct SymbolicCore {
     runtime: Runtime,
     options: LoadOptions,
     instances: Instances,
+    /// The arenas and large outputs of all instances.
+    pool: Arc<BufferPool>,
 }
 
 /// An input or output, with its extents as expressions.
@@ -154,7 +156,8 @@ impl SymbolicCore {
                 activity: None,
                 ..options.clone()
             },
-            instances: Instances::new(options.instance_count, options.instance_bytes),
+            instances: Instances::new(options.instance_count),
+            pool: BufferPool::new(options.instance_bytes),
         })
     }
 
@@ -178,7 +181,7 @@ impl SymbolicCore {
 
     /// Bytes of memory held for executions that are not running.
     pub fn idle_bytes(&self) -> usize {
-        self.instances.idle_bytes()
+        self.instances.idle_bytes() + self.pool.free_bytes()
     }
 
     /// The number of inputs, and of outputs.
@@ -220,6 +223,7 @@ impl SymbolicCore {
             plan: core.plan.clone(),
             nodes: Nodes::One(Box::new(core)),
             uncontrolled: Control::new(),
+            pool: Some(self.pool.clone()),
             context: context.clone(),
         }));
         Ok(self.instances.insert(sizes, made))
@@ -242,6 +246,7 @@ impl SymbolicCore {
             member: self.member.clone(),
             plan,
             substitutions: Vec::new(),
+            pool: Some(self.pool.clone()),
         }
         .bind(&self.runtime, &self.options)
     }

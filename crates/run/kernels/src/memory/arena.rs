@@ -24,6 +24,11 @@ impl Arena {
         })
     }
 
+    /// No memory.
+    pub fn empty() -> Result<Self> {
+        Ok(Arena::Process(BufferMut::zeroed(0)?))
+    }
+
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         match self {
             Arena::Process(buffer) => buffer.as_mut_ptr(),

@@ -3,10 +3,9 @@
 use crate::Model;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Instances by the sizes of the symbols, bounded in number and in bytes.
+/// Instances by the sizes of the symbols, bounded in number. Their large arenas are in a pool, which is bounded.
 pub(super) struct Instances {
     count: usize,
-    bytes: usize,
     kept: Mutex<KeptInstances>,
 }
 
@@ -20,16 +19,14 @@ struct KeptInstances {
 struct Instance {
     sizes: Box<[i64]>,
     model: Model,
-    bytes: usize,
     used: u64,
 }
 
 impl Instances {
-    /// Keeps at most `count` instances whose arenas have `bytes` together, but always the last one.
-    pub fn new(count: usize, bytes: usize) -> Self {
+    /// Keeps at most `count` instances, and at least one.
+    pub fn new(count: usize) -> Self {
         Self {
             count: count.max(1),
-            bytes,
             kept: Mutex::default(),
         }
     }
@@ -56,24 +53,14 @@ impl Instances {
             found.used = clock;
             return found.model.clone();
         }
-        let arena = usize::try_from(model.memory_plan().arena_bytes).unwrap_or(usize::MAX);
-        let mut dropped = Vec::new();
-        loop {
-            let sum = |sum: usize, kept: &Instance| sum.saturating_add(kept.bytes);
-            let bytes = kept.instances.iter().fold(arena, sum);
-            if kept.instances.len() < self.count && bytes <= self.bytes {
-                break;
-            }
+        let mut dropped = None;
+        if kept.instances.len() >= self.count {
             let oldest = (0..kept.instances.len()).min_by_key(|&at| kept.instances[at].used);
-            match oldest {
-                Some(oldest) => dropped.push(kept.instances.swap_remove(oldest)),
-                None => break,
-            }
+            dropped = oldest.map(|oldest| kept.instances.swap_remove(oldest));
         }
         kept.instances.push(Instance {
             sizes: sizes.into(),
             model: model.clone(),
-            bytes: arena,
             used: clock,
         });
         // Freed without the lock.
