@@ -2,8 +2,9 @@
 
     onnx_node_cases.py FOLDER
 
-The script writes FOLDER/cases.json, and FOLDER/data.bin with the models and the expected outputs that
-cases.json refers to. The inputs of a model are constants of the model; `inputs` has their names. `skip`
+The script writes FOLDER/cases.json, and FOLDER/data.bin with the models and the arrays that cases.json
+refers to. The inputs of a model that are tensors are constants of the model; `inputs` has their names, and
+`values` those that are sequences or optional, with their values. `skip`
 is the reason why a case is skipped, `operator` is the first operator of its model.
 """
 
@@ -33,19 +34,20 @@ def skip(case):
     for node in model.graph.node:
         if node.domain not in ("", "ai.onnx"):
             return f"domain {node.domain}"
-    values = list(model.graph.input) + list(model.graph.output)
-    if any(not value.type.HasField("tensor_type") for value in values):
-        return "sequences and optionals"
-    if any(value.type.tensor_type.elem_type == onnx.TensorProto.STRING for value in values):
-        return "strings"
     return None
 
 
 def constant_inputs(model, inputs):
-    """The model with its inputs as initialisers."""
+    """The model with its inputs that are tensors as initialisers, and the other inputs."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
+    del copy.graph.input[:]
+    others = []
     for value, array in zip(model.graph.input, inputs):
+        if not value.type.HasField("tensor_type"):
+            copy.graph.input.append(value)
+            others.append((value.name, array))
+            continue
         if isinstance(array, onnx.TensorProto):
             tensor = onnx.TensorProto()
             tensor.CopyFrom(array)
@@ -54,8 +56,7 @@ def constant_inputs(model, inputs):
             array = np.asarray(array)
             tensor = numpy_helper.from_array(array, value.name)
         copy.graph.initializer.append(tensor)
-    del copy.graph.input[:]
-    return copy
+    return copy, others
 
 
 def main():
@@ -70,6 +71,30 @@ def main():
             data.write(content)
             return [start, len(content)]
 
+        def stored(name, value):
+            """A value in cases.json: a tensor, a sequence or nothing."""
+            if value is None:
+                return {"name": name, "kind": "none", "tensors": []}
+            is_list = isinstance(value, (list, tuple))
+            tensors = [tensor(item) for item in value] if is_list else [tensor(value)]
+            return {"name": name, "kind": "sequence" if is_list else "tensor", "tensors": tensors}
+
+        def tensor(array):
+            if isinstance(array, onnx.TensorProto):
+                array = numpy_helper.to_array(array)
+            array = np.asarray(array)
+            shape = list(array.shape)
+            if array.dtype.kind in "OUS":
+                strings = [str(item) for item in array.reshape(-1)]
+                return {"dtype": "string", "shape": shape, "strings": strings}
+            if array.dtype.name not in DTYPES:
+                raise TypeError(f"type {array.dtype.name}")
+            dtype = DTYPES[array.dtype.name]
+            if dtype in ("i4", "u4"):  # NumPy arrays have one element per byte
+                array, dtype = array.astype("int8"), "i8"
+            content = np.ascontiguousarray(array).tobytes()
+            return {"dtype": dtype, "shape": shape, "data": write(content)}
+
         for case in sorted(collect_testcases(None), key=lambda case: case.name):
             entry = {"name": case.name, "operator": case.model.graph.node[0].op_type,
                      "skip": skip(case)}
@@ -78,28 +103,19 @@ def main():
                 continue
             for inputs, outputs in case.data_sets:
                 try:
-                    model = constant_inputs(case.model, inputs)
+                    model, others = constant_inputs(case.model, inputs)
                 except Exception as error:  # an array that onnx cannot serialize
                     entry["skip"] = f"input not stored: {error}"
                     break
-                expected = []
-                for value, array in zip(case.model.graph.output, outputs):
-                    if isinstance(array, onnx.TensorProto):
-                        array = numpy_helper.to_array(array)
-                    array = np.asarray(array)
-                    if array.dtype.name not in DTYPES:
-                        entry["skip"] = f"type {array.dtype.name}"
-                        break
-                    dtype = DTYPES[array.dtype.name]
-                    if dtype in ("i4", "u4"):  # NumPy arrays have one element per byte
-                        array, dtype = array.astype("int8"), "i8"
-                    content = np.ascontiguousarray(array).tobytes()
-                    expected.append({
-                        "name": value.name, "dtype": dtype, "shape": list(array.shape),
-                        "data": write(content),
-                    })
+                names = [value.name for value in case.model.graph.output]
+                try:
+                    values = [stored(*other) for other in others]
+                    expected = [stored(*output) for output in zip(names, outputs)]
+                except TypeError as error:
+                    entry["skip"] = str(error)
+                    break
                 entry.setdefault("sets", []).append(
-                    {"model": write(model.SerializeToString()), "outputs": expected,
+                    {"model": write(model.SerializeToString()), "outputs": expected, "values": values,
                      "inputs": [value.name for value in case.model.graph.input]})
             entry["rtol"], entry["atol"] = case.rtol, case.atol
     text = {"onnx": onnx.__version__, "cases": cases}

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tenon_backend::{BackendId, CpuLevel, Registry};
 use tenon_graph::Graph;
-use tenon_tensor::Tensor;
+use tenon_tensor::{ModelValue, Tensor};
 
 /// Options of `cargo xtask conformance`.
 #[derive(clap::Args)]
@@ -69,11 +69,13 @@ enum NotRun {
 struct Trial {
     graph: Graph,
     inputs: BTreeMap<String, Tensor>,
+    /// The inputs that are sequences or optional.
+    values: BTreeMap<String, ModelValue>,
     check: Box<Check>,
 }
 
 /// Compares the outputs with the expected ones; the error describes the difference.
-type Check = dyn Fn(&[Tensor]) -> std::result::Result<(), String>;
+type Check = dyn Fn(&[ModelValue]) -> std::result::Result<(), String>;
 
 /// The cases of one source.
 struct Suite {

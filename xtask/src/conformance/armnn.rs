@@ -21,6 +21,7 @@ use flate2::read::GzDecoder;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
+use tenon_tensor::ModelValue;
 
 /// Cases that cannot be run because the data is incomplete: the prefix of their name, and the missing
 /// part. The first two are also in facts, armnn.md 6.
@@ -75,8 +76,8 @@ fn trial(case: &LayerCase) -> Result<Trial> {
     let output = layer(&mut build)?;
     let (graph, inputs) = build.finish(output)?;
     let (expected, kind) = (case.output.elements.clone(), case.output.kind);
-    let check = move |outputs: &[_]| match outputs {
-        [found] => compare(&expected, found, |expected, found| {
+    let check = move |outputs: &[ModelValue]| match outputs {
+        [ModelValue::Tensor(found)] => compare(&expected, found, |expected, found| {
             is_close(kind, expected, found)
         }),
         _ => Err(format!("{} outputs", outputs.len())),
@@ -84,6 +85,7 @@ fn trial(case: &LayerCase) -> Result<Trial> {
     Ok(Trial {
         graph,
         inputs,
+        values: Default::default(),
         check: Box::new(check),
     })
 }

@@ -21,6 +21,13 @@ pub(super) fn compare(
     if expected.ty() != found.ty() {
         return Err(format!("expected {}, found {}", expected.ty(), found.ty()));
     }
+    if let (Some(expected), Some(found)) = (expected.strings(), found.strings()) {
+        let (expected, found): (Vec<&str>, Vec<&str>) = (expected.collect(), found.collect());
+        return match expected == found {
+            true => Ok(()),
+            false => Err(format!("expected {expected:?}, found {found:?}")),
+        };
+    }
     if matches!(expected.dtype(), DataType::I64 | DataType::U64) {
         if expected.bytes() == found.bytes() {
             return Ok(());

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use tenon_base::Control;
 use tenon_graph::Graph;
 use tenon_onnx::{Evaluator, ImportOptions, Model};
-use tenon_tensor::{Buffer, BufferMut, DataType, Tensor, TensorType, convert};
+use tenon_tensor::{Buffer, BufferMut, DataType, ModelValue, Tensor, TensorType, convert};
 
 /// Unsupported cases: patterns of their whole names, below a comment with the reason.
 const UNSUPPORTED: &str = include_str!("onnx_node_unsupported.txt");
@@ -44,15 +44,24 @@ type ByteRange = (usize, usize);
 struct DataSet {
     model: ByteRange,
     inputs: Vec<String>,
-    outputs: Vec<ExpectedOutput>,
+    values: Vec<StoredValue>,
+    outputs: Vec<StoredValue>,
 }
 
 #[derive(Deserialize)]
-struct ExpectedOutput {
+struct StoredValue {
     name: String,
+    kind: String,
+    tensors: Vec<StoredTensor>,
+}
+
+#[derive(Deserialize)]
+struct StoredTensor {
     dtype: String,
     shape: Vec<usize>,
-    data: ByteRange,
+    data: Option<ByteRange>,
+    #[serde(default)]
+    strings: Vec<String>,
 }
 
 /// The cases of the `onnx` package of the interpreter `python`.
@@ -139,24 +148,23 @@ fn trial(case: &NodeCase, set: &DataSet, data: &Buffer) -> Result<Trial> {
     let model = Model::from_bytes(&model[..], &control).map_err(text)?;
     let mut graph = model.graph(&options, &control).map_err(text)?;
     let inputs = restore_inputs(&mut graph, &set.inputs);
-    let mut expected = Vec::new();
-    for output in &set.outputs {
-        let ty = TensorType::new(
-            DataType::from_str(&output.dtype).map_err(text)?,
-            &output.shape[..],
-        )
-        .map_err(text)?;
-        let tensor = Tensor::new(ty, part(data, output.data)?).map_err(text)?;
-        expected.push((output.name.clone(), tensor));
-    }
+    let stored = |values: &[StoredValue]| -> Result<Vec<(String, ModelValue)>> {
+        let value = |stored: &StoredValue| Ok((stored.name.clone(), value(stored, data)?));
+        values.iter().map(value).collect()
+    };
+    let values = stored(&set.values)?.into_iter().collect();
+    let expected = stored(&set.outputs)?;
     let (name, rtol, atol) = (case.name.clone(), case.rtol, case.atol);
-    let check = move |found: &[Tensor]| {
+    let check = move |found: &[ModelValue]| {
         if found.len() != expected.len() {
             return Err(format!("{} outputs", found.len()));
         }
         for ((output, expected), found) in expected.iter().zip(found) {
-            let (rtol, atol) = tolerance(&name, (rtol, atol), found.dtype());
-            check_output(expected, found, rtol, atol)
+            let check = |expected: &Tensor, found: &Tensor| {
+                let (rtol, atol) = tolerance(&name, (rtol, atol), found.dtype());
+                check_output(expected, found, rtol, atol)
+            };
+            check_value(expected, found, check)
                 .map_err(|error| format!("output '{output}': {error}"))?;
         }
         Ok(())
@@ -164,8 +172,53 @@ fn trial(case: &NodeCase, set: &DataSet, data: &Buffer) -> Result<Trial> {
     Ok(Trial {
         graph,
         inputs,
+        values,
         check: Box::new(check),
     })
+}
+
+/// A value of a case.
+fn value(stored: &StoredValue, data: &Buffer) -> Result<ModelValue> {
+    let text = |error: tenon_base::Error| error.to_string();
+    let tensor = |stored: &StoredTensor| {
+        let Some(bytes) = stored.data else {
+            return Tensor::from_strings(&stored.shape[..], &stored.strings).map_err(text);
+        };
+        let dtype = DataType::from_str(&stored.dtype).map_err(text)?;
+        let ty = TensorType::new(dtype, &stored.shape[..]).map_err(text)?;
+        Tensor::new(ty, part(data, bytes)?).map_err(text)
+    };
+    let mut tensors: Vec<Tensor> = stored.tensors.iter().map(tensor).collect::<Result<_>>()?;
+    match (stored.kind.as_str(), tensors.pop()) {
+        ("none", _) => Ok(ModelValue::None),
+        ("tensor", Some(tensor)) => Ok(ModelValue::Tensor(tensor)),
+        (_, last) => {
+            tensors.extend(last);
+            Ok(ModelValue::Sequence(tensors))
+        }
+    }
+}
+
+/// Compares values, and their tensors by `check`.
+fn check_value(
+    expected: &ModelValue,
+    found: &ModelValue,
+    check: impl Fn(&Tensor, &Tensor) -> Result<()>,
+) -> Result<()> {
+    match (expected, found) {
+        (ModelValue::Tensor(expected), ModelValue::Tensor(found)) => check(expected, found),
+        (ModelValue::Sequence(expected), ModelValue::Sequence(found))
+            if expected.len() == found.len() =>
+        {
+            let mut pairs = expected.iter().zip(found);
+            pairs.try_for_each(|(expected, found)| check(expected, found))
+        }
+        (ModelValue::None, ModelValue::None) => Ok(()),
+        _ => {
+            let (expected, found) = (expected.description(), found.description());
+            Err(format!("expected {expected}, found {found}"))
+        }
+    }
 }
 
 fn part(data: &Buffer, (start, len): ByteRange) -> Result<Buffer> {

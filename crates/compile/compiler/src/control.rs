@@ -5,12 +5,19 @@ use crate::specialise::{Specialiser, identity};
 use std::collections::BTreeSet;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::control::IF;
-use tenon_graph::{DataSizeSource, Graph, Node, ValueId};
+use tenon_graph::{DataSizeSource, Graph, List, ListType, Node, ValueId};
 use tenon_tensor::size::{SizeExpr, SymbolId};
 use tenon_tensor::{DataType, Tensor, TensorType};
 
 /// A data type and extents.
 type SymbolicType = (DataType, Vec<SizeExpr>);
+
+/// The type of a state of a Loop, or of a result of a branch.
+#[derive(Clone, PartialEq)]
+enum ControlType {
+    Tensor(SymbolicType),
+    List(ListType),
+}
 
 /// Extents of states that change from iteration to iteration: state and dimension.
 type Changing = BTreeSet<(usize, usize)>;
@@ -59,14 +66,28 @@ impl Specialiser<'_> {
         }
         for (index, output) in node.outputs.iter().enumerate() {
             let Some(output) = *output else { continue };
-            let of = |body: usize| -> Result<Option<SymbolicType>> {
+            let of = |body: usize| -> Result<Option<ControlType>> {
                 let id = graph.bodies[body].outputs.get(index).copied();
                 let id = id.ok_or_else(|| invalid("a branch without this output"))?;
-                Ok(symbolic_type(graph, id))
+                Ok(control_type(graph, id))
             };
-            let (Some(then), Some(otherwise)) = (of(bodies[0])?, of(bodies[1])?) else {
-                self.fail(output);
-                continue;
+            let (then, otherwise) = match (of(bodies[0])?, of(bodies[1])?) {
+                (Some(ControlType::Tensor(then)), Some(ControlType::Tensor(otherwise))) => {
+                    (then, otherwise)
+                }
+                (Some(ControlType::List(then)), Some(ControlType::List(otherwise))) => {
+                    set_list(graph, output, then.join(&otherwise)?, outer);
+                    continue;
+                }
+                (Some(_), Some(_)) => {
+                    let text =
+                        "the branches of an If are a tensor and a sequence or optional value";
+                    return Err(Error::new(ErrorKind::Unsupported, text));
+                }
+                _ => {
+                    self.fail(output);
+                    continue;
+                }
             };
             let joined = join(&then, &otherwise)?;
             let examples = [example(graph, &then.1)?, example(graph, &otherwise.1)?];
@@ -82,9 +103,9 @@ impl Specialiser<'_> {
     fn iterations(&mut self, graph: &mut Graph, node: &Node, body: usize) -> Result<()> {
         let count = usize::try_from(node.attributes.int("states", 0)?).unwrap_or(0);
         let states = node.inputs.iter().skip(2).take(count).copied();
-        let states = states.map(|state| symbolic_type(graph, state?));
-        let states = states.collect::<Option<Vec<SymbolicType>>>();
-        let states = states.ok_or_else(|| invalid("a state without a type"))?;
+        let states = states.map(|state| control_type(graph, state?));
+        let states = states.collect::<Option<Vec<ControlType>>>();
+        let mut states = states.ok_or_else(|| invalid("a state without a type"))?;
         let outer = graph.symbols.len();
         let mut changing = Changing::new();
         loop {
@@ -93,10 +114,12 @@ impl Specialiser<'_> {
             set_arguments(graph, body, &states, &changing)?;
             self.body(graph, body)?;
             let more = changed(graph, body, &states, &changing)?;
-            if more.is_empty() {
+            let joined = joined_lists(graph, body, &states, outer)?;
+            if more.is_empty() && joined == states {
                 break;
             }
             changing.extend(more);
+            states = joined;
             // Once more, with these extents as symbols.
             graph.symbols = symbols;
             graph.example_sizes.truncate(graph.symbols.len());
@@ -115,14 +138,18 @@ impl Specialiser<'_> {
         graph: &mut Graph,
         node: &Node,
         body: usize,
-        states: &[SymbolicType],
+        states: &[ControlType],
         changing: &Changing,
         outer: usize,
     ) -> Result<()> {
         let mut steps = None;
         for (index, output) in node.outputs.iter().enumerate() {
             let Some(output) = *output else { continue };
-            if let Some((dtype, extents)) = states.get(index) {
+            if let Some(ControlType::List(ty)) = states.get(index) {
+                set_list(graph, output, ty.clone(), outer);
+                continue;
+            }
+            if let Some(ControlType::Tensor((dtype, extents))) = states.get(index) {
                 let extents = extents.iter().enumerate().map(|(axis, extent)| {
                     let changes = changing.contains(&(index, axis));
                     (!changes).then(|| extent.clone())
@@ -180,6 +207,7 @@ impl Specialiser<'_> {
                 value.extents = None;
                 value.sizes = None;
                 value.constant = None;
+                value.list = None;
                 self.recover(*id);
             }
             for inner in node.bodies() {
@@ -189,17 +217,55 @@ impl Specialiser<'_> {
     }
 }
 
+/// Makes the values from outside that the bodies of a node read its last inputs.
+pub(crate) fn capture(graph: &Graph, node: &mut Node) {
+    let formal = match node.is_control() {
+        true if *node.op == IF => 1,
+        true => {
+            2 + node
+                .attributes
+                .int("states", 0)
+                .map_or(0, |states| states.max(0) as usize)
+        }
+        false => return,
+    };
+    let mut read = BTreeSet::new();
+    for body in graph.bodies_of(node) {
+        let made = body.nodes.iter().flat_map(|node| &node.outputs).flatten();
+        let made: BTreeSet<&ValueId> = made.chain(&body.inputs).collect();
+        let inputs = body.nodes.iter().flat_map(|node| &node.inputs).flatten();
+        let used = inputs.chain(&body.outputs);
+        let unknown = |id: &&ValueId| graph.value(**id).known().is_none();
+        read.extend(
+            used.filter(|id| !made.contains(id))
+                .filter(unknown)
+                .copied(),
+        );
+    }
+    node.inputs.truncate(formal);
+    node.inputs.resize(formal, None);
+    node.inputs.extend(read.into_iter().map(Some));
+}
+
 /// Sets the types of the arguments of a loop's body: the number of the iteration, the condition, the states.
 fn set_arguments(
     graph: &mut Graph,
     body: usize,
-    states: &[SymbolicType],
+    states: &[ControlType],
     changing: &Changing,
 ) -> Result<()> {
     let arguments = graph.bodies[body].inputs.clone();
-    let fixed = [(DataType::I64, Vec::new()), (DataType::Bool, Vec::new())];
+    let fixed = [DataType::I64, DataType::Bool];
+    let fixed = fixed.map(|dtype| ControlType::Tensor((dtype, Vec::new())));
     let types = fixed.iter().chain(states).enumerate();
-    for (&id, (index, (dtype, shape))) in arguments.iter().zip(types) {
+    for (&id, (index, ty)) in arguments.iter().zip(types) {
+        let (dtype, shape) = match ty {
+            ControlType::Tensor(ty) => ty,
+            ControlType::List(ty) => {
+                graph.value_mut(id).list = Some(List::of_type(ty.clone()));
+                continue;
+            }
+        };
         let mut shape = shape.clone();
         for (axis, extent) in shape.iter_mut().enumerate() {
             if index >= 2 && changing.contains(&(index - 2, axis)) {
@@ -223,14 +289,22 @@ fn set_arguments(
 fn changed(
     graph: &Graph,
     body: usize,
-    states: &[SymbolicType],
+    states: &[ControlType],
     changing: &Changing,
 ) -> Result<Changing> {
     let mut more = Changing::new();
     let outputs = &graph.bodies[body].outputs;
-    for (index, (dtype, before)) in states.iter().enumerate() {
+    for (index, state) in states.iter().enumerate() {
+        let ControlType::Tensor((dtype, before)) = state else {
+            continue;
+        };
         let id = outputs.get(index + 1).copied();
         let id = id.ok_or_else(|| invalid("a body without one of its states"))?;
+        if graph.value(id).list.is_some() {
+            return Err(invalid(
+                "a state of a Loop that becomes a sequence or optional value",
+            ));
+        }
         // A failure is reported at its node; with other extents there may be none.
         let Some((after_dtype, after)) = symbolic_type(graph, id) else {
             let all = (0..before.len()).map(|axis| (index, axis));
@@ -251,6 +325,52 @@ fn changed(
         more.extend(places.filter(|place| !changing.contains(place)));
     }
     Ok(more)
+}
+
+/// The types of the states, where those of lists include the values after an iteration.
+fn joined_lists(
+    graph: &Graph,
+    body: usize,
+    states: &[ControlType],
+    outer: usize,
+) -> Result<Vec<ControlType>> {
+    let outputs = graph.bodies[body].outputs.iter().skip(1);
+    let join = |(state, &id): (&ControlType, &ValueId)| match state {
+        ControlType::Tensor(_) => Ok(state.clone()),
+        ControlType::List(before) => match control_type(graph, id) {
+            Some(ControlType::List(after)) => Ok(ControlType::List(
+                before.join(&without_inner(after, outer))?,
+            )),
+            Some(ControlType::Tensor(_)) => Err(invalid(
+                "a sequence or optional value that a Loop makes a tensor",
+            )),
+            // A failure is reported at its node.
+            None => Ok(state.clone()),
+        },
+    };
+    states.iter().zip(outputs).map(join).collect()
+}
+
+/// The type without extents of symbols that bodies define, which are those from `outer` on.
+fn without_inner(ty: ListType, outer: usize) -> ListType {
+    let is_outer = |extent: &SizeExpr| {
+        let symbols = extent.symbols();
+        symbols.iter().all(|symbol| symbol.index() < outer)
+    };
+    ListType {
+        elements: ty.elements.retain(is_outer),
+        ..ty
+    }
+}
+
+fn set_list(graph: &mut Graph, id: ValueId, ty: ListType, outer: usize) {
+    graph.value_mut(id).list = Some(List::of_type(without_inner(ty, outer)));
+}
+
+fn control_type(graph: &Graph, id: ValueId) -> Option<ControlType> {
+    let list = graph.value(id).list.as_ref();
+    let list = list.map(|list| ControlType::List(list.ty.clone()));
+    list.or_else(|| symbolic_type(graph, id).map(ControlType::Tensor))
 }
 
 /// The number of iterations, if it does not depend on data: the condition is always true and the limit is a size.
@@ -303,7 +423,7 @@ fn join(a: &SymbolicType, b: &SymbolicType) -> Result<Vec<Option<SizeExpr>>> {
 
 /// Sets the type of an output. Extents that are unknown, or depend on symbols that the node's bodies define, which are
 /// those from `outer` on, are new symbols, with these examples if there are any.
-fn set_type(
+pub(crate) fn set_type(
     graph: &mut Graph,
     id: ValueId,
     dtype: DataType,

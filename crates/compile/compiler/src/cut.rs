@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::{Attribute, Attributes, Graph, ValueId};
 use tenon_neff::{CpuFunction, GraphPort, NodeAttribute, NodeGraph, NodeWork, PackageNode, Wire};
-use tenon_tensor::Buffer;
+use tenon_tensor::{Buffer, ValueKind};
 
 /// A node that a function of a library computes.
 #[derive(Debug, Clone)]
@@ -390,6 +390,7 @@ fn port(graph: &Graph, name: &str, id: Option<ValueId>) -> Result<GraphPort> {
         )
     })?;
     Ok(GraphPort {
+        kind: ValueKind::Tensor,
         name: name.to_owned(),
         dtype: ty.dtype(),
         shape: (&**ty.shape()).into(),

@@ -1,10 +1,11 @@
 //! Sizes that depend on data: extents that an operator finds while it runs, and elements of operands that decide
 //! shapes. Each becomes a symbol of the graph; the host program reads it from its value ([`crate::host`]).
 
+use crate::control::set_type;
 use tenon_base::Result;
 use tenon_graph::{
     Attribute, DataSize, DataSizeSource, Graph, Node, SizeElements, UniqueNames, Value, ValueId,
-    size_tensor,
+    infer, size_tensor,
 };
 use tenon_tensor::size::{SizeExpr, SymbolId, Symbols};
 use tenon_tensor::{DataType, Tensor, TensorType};
@@ -34,7 +35,10 @@ pub(crate) fn is_host_node(graph: &Graph, node: &Node) -> bool {
         let is_extent = matches!(size.source, DataSizeSource::Extent(_));
         is_extent && outputs().any(|&output| output == size.value)
     });
-    node.is_control() || finds_extents || counts_elements(node) && is_undecided(graph, node)
+    node.is_control()
+        || graph.is_on_host(node)
+        || finds_extents
+        || counts_elements(node) && is_undecided(graph, node)
 }
 
 /// Makes all extents of a node's outputs sizes that depend on data: there is no rule for them. `types` are those for
@@ -56,6 +60,55 @@ pub(crate) fn open_extents(graph: &mut Graph, node: &Node, types: &[TensorType])
         graph.value_mut(id).extents = Some(extents);
     }
     Ok(())
+}
+
+/// Sets the types of the outputs of an operator that takes extents which depend on data as if these were 1: the operator
+/// finds the extents of its outputs. Returns whether it takes such types.
+pub(crate) fn infer_open(graph: &mut Graph, node: &Node) -> Result<bool> {
+    let depends = |extent: &SizeExpr| {
+        let symbols = extent.symbols();
+        let mut sizes = graph.data_sizes.iter();
+        sizes.any(|size| symbols.contains(&size.symbol))
+    };
+    let mut open = false;
+    let mut types = Vec::with_capacity(node.inputs.len());
+    for input in &node.inputs {
+        let value = input.map(|id| graph.value(id));
+        let ty = value.and_then(|value| Some((value.ty.as_ref()?, extents(value)?)));
+        types.push(match ty {
+            None => None,
+            Some((ty, extents)) => {
+                open |= extents.iter().any(depends);
+                let sizes = extents.iter().zip(ty.shape().iter());
+                let sizes = sizes.map(|(extent, &size)| if depends(extent) { 1 } else { size });
+                Some(TensorType::new(ty.dtype(), sizes.collect::<Vec<_>>())?)
+            }
+        });
+    }
+    if !open {
+        return Ok(false);
+    }
+    let values = node.inputs.iter().map(|id| id.map(|id| graph.value(id)));
+    let known: Vec<Option<&Tensor>> = values
+        .map(|value| value.and_then(|value| value.constant.as_ref()))
+        .collect();
+    let types: Vec<Option<&TensorType>> = types.iter().map(Option::as_ref).collect();
+    let Ok(found) = infer(
+        node.op,
+        &node.attributes,
+        &types,
+        &known,
+        node.outputs.len(),
+    ) else {
+        return Ok(false);
+    };
+    for (id, ty) in node.outputs.iter().zip(found) {
+        if let Some(id) = *id {
+            let extents = vec![None; ty.shape().len()];
+            set_type(graph, id, ty.dtype(), extents, (usize::MAX, &[]))?;
+        }
+    }
+    Ok(true)
 }
 
 /// Whether an operand that decides the output's shape is unknown.

@@ -17,7 +17,11 @@ use tenon_tensor::size::{SizeExpr, SymbolId, Symbols};
 
 /// Whether a graph is compiled into subgraphs that a host program calls.
 pub(crate) fn needs_host(graph: &Graph) -> bool {
-    !graph.data_sizes.is_empty() || graph.nodes.iter().any(Node::is_control)
+    let on_host = |node: &Node| node.is_control() || graph.is_on_host(node);
+    let mut ports = graph.inputs.iter().chain(&graph.outputs);
+    !graph.data_sizes.is_empty()
+        || graph.nodes.iter().any(on_host)
+        || ports.any(|&id| graph.is_host_value(id))
 }
 
 /// Compiles a graph whose types are inferred, with sizes that depend on data or control flow.

@@ -32,6 +32,7 @@ mod fuse;
 mod host;
 mod infer;
 mod layout;
+mod lists;
 mod lower;
 mod memory;
 mod netlist;
@@ -44,6 +45,7 @@ mod rewrite;
 mod shape_inputs;
 mod single;
 mod specialise;
+mod strings;
 mod symbolic;
 
 pub use compile::{Compiled, DEFAULT_BACKENDS, Options, compile, place_graph};

@@ -1,8 +1,10 @@
 //! Specialisation: constants of the caller, shape inference and constant folding, in one traversal,
 //! because a shape may depend on folded constants.
 
+use crate::control::capture;
 use crate::data_sizes;
 use crate::infer::infer_node;
+use crate::lists::is_list_node;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tenon_backend::{Backend, NodeView, Registry, evaluate};
@@ -13,7 +15,7 @@ use tenon_graph::{
     size_tensor,
 };
 use tenon_tensor::size::SizeExpr;
-use tenon_tensor::{Tensor, TensorType};
+use tenon_tensor::{DataType, Tensor, TensorType};
 
 /// A result larger than this is folded only up to [`MAX_GROWTH`] times the size of its inputs: an
 /// Expand or ConstantOfShape must not inflate the package.
@@ -157,12 +159,18 @@ impl Specialiser<'_> {
             let copies: Vec<Node> = copies.collect();
             return self.visit_all(graph, copies);
         }
-        let done = match node.is_control() {
-            true => self.control_flow(graph, &node),
-            false => self.visit(graph, &mut node).map(|kept| (kept, Vec::new())),
+        let done = if node.is_control() {
+            self.control_flow(graph, &node)
+        } else if is_list_node(graph, &node) {
+            self.list_node(graph, &mut node)
+        } else {
+            self.visit(graph, &mut node).map(|kept| (kept, Vec::new()))
         };
         match done {
-            Ok((true, _)) => Ok(vec![node]),
+            Ok((true, _)) => {
+                capture(graph, &mut node);
+                Ok(vec![node])
+            }
             Ok((false, others)) => Ok(others),
             Err(error) => {
                 self.control.check()?;
@@ -207,11 +215,28 @@ impl Specialiser<'_> {
             self.counted.push(node.clone());
             return Ok(true);
         }
+        if node.op.family == "strings" {
+            self.string_node(graph, node)?;
+            return Ok(true);
+        }
         expand_constant(graph, node)?;
         let types = match check_known(graph, node) {
-            Ok(()) => infer_node(graph, node, node.outputs.len())?,
+            Ok(()) => match infer_node(graph, node, node.outputs.len()) {
+                // The examples of sizes that depend on data do not fit each other; the sizes may.
+                Err(_) if self.open_extents && data_sizes::infer_open(graph, node)? => {
+                    return Ok(true);
+                }
+                types => types?,
+            },
             Err(unknown) => read_operands(graph, node).ok_or(unknown)?,
         };
+        let inputs = node.inputs.iter().flatten();
+        let mut inputs = inputs.filter_map(|&id| graph.value(id).ty.as_ref());
+        let strings = inputs.any(is_string) || types.iter().any(is_string);
+        if strings && !node.op.takes_strings() {
+            let text = format!("{} does not take strings", node.op.name);
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
         for (output, ty) in node.outputs.iter().zip(&types) {
             if let Some(output) = output {
                 graph.value_mut(*output).ty = Some(ty.clone());
@@ -247,6 +272,11 @@ impl Specialiser<'_> {
     ) -> Result<Option<Vec<Option<Tensor>>>> {
         if let Some(tensor) = folded_from_types(graph, node)? {
             return Ok(Some(vec![Some(tensor)]));
+        }
+        let inputs = node.inputs.iter().flatten();
+        let mut inputs = inputs.filter_map(|&id| graph.value(id).ty.as_ref());
+        if inputs.any(is_string) || types.iter().any(is_string) {
+            return Ok(None);
         }
         if types.iter().all(|ty| ty.elements() == 0) {
             let zeroed = |ty: &TensorType| Tensor::zeroed(ty.clone()).map(Some);
@@ -345,6 +375,10 @@ pub(crate) fn set_sizes(graph: &mut Graph, node: &Node, types: &[TensorType]) ->
 fn sizes(graph: &Graph, ty: &TensorType, elements: Vec<SizeExpr>) -> Result<SizeElements> {
     let example = size_tensor(ty, &elements, &graph.example_sizes)?;
     Ok(SizeElements { elements, example })
+}
+
+fn is_string(ty: &TensorType) -> bool {
+    ty.dtype() == DataType::String
 }
 
 /// The inputs of `node` without elements, which are known although they are no constants.

@@ -3,7 +3,7 @@
 use crate::operator::{Arity, Inference, OperandDef};
 use crate::{Attributes, Graph, Node, NodeId, OperatorDef, Value, ValueId};
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_tensor::{Tensor, TensorType};
+use tenon_tensor::{DataType, Tensor, TensorType};
 
 /// All violations of the operator definition: attributes that are unknown, missing or of the wrong
 /// kind; inputs that are missing, too many or of an unsupported type.
@@ -112,7 +112,8 @@ pub fn check_types(def: &OperatorDef, types: &[Option<&TensorType>]) -> Vec<Erro
         let (Some(ty), Some(row)) = (ty, def.input(index)) else {
             continue;
         };
-        if !row.types.contains(ty.dtype()) {
+        let strings = ty.dtype() == DataType::String && def.takes_strings();
+        if !row.types.contains(ty.dtype()) && !strings {
             errors.push(
                 problem(
                     ErrorKind::Unsupported,

@@ -1,7 +1,7 @@
 //! Graph, node and value.
 
 use crate::control::Body;
-use crate::{Attributes, OperatorDef};
+use crate::{Attributes, List, OperatorDef};
 use std::collections::BTreeMap;
 use std::fmt;
 use tenon_tensor::size::{SizeExpr, SymbolId, Symbols};
@@ -41,7 +41,7 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// A tensor: an input, a constant or the output of a node.
+/// A tensor, or a sequence or optional value: an input, a constant or the output of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Value {
     /// Its name in the model; unique in the graph.
@@ -55,6 +55,8 @@ pub struct Value {
     pub extents: Option<Vec<SizeExpr>>,
     /// Its elements, when they are sizes: known for the sizes of an execution, but no constant.
     pub sizes: Option<SizeElements>,
+    /// What it is if it is no tensor, once known.
+    pub list: Option<List>,
 }
 
 /// Integer elements that are expressions of the graph's symbols.
@@ -163,6 +165,7 @@ impl Graph {
             constant: None,
             extents: None,
             sizes: None,
+            list: None,
         });
         ValueId(self.values.len() as u32 - 1)
     }

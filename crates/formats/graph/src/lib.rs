@@ -28,6 +28,8 @@ mod edit;
 pub mod elementwise;
 pub mod geometry;
 mod graph;
+pub mod host;
+mod list;
 mod markdown;
 pub mod operator;
 mod ops;
@@ -43,6 +45,7 @@ pub use check::{
 pub use cost::Cost;
 pub use edit::UniqueNames;
 pub use graph::{DataSize, DataSizeSource, Graph, Node, NodeId, SizeElements, Value, ValueId};
+pub use list::{ElementShape, List, ListType};
 pub use markdown::operator_table_markdown;
 pub use operator::{Inference, OperatorDef};
 pub use symbolic::{
@@ -50,4 +53,4 @@ pub use symbolic::{
 };
 pub use verify::verify;
 // The types in the signatures of this crate.
-pub use tenon_tensor::{DataType, Shape, Tensor, TensorType};
+pub use tenon_tensor::{DataType, Shape, Tensor, TensorType, ValueKind};

@@ -15,9 +15,12 @@ fn ty() -> impl Strategy<Value = TensorType> {
         .prop_map(|(dtype, dims)| TensorType::new(dtype, dims).unwrap())
 }
 
-/// Arbitrary bytes, in a type of fixed size.
+/// Arbitrary bytes, in a type of fixed size, or strings.
 fn tensor() -> impl Strategy<Value = Tensor> {
-    ty().prop_flat_map(|ty| {
+    let strings = prop::collection::vec(".{0,4}", 0..4);
+    let strings = strings.prop_map(|list| Tensor::from_strings([list.len()], &list).unwrap());
+    let fixed = ty().prop_filter("of fixed size", |ty| ty.dtype() != DataType::String);
+    let fixed = fixed.prop_flat_map(|ty| {
         let bytes = prop::collection::vec(any::<u8>(), ty.bytes());
         let uniform = any::<u8>().prop_map({
             let count = ty.bytes();
@@ -27,7 +30,8 @@ fn tensor() -> impl Strategy<Value = Tensor> {
             let buffer = tenon_tensor::BufferMut::copy_of(&bytes).unwrap().freeze();
             Tensor::new(ty, buffer).unwrap()
         })
-    })
+    });
+    prop_oneof![1 => strings, 9 => fixed]
 }
 
 fn attribute() -> impl Strategy<Value = Attribute> {

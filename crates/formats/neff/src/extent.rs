@@ -25,6 +25,11 @@ impl Extent {
         }
     }
 
+    /// The extent of the tensors of a sequence that may differ.
+    pub fn unknown() -> Self {
+        Self::Expression("?".to_owned())
+    }
+
     /// The expression.
     ///
     /// # Errors
@@ -67,6 +72,30 @@ impl PortShape {
                 .map(|extent| Extent::new(symbols, extent))
                 .collect(),
         )
+    }
+
+    /// The shape of the tensors of a sequence that may differ in rank.
+    pub fn any_rank() -> Self {
+        Self(vec![Extent::Expression("...".to_owned())])
+    }
+
+    /// The extents that all tensors of a sequence have, `None` for one that may differ; the outer `None` for any rank.
+    ///
+    /// # Errors
+    /// Negative extents, and text with another meaning.
+    pub fn of_elements(&self) -> Result<Option<Vec<Option<usize>>>> {
+        if *self == Self::any_rank() {
+            return Ok(None);
+        }
+        let extent = |extent: &Extent| match extent {
+            Extent::Fixed(size) => usize::try_from(*size).ok().map(Some),
+            Extent::Expression(text) => (text == "?").then_some(None),
+        };
+        let extents = self.0.iter().map(extent).collect::<Option<Vec<_>>>();
+        extents.map(Some).ok_or_else(|| {
+            let text = "not the shape of the tensors of a sequence";
+            Error::new(ErrorKind::InvalidPackage, text).found(self)
+        })
     }
 
     /// The integers, if no extent is an expression and none is negative.

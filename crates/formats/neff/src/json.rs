@@ -7,7 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use tenon_base::CpuLevel;
 use tenon_dma::VariableId;
-use tenon_tensor::DataType;
+use tenon_tensor::{DataType, ValueKind};
 
 /// Serializes a data type as Tenon's name of it.
 pub(crate) mod dtype {
@@ -21,6 +21,21 @@ pub(crate) mod dtype {
         let name = std::borrow::Cow::<'de, str>::deserialize(from)?;
         name.parse()
             .map_err(|_| D::Error::custom(format_args!("unknown data type '{name}'")))
+    }
+}
+
+/// Serializes a kind of value as its name.
+pub(crate) mod kind {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(kind: &ValueKind, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(kind)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ValueKind, D::Error> {
+        let name = std::borrow::Cow::<'de, str>::deserialize(from)?;
+        let unknown = |_| D::Error::custom(format_args!("unknown kind of value '{name}'"));
+        name.parse().map_err(unknown)
     }
 }
 

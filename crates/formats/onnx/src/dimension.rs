@@ -25,12 +25,14 @@ pub(crate) struct InputTypes {
     pub extents: BTreeMap<String, Vec<SizeExpr>>,
 }
 
-/// The types of `inputs`, in order; inputs with a constant have its type. All missing, unknown or
+/// The types of those `inputs` that are tensors, in order; inputs with a constant have its type. All missing, unknown or
 /// contradictory dimensions are reported together.
 pub(crate) fn input_types(
     inputs: &[ValueSignature],
     options: &ImportOptions,
 ) -> Result<InputTypes> {
+    let tensors = inputs.iter().filter(|input| input.kind.is_tensor());
+    let inputs: &[ValueSignature] = &tensors.cloned().collect::<Vec<_>>();
     let mut names = Extents::new(inputs, options);
     let mut errors = names.unknown();
     for input in inputs {
@@ -302,6 +304,7 @@ mod tests {
     fn input(name: &str, shape: &[Dimension]) -> ValueSignature {
         let (dtype, shape) = (Some(DataType::F32), Some(shape.to_vec()));
         ValueSignature {
+            kind: tenon_tensor::ValueKind::Tensor,
             name: name.into(),
             dtype,
             shape,

@@ -165,6 +165,8 @@ impl Draft {
             _ => None,
         };
         match (node.operator.as_str(), output) {
+            ("SequenceLength", _) => Some(DataType::I64),
+            ("OptionalHasElement" | "RegexFullMatch", _) => Some(DataType::Bool),
             ("Shape" | "Size" | "NonZero" | "ArgMax" | "ArgMin" | "NonMaxSuppression", _)
             | ("TopK" | "MaxPool" | "Unique", 1..) => Some(DataType::I64),
             ("Equal" | "Less" | "Greater" | "LessOrEqual" | "GreaterOrEqual", _)

@@ -6,6 +6,7 @@ mod cpu_node;
 mod inline;
 mod interface;
 mod known;
+mod sequence_map;
 mod unroll;
 
 use self::cpu_node::CpuNodes;
@@ -16,13 +17,13 @@ use crate::draft::{Draft, DraftNode, Origin, ValueInfo};
 use crate::files::ModelFiles;
 use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto};
 use crate::scope::{Opsets, Scope, domain};
-use crate::signature::Signature;
+use crate::signature::{Signature, ValueSignature};
 use crate::unsupported::Unsupported;
 use crate::{ImportOptions, PartitionedGraph, attribute, order, resolve, upgrade};
 use std::collections::HashMap;
 use std::rc::Rc;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
-use tenon_graph::{Attributes, ValueId};
+use tenon_graph::{Attribute, Attributes, ValueId};
 use tenon_tensor::Tensor;
 
 /// The maximum number of listed problems; further ones are counted.
@@ -185,6 +186,11 @@ impl<'m> Import<'m> {
                 self.missing_outputs(node, scope);
                 return Ok(());
             }
+            ("", "SequenceMap") => {
+                self.sequence_map(node, &inputs, label, scope)?;
+                self.missing_outputs(node, scope);
+                return Ok(());
+            }
             ("", "If") => {
                 if let Some(branch) = self.branch(node, &inputs, scope)? {
                     return self.inline_branch(branch, node, label, scope);
@@ -256,6 +262,17 @@ impl<'m> Import<'m> {
             let Some(value) = scope.resolve(proto)? else {
                 continue;
             };
+            if let Some(ty) = &value.tp {
+                // The type of an absent optional value.
+                let declared = ValueSignature::of_type(ty);
+                if let Some(dtype) = declared.dtype.filter(|_| declared.other.is_none()) {
+                    let text = |text: &str| Attribute::String(text.to_owned());
+                    let kind = declared.kind.optional().to_string();
+                    attributes.set("kind", text(&kind));
+                    attributes.set("dtype", text(dtype.name()));
+                    continue;
+                }
+            }
             let converted = attribute::convert(value, |tensor| self.tensor(tensor, scope));
             let value = converted.map_err(|error| error.at(attribute::place(&proto.name)))?;
             if attributes.value(&proto.name).is_some() {

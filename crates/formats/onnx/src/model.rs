@@ -141,12 +141,13 @@ impl Model {
         &self.signature
     }
 
-    /// Name and type of each input, with the extents of `options`; inputs with a constant have its type.
+    /// Name and type of each input that is a tensor, with the extents of `options`; inputs with a constant have its type.
     /// All missing and contradictory dimensions are reported together.
     pub fn input_types(&self, options: &ImportOptions) -> Result<Vec<(String, TensorType)>> {
         let inputs = &self.signature.inputs;
         let types = dimension::input_types(inputs, options).map_err(|error| self.at_path(error))?;
-        let names = inputs.iter().map(|input| input.name.clone());
+        let tensors = inputs.iter().filter(|input| input.kind.is_tensor());
+        let names = tensors.map(|input| input.name.clone());
         Ok(names.zip(types.types).collect())
     }
 

@@ -150,6 +150,8 @@ pub struct AttributeProto {
     pub ints: Vec<i64>,
     #[prost(bytes = "bytes", repeated, tag = "9")]
     pub strings: Vec<Bytes>,
+    #[prost(message, optional, boxed, tag = "14")]
+    pub tp: Option<Box<TypeProto>>,
 }
 
 /// `TensorProto.data_type`, the values with a data type in Tenon.
@@ -250,7 +252,7 @@ pub enum TypeValue {
     #[prost(message, tag = "1")]
     Tensor(TensorTypeProto),
     #[prost(message, tag = "4")]
-    Sequence(UnreadProto),
+    Sequence(ElementTypeProto),
     #[prost(message, tag = "5")]
     Map(UnreadProto),
     #[prost(message, tag = "7")]
@@ -258,7 +260,14 @@ pub enum TypeValue {
     #[prost(message, tag = "8")]
     SparseTensor(UnreadProto),
     #[prost(message, tag = "9")]
-    Optional(UnreadProto),
+    Optional(ElementTypeProto),
+}
+
+/// The type of the elements of a sequence, or of an optional value.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ElementTypeProto {
+    #[prost(message, optional, boxed, tag = "1")]
+    pub elem_type: Option<Box<TypeProto>>,
 }
 
 /// A type that occurs in error messages only.
@@ -327,7 +336,7 @@ mod tests {
     #[test]
     fn sizes_are_modest() {
         assert!(size_of::<NodeProto>() <= 168);
-        assert!(size_of::<AttributeProto>() <= 200);
+        assert!(size_of::<AttributeProto>() <= 208);
         assert!(size_of::<TensorProto>() <= 280);
         assert!(size_of::<ValueInfoProto>() <= 32);
     }

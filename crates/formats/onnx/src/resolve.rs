@@ -7,6 +7,7 @@ use crate::unsupported::Unsupported;
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::control::{Body, IF, LOOP};
+use tenon_graph::host::host_operator;
 use tenon_graph::operator::operator;
 use tenon_graph::{
     Attribute, AttributeKind, Attributes, Graph, Node, OperatorDef, TensorType, ValueId,
@@ -84,7 +85,7 @@ fn resolve(
     unsupported: &mut Unsupported,
 ) -> Result<Option<Node>> {
     let row = match (node.domain.as_str(), node.operator.as_str()) {
-        ("", name) => operator(name),
+        ("", name) => operator(name).or_else(|| host_operator(name)),
         (CONTROL, "If") => Some(&IF),
         (CONTROL, _) => Some(&LOOP),
         _ => None,

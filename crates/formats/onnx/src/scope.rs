@@ -133,6 +133,10 @@ impl<'m, 's> Scope<'m, 's> {
 fn declared_types(graph: &GraphProto) -> HashMap<&str, ValueInfo> {
     let declared = |info: &ValueInfoProto| {
         let signature = ValueSignature::new(info);
+        // Sequences have no rank.
+        if !signature.kind.is_tensor() {
+            return ValueInfo::default();
+        }
         ValueInfo {
             dtype: signature.dtype,
             rank: signature.shape.as_deref().map(<[Dimension]>::len),

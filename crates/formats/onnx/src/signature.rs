@@ -2,12 +2,13 @@
 
 use crate::dtype::data_type;
 use crate::proto::{
-    DimensionValue, GraphProto, ModelProto, NodeProto, TensorTypeProto, TypeValue, ValueInfoProto,
+    DimensionValue, GraphProto, ModelProto, NodeProto, TensorTypeProto, TypeProto, TypeValue,
+    ValueInfoProto,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_tensor::{DataType, TensorType};
+use tenon_tensor::{DataType, TensorType, ValueKind};
 
 /// The declarations of a model, read without its operators.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,11 +46,13 @@ pub struct Signature {
 pub struct ValueSignature {
     /// Its name.
     pub name: String,
-    /// Its element type; `None` when it is not a tensor or undeclared.
+    /// A tensor, a sequence or an optional value.
+    pub kind: ValueKind,
+    /// The element type of the tensor or tensors; `None` when it is undeclared.
     pub dtype: Option<DataType>,
-    /// Its dimensions; `None` for an undeclared rank.
+    /// The dimensions of the tensor, or what those of the tensors have in common; `None` for an undeclared rank.
     pub shape: Option<Vec<Dimension>>,
-    /// A description when it is not a tensor of a supported type ("a sequence").
+    /// A description when it is of no supported type ("a map").
     pub other: Option<String>,
 }
 
@@ -79,6 +82,9 @@ impl fmt::Display for ValueSignature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(other) = &self.other {
             return f.write_str(other);
+        }
+        if !self.kind.is_tensor() {
+            write!(f, "{} of ", self.kind)?;
         }
         match self.dtype {
             Some(dtype) => write!(f, "{dtype}")?,
@@ -154,33 +160,65 @@ impl ValueSignature {
     pub(crate) fn new(info: &ValueInfoProto) -> Self {
         let mut signature = Self {
             name: info.name.clone(),
+            kind: ValueKind::Tensor,
             dtype: None,
             shape: None,
             other: None,
         };
-        let other = |signature: Self, what: &str| Self {
-            other: Some(what.into()),
-            ..signature
-        };
-        match info.r#type.as_ref().and_then(|ty| ty.value.as_ref()) {
-            None => signature,
-            Some(TypeValue::Tensor(ty)) => {
-                match data_type(ty.elem_type.into()) {
-                    Ok(dtype) => signature.dtype = Some(dtype),
-                    Err(error) if ty.elem_type != 0 => {
-                        return other(signature, &format!("a tensor whose {}", error.message()));
-                    }
-                    Err(_) => {}
-                }
-                signature.shape = dimensions(ty);
-                signature
-            }
-            Some(TypeValue::Sequence(_)) => other(signature, "a sequence"),
-            Some(TypeValue::Map(_)) => other(signature, "a map"),
-            Some(TypeValue::Opaque(_)) => other(signature, "an opaque value"),
-            Some(TypeValue::SparseTensor(_)) => other(signature, "a sparse tensor"),
-            Some(TypeValue::Optional(_)) => other(signature, "an optional value"),
+        if let Some(ty) = &info.r#type
+            && let Err(other) = signature.set_type(ty)
+        {
+            signature.other = Some(other);
         }
+        signature
+    }
+
+    /// The signature of a type alone.
+    pub(crate) fn of_type(ty: &TypeProto) -> Self {
+        Self::new(&ValueInfoProto {
+            name: String::new(),
+            r#type: Some(Box::new(ty.clone())),
+        })
+    }
+
+    /// Sets the type; the error is a description of one that is not supported.
+    fn set_type(&mut self, ty: &TypeProto) -> std::result::Result<(), String> {
+        let unsupported = |what: &str| Err(what.to_owned());
+        let (kind, element) = match &ty.value {
+            None => return Ok(()),
+            Some(TypeValue::Tensor(ty)) => return self.set_tensor(ty),
+            Some(TypeValue::Sequence(element)) => (ValueKind::Sequence, element),
+            Some(TypeValue::Optional(element)) => (ValueKind::Optional, element),
+            Some(TypeValue::Map(_)) => return unsupported("a map"),
+            Some(TypeValue::Opaque(_)) => return unsupported("an opaque value"),
+            Some(TypeValue::SparseTensor(_)) => return unsupported("a sparse tensor"),
+        };
+        self.kind = match (self.kind, kind) {
+            (ValueKind::Tensor, kind) => kind,
+            (ValueKind::Optional, ValueKind::Sequence) => ValueKind::OptionalSequence,
+            (ValueKind::Optional | ValueKind::OptionalSequence, _) => {
+                return unsupported("an optional value of optional values");
+            }
+            (ValueKind::Sequence, _) => {
+                return unsupported("a sequence of sequences or optional values");
+            }
+        };
+        match &element.elem_type {
+            Some(element) => self.set_type(element),
+            None => Ok(()),
+        }
+    }
+
+    fn set_tensor(&mut self, ty: &TensorTypeProto) -> std::result::Result<(), String> {
+        match data_type(ty.elem_type.into()) {
+            Ok(dtype) => self.dtype = Some(dtype),
+            Err(error) if ty.elem_type != 0 => {
+                return Err(format!("a tensor whose {}", error.message()));
+            }
+            Err(_) => {}
+        }
+        self.shape = dimensions(ty);
+        Ok(())
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn read(proto: &TensorProto, files: &ModelFiles) -> Result<Tensor> {
     }
     let ty = tensor_type(proto)?;
     if ty.dtype() == DataType::String {
-        return Err(Error::new(ErrorKind::Unsupported, "a tensor of strings"));
+        return strings(proto, &ty);
     }
     let buffer = if proto.data_location == EXTERNAL {
         aligned(files.data(&proto.external_data, ty.bytes())?)?
@@ -25,6 +25,24 @@ pub(crate) fn read(proto: &TensorProto, files: &ModelFiles) -> Result<Tensor> {
         inside(proto, &ty, files)?
     };
     Tensor::new(ty, normal(buffer, proto.data_type)?)
+}
+
+/// A tensor of strings.
+fn strings(proto: &TensorProto, ty: &TensorType) -> Result<Tensor> {
+    let fields = filled_fields(proto);
+    if fields.iter().any(|&field| field != "string_data") || proto.data_location == EXTERNAL {
+        return Err(misfit(ty, "data that is no string_data"));
+    }
+    let texts = proto
+        .string_data
+        .iter()
+        .map(|text| std::str::from_utf8(text));
+    let texts = texts.collect::<std::result::Result<Vec<&str>, _>>();
+    let texts = texts.map_err(|_| invalid("a string that is not UTF-8"))?;
+    if texts.len() != ty.elements() {
+        return Err(misfit(ty, format!("{} strings", texts.len())));
+    }
+    Tensor::from_strings(ty.shape().clone(), &texts)
 }
 
 /// Data type and shape, the size in bytes checked.
@@ -259,6 +277,21 @@ mod tests {
     }
 
     #[test]
+    fn strings_are_utf8() {
+        let strings = |list: &[&'static [u8]]| TensorProto {
+            data_type: onnx::STRING,
+            dims: vec![2],
+            string_data: list.iter().map(|&text| text.into()).collect(),
+            ..Default::default()
+        };
+        let tensor = read_inside(strings(&[b"a", "é".as_bytes()])).unwrap();
+        assert_eq!(tensor.strings().unwrap().collect::<Vec<_>>(), ["a", "é"]);
+        let refused = |list| read_inside(strings(list)).unwrap_err().to_string();
+        assert!(refused(&[b"a", b"\xff"]).contains("not UTF-8"));
+        assert!(refused(&[b"a"]).contains("found 1 strings"));
+    }
+
+    #[test]
     fn data_that_does_not_match_the_type_is_refused() {
         let refused = |proto| read_inside(proto).unwrap_err().to_string();
         assert!(refused(int32(onnx::INT8, &[1], &[128])).contains("128 is not a value of type i8"));
@@ -269,7 +302,7 @@ mod tests {
             refused(int32(onnx::INT64, &[1], &[1])).contains("expected int64_data or raw_data")
         );
         assert!(refused(int32(onnx::INT32, &[2], &[])).contains("found no data"));
-        assert!(refused(int32(onnx::STRING, &[0], &[])).contains("a tensor of strings"));
+        assert!(refused(int32(onnx::STRING, &[1], &[1])).contains("no string_data"));
         let mut twice = int32(onnx::INT32, &[1], &[1]);
         twice.raw_data = Some(vec![0; 4].into());
         assert!(refused(twice).contains("data twice, in raw_data and int32_data"));

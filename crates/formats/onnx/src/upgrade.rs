@@ -37,8 +37,6 @@ const ADAPTERS: &[(&str, i64, Adapter)] = &[
     ("Hardmax",             13, normalize::flattened),
     ("LogSoftmax",          13, normalize::flattened),
     ("Softmax",             13, normalize::flattened),
-    ("OptionalGetElement",  REMOVED, simple::optional_get_element),
-    ("OptionalHasElement",  REMOVED, simple::optional_has_element),
     ("Pad",                 11, inputs::pad),
     ("ReduceSum",           13, inputs::reduction),
     ("ReduceL1",            18, inputs::reduction),

@@ -62,14 +62,18 @@ messages! {
         11 "attribute_proto" of(&ATTRIBUTE), 7 "node" of(&NODE), 9 "opset_import" of(&OPERATOR_SET),
     ];
     NODE: NodeProto, [1 "input" STRING, 2 "output" STRING, 5 "attribute" of(&ATTRIBUTE)];
-    ATTRIBUTE: AttributeProto, [5 "t" of(&TENSOR), 6 "g" of(&GRAPH), 9 "strings" BYTES];
+    ATTRIBUTE: AttributeProto, [5 "t" of(&TENSOR), 6 "g" of(&GRAPH), 9 "strings" BYTES, 14 "tp" of(&TYPE)];
     TENSOR: TensorProto, [
         3 "segment" of(&SEGMENT), 6 "string_data" BYTES, 13 "external_data" of(&ENTRY),
     ];
     SEGMENT: SegmentProto, [];
     SPARSE_TENSOR: SparseTensorProto, [1 "values" of(&TENSOR), 2 "indices" of(&TENSOR)];
     VALUE_INFO: ValueInfoProto, [2 "type" of(&TYPE)];
-    TYPE: TypeProto, [1 "tensor_type" of(&TENSOR_TYPE)];
+    TYPE: TypeProto, [
+        1 "tensor_type" of(&TENSOR_TYPE), 4 "sequence_type" of(&ELEMENT_TYPE),
+        9 "optional_type" of(&ELEMENT_TYPE),
+    ];
+    ELEMENT_TYPE: ElementTypeProto, [1 "elem_type" of(&TYPE)];
     TENSOR_TYPE: TensorTypeProto, [2 "shape" of(&SHAPE)];
     SHAPE: TensorShapeProto, [1 "dim" of(&DIMENSION)];
     DIMENSION: DimensionProto, [];

@@ -7,10 +7,12 @@ mod buffer_pool;
 mod convert;
 mod dtype;
 mod match_type;
+mod model_value;
 pub mod npy;
 mod shape;
 pub mod size;
 mod small_float;
+mod strings;
 mod tensor;
 mod view;
 
@@ -20,6 +22,7 @@ pub use convert::{ConvertFn, convert, converter};
 pub use dtype::{DataType, Element};
 /// The 16-bit floating-point types among the elements.
 pub use half::{bf16, f16};
+pub use model_value::{ModelValue, ValueKind};
 pub use shape::{Shape, TensorType};
 pub use tensor::Tensor;
 pub use view::View;

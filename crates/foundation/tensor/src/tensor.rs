@@ -1,10 +1,10 @@
 //! A tensor: a type and its contiguous row-major bytes.
 
 use crate::buffer::bytes_of;
-use crate::{Buffer, BufferMut, DataType, Element, Shape, TensorType};
+use crate::{Buffer, BufferMut, DataType, Element, Shape, TensorType, strings};
 use tenon_base::{Error, ErrorKind, Result};
 
-/// A tensor of fixed-size elements in contiguous row-major layout. Cloning shares the bytes.
+/// A tensor in contiguous row-major layout. Cloning shares the bytes.
 ///
 /// ```
 /// use tenon_tensor::Tensor;
@@ -19,8 +19,12 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor over `buffer`, whose length must be that of the type.
+    /// A tensor over `buffer`, whose length must be that of the type; of strings see [`Tensor::from_strings`].
     pub fn new(ty: TensorType, buffer: Buffer) -> Result<Self> {
+        if ty.dtype() == DataType::String {
+            strings::check(&ty, &buffer)?;
+            return Ok(Self { ty, buffer });
+        }
         if buffer.len() != ty.bytes() {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -32,9 +36,13 @@ impl Tensor {
         Ok(Self { ty, buffer })
     }
 
-    /// A tensor of zero bytes.
+    /// A tensor of zeros, or of empty strings.
     pub fn zeroed(ty: TensorType) -> Result<Self> {
-        let buffer = BufferMut::zeroed(ty.bytes())?.freeze();
+        let bytes = match ty.dtype() {
+            DataType::String => ty.elements() * 8,
+            _ => ty.bytes(),
+        };
+        let buffer = BufferMut::zeroed(bytes)?.freeze();
         Ok(Self { ty, buffer })
     }
 
@@ -71,7 +79,7 @@ impl Tensor {
         self.ty.shape()
     }
 
-    /// The bytes, row-major.
+    /// The bytes, row-major; of strings their ends before them.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer
     }

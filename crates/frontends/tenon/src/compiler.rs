@@ -263,8 +263,12 @@ impl Compiler {
         Err(first.help("fix dimensions with --dim NAME=N, or bound them with --dim NAME=A..B"))
     }
 
-    /// Whether dimensions of the model's inputs stay symbolic.
+    /// Whether dimensions of the model's inputs stay symbolic, or those of the tensors of sequences.
     fn has_symbols(&self, model: &OnnxModel) -> bool {
+        let mut inputs = model.signature().inputs.iter();
+        if inputs.any(|input| !input.kind.is_tensor()) {
+            return true;
+        }
         let known = self.known_inputs.iter();
         let given = known.map(|(name, tensor)| (name.clone(), tensor.ty().clone()));
         let fixed = model.input_types(&ImportOptions {
@@ -368,8 +372,11 @@ fn check_outputs(declared: &[ValueSignature], nodes: &NodeGraph) -> Result<()> {
             let inferred = &inferred.shape.0;
             shape.len() == inferred.len() && shape.iter().zip(inferred).all(extent)
         };
-        let fits = declared.dtype.is_none_or(|dtype| dtype == inferred.dtype)
-            && declared.shape.as_ref().is_none_or(extents);
+        let tensor = declared.kind.is_tensor();
+        // What the tensors of a sequence have in common is often not declared as it is.
+        let fits = tensor == inferred.kind.is_tensor()
+            && declared.dtype.is_none_or(|dtype| dtype == inferred.dtype)
+            && (!tensor || declared.shape.as_ref().is_none_or(extents));
         let text = "the model declares another type for this output than its nodes produce";
         (!fits).then(|| {
             Error::new(ErrorKind::InvalidModel, text)

@@ -119,4 +119,4 @@ pub use tenon_backend::BackendId;
 pub use tenon_base::{Control, Count, Error, ErrorKind, Location, Pattern, Progress, Result};
 pub use tenon_neff::Package;
 pub use tenon_onnx::Model as OnnxModel;
-pub use tenon_tensor::{DataType, Shape, Tensor, TensorType};
+pub use tenon_tensor::{DataType, ModelValue, Shape, Tensor, TensorType, ValueKind};

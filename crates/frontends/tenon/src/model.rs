@@ -12,7 +12,7 @@ use tenon_base::{Location, Result};
 use tenon_neff::{MemoryPlan, Package, PlacementReport};
 use tenon_runtime::{Profile, Runtime, Substitution};
 use tenon_tensor::size::Symbols;
-use tenon_tensor::{Tensor, TensorType};
+use tenon_tensor::{ModelValue, Tensor, TensorType};
 
 pub use tenon_runtime::{Dimension, Signature};
 
@@ -157,7 +157,8 @@ impl Model {
     /// Executes on tensors by name.
     ///
     /// # Errors
-    /// Missing or unknown inputs and inputs of another type, all together; a kernel that failed.
+    /// Missing or unknown inputs and inputs of another type, all together; a kernel that failed; inputs or outputs that
+    /// are no tensors, which [`Self::run_values`] takes and returns.
     pub fn run(&self, inputs: &[(&str, &Tensor)]) -> Result<Outputs> {
         self.run_with(inputs, RunOptions::default())
     }
@@ -169,6 +170,30 @@ impl Model {
     pub fn run_with(&self, inputs: &[(&str, &Tensor)], options: RunOptions<'_>) -> Result<Outputs> {
         let tensors = options.with_runtime(|options| self.model.run_with(inputs, options))?;
         Ok(Outputs::new(self.output_names.clone(), tensors))
+    }
+
+    /// Executes on values by name, which may be sequences of tensors or absent; returns the outputs in order.
+    ///
+    /// ```no_run
+    /// use tenon::{Model, ModelValue, RunOptions, Tensor};
+    ///
+    /// let model = Model::load("model.neff")?;
+    /// let frames = vec![Tensor::zeroed("f32[2, 3]".parse()?)?; 4];
+    /// let outputs = model.run_values(&[("frames", &frames.into())], RunOptions::new())?;
+    /// if let ModelValue::Sequence(tensors) = &outputs[0] {
+    ///     println!("{} tensors", tensors.len());
+    /// }
+    /// # Ok::<(), tenon::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::run_with`].
+    pub fn run_values(
+        &self,
+        inputs: &[(&str, &ModelValue)],
+        options: RunOptions<'_>,
+    ) -> Result<Vec<ModelValue>> {
+        options.with_runtime(|options| self.model.run_values(inputs, options))
     }
 
     /// Executes on a thread of [`RunQueue::global`] and returns the outputs as a future. The

@@ -3,8 +3,13 @@
 
 mod control;
 mod counting;
+mod list;
+mod strings;
+
+pub use control::TensorList;
 
 use crate::attributes::operator_attributes;
+use regex_lite::Regex;
 use std::sync::Arc;
 use tenon_backend::{NodeView, Registry, evaluate};
 use tenon_base::{Error, ErrorKind, Location, Result};
@@ -12,6 +17,7 @@ use tenon_bef::Attribute;
 use tenon_executor::{
     Frame, Kernel, KernelAttributes, KernelDef, Label, Opaque, Signature, Site, Value,
 };
+use tenon_graph::host::host_operator;
 use tenon_graph::operator::operator;
 use tenon_graph::{Attributes, Inference, OperatorDef, infer, size_tensor};
 use tenon_tensor::size::{SizeExpr, Symbols};
@@ -129,7 +135,7 @@ fn constant(attributes: KernelAttributes<'_>) -> Result<Constant> {
         _ => None,
     };
     let bytes: Vec<u8> = data.iter().filter_map(byte).collect();
-    if bytes.len() != ty.bytes() {
+    if ty.dtype() != DataType::String && bytes.len() != ty.bytes() {
         let error = invalid("the constant has another number of bytes than its type");
         return Err(error.expected(ty.bytes()).found(bytes.len()));
     }
@@ -147,10 +153,7 @@ fn tensor_type(attributes: KernelAttributes<'_>) -> Result<TensorType> {
     let extent = |extent: &Attribute| usize::try_from(extent.as_i64()?).ok();
     let shape = shape.iter().map(extent).collect::<Option<Vec<usize>>>();
     let shape = shape.ok_or_else(|| invalid("an extent is negative or not an integer"))?;
-    match dtype {
-        DataType::String => Err(invalid("a tensor of strings")),
-        _ => TensorType::new(dtype, shape),
-    }
+    TensorType::new(dtype, shape)
 }
 
 /// The texts of a list.
@@ -220,6 +223,8 @@ struct HostOperator {
     /// Whether each output is a result.
     outputs: Vec<bool>,
     backends: Arc<Registry>,
+    /// The regular expression of RegexFullMatch.
+    pattern: Option<Regex>,
 }
 
 impl HostOperator {
@@ -229,6 +234,7 @@ impl HostOperator {
         let name = attributes.string("operator")?;
         let read = || -> Result<Self> {
             let op = operator(name)
+                .or_else(|| host_operator(name))
                 .ok_or_else(|| invalid("an unknown operator").found(format!("'{name}'")))?;
             let inputs = attributes.i32s("inputs")?;
             let operands = site.kernel().operands.len();
@@ -245,9 +251,11 @@ impl HostOperator {
                 let error = invalid("not one result for each output");
                 return Err(error.expected(results).found(site.kernel().results.len()));
             }
+            let operator_attributes = operator_attributes(op, attributes)?;
             Ok(Self {
                 op,
-                attributes: operator_attributes(op, attributes)?,
+                pattern: strings::pattern(op, &operator_attributes)?,
+                attributes: operator_attributes,
                 node: node.clone(),
                 inputs: inputs.iter().map(input).collect::<Result<_>>()?,
                 outputs,
@@ -257,7 +265,10 @@ impl HostOperator {
         read().map_err(|error| error.at(Location::node(node.as_str())))
     }
 
-    fn results(&self, frame: &Frame<'_>) -> Result<Vec<Tensor>> {
+    fn results(&self, frame: &Frame<'_>) -> Result<Vec<Value>> {
+        if self.op.is_list_operator() {
+            return Ok(vec![self.list_result(frame)?]);
+        }
         let input = |input: &Option<usize>| match input {
             Some(index) => frame
                 .object::<HostTensor>(*index)
@@ -266,29 +277,56 @@ impl HostOperator {
         };
         let inputs = self.inputs.iter().map(input);
         let inputs = inputs.collect::<Result<Vec<Option<&Tensor>>>>()?;
+        let results = match self.op.family {
+            "strings" => self.string_results(&inputs)?,
+            _ => self.compute(self.op, &self.attributes, &inputs, &self.outputs)?,
+        };
+        let values = results.into_iter();
+        Ok(values
+            .map(|tensor| Value::opaque(HostTensor(tensor)))
+            .collect())
+    }
+
+    /// The results of an operator of the table that are requested.
+    fn compute(
+        &self,
+        op: &'static OperatorDef,
+        attributes: &Attributes,
+        inputs: &[Option<&Tensor>],
+        requested: &[bool],
+    ) -> Result<Vec<Tensor>> {
+        let is_string = |tensor: &&Tensor| tensor.dtype() == DataType::String;
+        if op.name == "Cast" {
+            if let Some(cast) = strings::cast(attributes, inputs)? {
+                return Ok(vec![cast]);
+            }
+        } else if inputs.iter().flatten().any(is_string) {
+            return strings::by_position(op, inputs, requested, |inputs| {
+                self.compute(op, attributes, inputs, requested)
+            });
+        }
         let types: Vec<_> = inputs.iter().map(|input| input.map(Tensor::ty)).collect();
-        let (op, attributes) = (self.op, &self.attributes);
         let node = Inference {
             attributes,
             inputs: &types,
-            constants: &inputs,
-            outputs: self.outputs.len(),
+            constants: inputs,
+            outputs: requested.len(),
         };
         if let Some(result) = counting::result(op, &node)? {
             return Ok(vec![result]);
         }
-        let found = infer(op, attributes, &types, &inputs, self.outputs.len())?;
-        let requested = found.into_iter().zip(&self.outputs);
-        let requested: Vec<Option<TensorType>> = requested
+        let found = infer(op, attributes, &types, inputs, requested.len())?;
+        let outputs = found.into_iter().zip(requested);
+        let outputs: Vec<Option<TensorType>> = outputs
             .map(|(ty, requested)| requested.then_some(ty))
             .collect();
-        let outputs: Vec<_> = requested.iter().map(Option::as_ref).collect();
+        let view_outputs: Vec<_> = outputs.iter().map(Option::as_ref).collect();
         let view = NodeView {
             op,
             attributes,
             inputs: &types,
-            constants: &inputs,
-            outputs: &outputs,
+            constants: inputs,
+            outputs: &view_outputs,
         };
         let mut backends = self.backends.iter();
         let backend = backends.find(|backend| backend.supports(&view).is_ok());
@@ -296,18 +334,19 @@ impl HostOperator {
             let text = format!("no backend computes {} for these types", op.name);
             Error::new(ErrorKind::Unsupported, text)
         })?;
-        let results = evaluate(&**backend, op, attributes, &inputs, &requested)?;
+        let results = evaluate(&**backend, op, attributes, inputs, &outputs)?;
         Ok(results.into_iter().flatten().collect())
     }
 }
 
 impl Kernel for HostOperator {
     fn run(&self, frame: &mut Frame<'_>) -> Result<()> {
-        let results = self
-            .results(frame)
+        let results = frame
+            .control()
+            .run(|| self.results(frame))
             .map_err(|error| error.at(Location::node(self.node.as_str())))?;
-        for (index, tensor) in results.into_iter().enumerate() {
-            frame.set(index, Value::opaque(HostTensor(tensor)));
+        for (index, value) in results.into_iter().enumerate() {
+            frame.set(index, value);
         }
         Ok(())
     }

@@ -5,17 +5,18 @@ mod call;
 
 use self::call::{Subgraph, Subgraphs};
 use crate::core_node::CoreNode;
+use crate::inputs::InputValue;
 use crate::model::ModelContext;
 use crate::symbolic::{SymbolicCore, SymbolicPort, solve_sizes};
-use crate::{LoadOptions, Runtime, Signature};
+use crate::{Dimension, LoadOptions, Runtime, Signature};
 use std::sync::Arc;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_bef::{FunctionKind, decode};
 use tenon_executor::{FunctionHandle, Host, Program, Registry, Request, Services, Value};
-use tenon_kernels::{HostTensor, host_function_kernels, host_library};
+use tenon_kernels::{HostTensor, TensorList, host_function_kernels, host_library};
 use tenon_neff::{GraphPort, HostFunction, NodeGraph, NodeWork};
 use tenon_tensor::size::Symbols;
-use tenon_tensor::{Tensor, TensorType};
+use tenon_tensor::{ModelValue, TensorType, ValueKind};
 
 /// The members with the host function.
 const PROGRAM: &str = "host.bef";
@@ -25,13 +26,66 @@ const MEMBER: &str = "host.json";
 pub(crate) struct HostCore {
     main: FunctionHandle,
     host: Host,
-    inputs: Vec<SymbolicPort>,
-    outputs: Vec<SymbolicPort>,
+    inputs: Vec<HostPort>,
+    outputs: Vec<HostPort>,
     /// The symbols of the inputs.
     symbols: Symbols,
     /// These and the symbols of sizes that depend on data.
     all: Symbols,
     subgraphs: Arc<Subgraphs>,
+}
+
+/// An input or output of the host function.
+enum HostPort {
+    Tensor(SymbolicPort),
+    /// A sequence or an optional value.
+    List(Signature),
+}
+
+impl HostPort {
+    fn new(port: &GraphPort, symbols: &Symbols) -> Result<Self> {
+        if port.kind.is_tensor() {
+            return SymbolicPort::new(port, symbols).map(Self::Tensor);
+        }
+        let symbolic = |expression: &str| Dimension::Symbolic {
+            expression: expression.to_owned(),
+            min: 0,
+            max: u64::MAX,
+        };
+        let shape = match port.shape.of_elements()? {
+            Some(extents) => {
+                let extents = extents.into_iter();
+                extents
+                    .map(|extent| extent.map_or_else(|| symbolic("?"), Dimension::Fixed))
+                    .collect()
+            }
+            None => vec![symbolic("...")],
+        };
+        let smallest = shape.iter().map(|dimension| match dimension {
+            Dimension::Fixed(size) => *size,
+            Dimension::Symbolic { .. } => 0,
+        });
+        Ok(Self::List(Signature {
+            name: port.name.clone(),
+            kind: port.kind,
+            ty: TensorType::new(port.dtype, smallest.collect::<Vec<_>>())?,
+            shape,
+        }))
+    }
+
+    fn tensor(&self) -> Option<&SymbolicPort> {
+        match self {
+            Self::Tensor(port) => Some(port),
+            Self::List(_) => None,
+        }
+    }
+
+    fn signature(&self, symbols: &Symbols) -> Result<Signature> {
+        match self {
+            Self::Tensor(port) => port.signature(symbols),
+            Self::List(signature) => Ok(signature.clone()),
+        }
+    }
 }
 
 impl HostCore {
@@ -70,7 +124,7 @@ impl HostCore {
     fn bind(function: HostFunction, subgraphs: Arc<Subgraphs>, runtime: &Runtime) -> Result<Self> {
         let in_member = |error: Error| error.at(Location::member(MEMBER));
         let ports = |ports: &[GraphPort], symbols: &Symbols| {
-            let port = |port: &GraphPort| SymbolicPort::new(port, symbols);
+            let port = |port: &GraphPort| HostPort::new(port, symbols);
             ports.iter().map(port).collect::<Result<Vec<_>>>()
         };
         let read = || -> Result<_> {
@@ -127,8 +181,9 @@ impl HostCore {
         &self.symbols
     }
 
-    pub fn input_ports(&self) -> &[SymbolicPort] {
-        &self.inputs
+    /// The inputs that are tensors.
+    pub fn input_ports(&self) -> Vec<&SymbolicPort> {
+        self.inputs.iter().filter_map(HostPort::tensor).collect()
     }
 
     pub fn inputs(&self) -> Result<Vec<Signature>> {
@@ -143,8 +198,14 @@ impl HostCore {
 
     /// The inputs for these sizes, and the outputs as far as they do not depend on data.
     pub fn signatures_at(&self, sizes: &[i64]) -> Result<[Vec<Signature>; 2]> {
-        let inputs = self.inputs.iter().map(|port| port.fixed(sizes));
+        let inputs = self.inputs.iter().map(|port| match port {
+            HostPort::Tensor(port) => port.fixed(sizes),
+            HostPort::List(signature) => Ok(signature.clone()),
+        });
         let outputs = self.outputs.iter().map(|port| {
+            let HostPort::Tensor(port) = port else {
+                return port.signature(&self.all);
+            };
             let mut symbols = port.symbols();
             match symbols.all(|symbol| symbol.index() < sizes.len()) {
                 true => port.fixed(sizes),
@@ -162,13 +223,18 @@ impl HostCore {
         self.subgraphs.idle_bytes()
     }
 
-    /// Executes on tensors in the order of the inputs.
-    pub fn run(&self, inputs: &[&Tensor], control: &Control) -> Result<Vec<Tensor>> {
-        let types: Vec<&TensorType> = inputs.iter().map(|tensor| tensor.ty()).collect();
-        let sizes = solve_sizes(&self.inputs, &self.symbols, &types)?;
-        let tensors = inputs.iter().copied().cloned();
-        let tensors = tensors.map(|tensor| Value::opaque(HostTensor(tensor)));
-        let arguments = tensors.chain(sizes.into_iter().map(Value::I64)).collect();
+    /// Executes on values in the order of the inputs, which have their types.
+    pub fn run(&self, inputs: &[&ModelValue], control: &Control) -> Result<Vec<ModelValue>> {
+        let tensors = inputs.iter().zip(&self.inputs);
+        let types = tensors.filter_map(|(value, port)| match (value, port) {
+            (ModelValue::Tensor(tensor), HostPort::Tensor(_)) => Some(tensor.ty()),
+            _ => None,
+        });
+        let types: Vec<&TensorType> = types.collect();
+        let sizes = solve_sizes(&self.input_ports(), &self.symbols, &types)?;
+        let values = inputs.iter().zip(&self.inputs);
+        let values = values.map(|(value, port)| argument(value, port));
+        let arguments = values.chain(sizes.into_iter().map(Value::I64)).collect();
         let results = match self.main.kind() {
             FunctionKind::Async => {
                 // A queue for this execution alone, which this thread runs.
@@ -186,21 +252,60 @@ impl HostCore {
     }
 }
 
-/// The tensor of a result.
-fn output(value: &Value, port: &SymbolicPort) -> Result<Tensor> {
+/// The argument for an input.
+fn argument(value: &ModelValue, port: &HostPort) -> Value {
+    match (value, port) {
+        (ModelValue::Tensor(tensor), HostPort::Tensor(_)) => {
+            Value::opaque(HostTensor(tensor.clone()))
+        }
+        (ModelValue::Tensor(tensor), HostPort::List(_)) => {
+            Value::opaque(TensorList::new(vec![tensor.clone()]))
+        }
+        (ModelValue::Sequence(tensors), _) => Value::opaque(TensorList::new(tensors.clone())),
+        (ModelValue::None, _) => Value::opaque(TensorList::absent()),
+    }
+}
+
+/// The value of a result.
+fn output(value: &Value, port: &HostPort) -> Result<ModelValue> {
     let value = value.clone().resolved();
     if let Value::Error(error) = &value {
         return Err(Error::new(error.kind(), error.to_string()));
     }
-    let tensor = value.downcast::<HostTensor>().map(|tensor| &tensor.0);
-    let tensor = tensor.filter(|tensor| port.fits(tensor.ty()));
-    tensor.cloned().ok_or_else(|| {
-        let text = format!(
-            "output '{}' of the host function has another type",
-            port.name()
-        );
-        invalid(text)
+    let found = match port {
+        HostPort::Tensor(port) => {
+            let tensor = value.downcast::<HostTensor>().map(|tensor| &tensor.0);
+            let tensor = tensor.filter(|tensor| port.fits(tensor.ty()));
+            tensor.cloned().map(ModelValue::Tensor).ok_or(port.name())
+        }
+        HostPort::List(signature) => {
+            let list = value.downcast::<TensorList>();
+            let value = list.map(|list| list_value(list, signature.kind));
+            value
+                .filter(|value| value.check(signature).is_ok())
+                .ok_or(signature.name.as_str())
+        }
+    };
+    found.map_err(|name| {
+        invalid(format!(
+            "output '{name}' of the host function has another type"
+        ))
     })
+}
+
+/// The value that a list is.
+fn list_value(list: &TensorList, kind: ValueKind) -> ModelValue {
+    if !list.is_present() {
+        return ModelValue::None;
+    }
+    let mut tensors = list.tensors();
+    match tensors.pop() {
+        Some(tensor) if !kind.is_sequence() => ModelValue::Tensor(tensor),
+        last => {
+            tensors.extend(last);
+            ModelValue::Sequence(tensors)
+        }
+    }
 }
 
 fn invalid(message: impl Into<String>) -> Error {

@@ -1,15 +1,49 @@
 //! Matching of named tensors to a model's inputs; all problems together.
 
 use crate::{Dimension, Signature};
-use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::Tensor;
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_tensor::{ModelValue, Tensor};
 
-/// The tensors in the order of `signatures`; reports all inputs that are missing, unknown,
+/// A value that may be given for an input.
+pub(crate) trait InputValue {
+    /// Checks its type.
+    fn check(&self, signature: &Signature) -> Result<()>;
+}
+
+impl InputValue for Tensor {
+    fn check(&self, signature: &Signature) -> Result<()> {
+        check(signature, self)
+    }
+}
+
+impl InputValue for ModelValue {
+    fn check(&self, signature: &Signature) -> Result<()> {
+        let kind = signature.kind;
+        match self {
+            Self::Tensor(tensor) if !kind.is_sequence() => check(signature, tensor),
+            Self::Sequence(tensors) if kind.is_sequence() => {
+                let checked = tensors.iter().enumerate().map(|(index, tensor)| {
+                    let place = || Location::field(format!("tensor {index}"));
+                    check(signature, tensor).map_err(|error| error.at(place()))
+                });
+                checked.collect()
+            }
+            Self::None if kind.is_optional() => Ok(()),
+            _ => Err(
+                wrong(format!("input '{}' has the wrong type", signature.name))
+                    .expected(signature)
+                    .found(self.description()),
+            ),
+        }
+    }
+}
+
+/// The values in the order of `signatures`; reports all inputs that are missing, unknown,
 /// duplicate or of a wrong type.
-pub(crate) fn in_order<'a>(
+pub(crate) fn in_order<'a, V: InputValue>(
     signatures: &[Signature],
-    given: &[(&str, &'a Tensor)],
-) -> Result<Vec<&'a Tensor>> {
+    given: &[(&str, &'a V)],
+) -> Result<Vec<&'a V>> {
     let mut errors = Vec::new();
     let mut ordered = Vec::with_capacity(signatures.len());
     for signature in signatures {
@@ -20,8 +54,8 @@ pub(crate) fn in_order<'a>(
             (Some(_), Some(_)) => {
                 errors.push(wrong(format!("input '{}' is given twice", signature.name)));
             }
-            (Some((_, tensor)), None) => match check(signature, tensor) {
-                Ok(()) => ordered.push(*tensor),
+            (Some((_, value)), None) => match value.check(signature) {
+                Ok(()) => ordered.push(*value),
                 Err(error) => errors.push(error),
             },
         }
@@ -42,6 +76,10 @@ pub(crate) fn check(signature: &Signature, tensor: &Tensor) -> Result<()> {
         Dimension::Symbolic { .. } => true,
     };
     let shape = tensor.shape();
+    // A sequence of tensors that may differ in rank.
+    if signature.is_of_any_rank() && tensor.dtype() == signature.ty.dtype() {
+        return Ok(());
+    }
     if tensor.dtype() == signature.ty.dtype()
         && shape.len() == signature.shape.len()
         && signature.shape.iter().zip(shape.iter()).all(fits)

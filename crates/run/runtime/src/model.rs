@@ -20,13 +20,15 @@ use tenon_base::{Control, Error, ErrorKind, Result, pool};
 use tenon_kernels::{BoundPorts, Variables};
 use tenon_neff::{MemoryPlan, NodeCost, PlacementReport};
 use tenon_tensor::size::Symbols;
-use tenon_tensor::{BufferMut, BufferPool, Tensor, TensorType};
+use tenon_tensor::{BufferMut, BufferPool, ModelValue, Tensor, TensorType, ValueKind};
 
 /// An input or output of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     /// The name.
     pub name: String,
+    /// What it is. The type and dimensions of a sequence or optional value are those that its tensors have in common.
+    pub kind: ValueKind,
     /// The data type and shape; with the smallest size of each symbolic dimension.
     pub ty: TensorType,
     /// The dimensions.
@@ -39,9 +41,19 @@ impl Signature {
         let shape = ty.shape().iter().map(|&extent| Dimension::Fixed(extent));
         Self {
             name,
+            kind: ValueKind::Tensor,
             shape: shape.collect(),
             ty,
         }
+    }
+
+    /// Whether the tensors of a sequence or optional value may differ in rank.
+    pub fn is_of_any_rank(&self) -> bool {
+        let any = |dimension: &Dimension| match dimension {
+            Dimension::Symbolic { expression, .. } => expression == "...",
+            Dimension::Fixed(_) => false,
+        };
+        !self.kind.is_tensor() && self.shape.iter().any(any)
     }
 
     /// Whether a dimension is known only when the model runs.
@@ -54,6 +66,9 @@ impl Signature {
 impl fmt::Display for Signature {
     /// `f32[batch, 3]`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.kind.is_tensor() {
+            write!(f, "{} of ", self.kind)?;
+        }
         let shape: Vec<String> = self.shape.iter().map(Dimension::to_string).collect();
         write!(f, "{}[{}]", self.ty.dtype(), shape.join(", "))
     }
@@ -260,6 +275,14 @@ impl Model {
         inputs: &[(&str, &Tensor)],
         options: ExecuteOptions<'_>,
     ) -> Result<Vec<Tensor>> {
+        if let Nodes::Host(..) = &self.0.nodes {
+            let values = inputs.iter();
+            let values = values.map(|(_, tensor)| ModelValue::Tensor((*tensor).clone()));
+            let values: Vec<ModelValue> = values.collect();
+            let names = inputs.iter().map(|(name, _)| *name);
+            let outputs = self.run_values(&names.zip(&values).collect::<Vec<_>>(), options)?;
+            return self.tensors(outputs);
+        }
         let inputs = inputs::in_order(self.inputs(), inputs)?;
         match &self.0.nodes {
             Nodes::Symbolic(core) => {
@@ -267,18 +290,63 @@ impl Model {
                 let model = core.model_for(&self.0.context, &types)?;
                 model.run_in_order(&inputs, options)
             }
-            Nodes::Host(host, _) => self.run_host(host, &inputs, options),
-            Nodes::One(_) | Nodes::Several(_) => self.run_in_order(&inputs, options),
+            Nodes::One(_) | Nodes::Several(_) | Nodes::Host(..) => {
+                self.run_in_order(&inputs, options)
+            }
         }
+    }
+
+    /// Executes on values by name, which may be sequences or absent; returns the outputs in order.
+    ///
+    /// # Errors
+    /// As [`Model::run_with`].
+    pub fn run_values(
+        &self,
+        inputs: &[(&str, &ModelValue)],
+        options: ExecuteOptions<'_>,
+    ) -> Result<Vec<ModelValue>> {
+        if let Nodes::Host(host, _) = &self.0.nodes {
+            let inputs = inputs::in_order(self.inputs(), inputs)?;
+            return self.run_host(host, &inputs, options);
+        }
+        let mut tensors = Vec::with_capacity(inputs.len());
+        for (name, value) in inputs {
+            match value {
+                ModelValue::Tensor(tensor) => tensors.push((*name, tensor)),
+                ModelValue::Sequence(_) | ModelValue::None => {
+                    let text = format!("input '{name}' is a tensor");
+                    let error = Error::new(ErrorKind::InvalidArgument, text);
+                    return Err(error.found(value.description()));
+                }
+            }
+        }
+        let outputs = self.run_with(&tensors, options)?;
+        Ok(outputs.into_iter().map(ModelValue::Tensor).collect())
+    }
+
+    /// The outputs of a model that has tensors only.
+    fn tensors(&self, outputs: Vec<ModelValue>) -> Result<Vec<Tensor>> {
+        let outputs = outputs.into_iter().zip(self.outputs());
+        let tensor = |(output, signature): (ModelValue, &Signature)| match output {
+            ModelValue::Tensor(tensor) => Ok(tensor),
+            ModelValue::Sequence(_) | ModelValue::None => {
+                let text = format!("output '{}' is no tensor", signature.name);
+                let error = Error::new(ErrorKind::Unsupported, text);
+                Err(error
+                    .found(output.description())
+                    .help("run the model with values instead of tensors"))
+            }
+        };
+        outputs.map(tensor).collect()
     }
 
     /// Executes a host function. Its subgraphs cannot be observed yet.
     fn run_host(
         &self,
         host: &HostCore,
-        inputs: &[&Tensor],
+        inputs: &[&ModelValue],
         options: ExecuteOptions<'_>,
-    ) -> Result<Vec<Tensor>> {
+    ) -> Result<Vec<ModelValue>> {
         if options.profile.is_some() || options.trace.is_some() || options.tap.is_some() {
             let text = "a model whose sizes depend on data, or with control flow, cannot be profiled, traced or tapped yet";
             return Err(Error::new(ErrorKind::Unsupported, text).help(
@@ -405,12 +473,12 @@ impl Model {
         sizes: &[(&str, u64)],
     ) -> Result<Model> {
         let ports = match &self.0.nodes {
-            Nodes::Symbolic(core) => core.input_ports(),
+            Nodes::Symbolic(core) => core.input_ports().iter().collect(),
             Nodes::Host(host, false) => host.input_ports(),
             _ => return self.at(sizes),
         };
         let mut all = sizes.to_vec();
-        let found = known_sizes(ports, self.symbols(), inputs);
+        let found = known_sizes(&ports, self.symbols(), inputs);
         for (name, size) in &found {
             if !sizes.iter().any(|(given, _)| given == name) {
                 all.push((name, *size));

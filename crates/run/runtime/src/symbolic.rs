@@ -16,7 +16,7 @@ use tenon_kernels::{Variables, planned_kernel, workload_backend};
 use tenon_neff::{Contents, GraphPort, LiveRange, MemoryPlan, Port, TenonMember};
 use tenon_plan::{KernelOperands, MemoryStrategy, Quick, plan_arena};
 use tenon_tensor::size::{SizeExpr, SymbolId, Symbols};
-use tenon_tensor::{BufferPool, DataType, TensorType};
+use tenon_tensor::{BufferPool, DataType, TensorType, ValueKind};
 use variables::SymbolicVariables;
 
 /// A subgraph with symbols, and its instances.
@@ -44,9 +44,6 @@ pub(crate) struct SymbolicPort {
 
 impl SymbolicPort {
     pub fn new(port: &GraphPort, symbols: &Symbols) -> Result<Self> {
-        if port.dtype == DataType::String {
-            return Err(Error::new(ErrorKind::Unsupported, "a tensor of strings"));
-        }
         Ok(Self {
             name: port.name.clone(),
             dtype: port.dtype,
@@ -107,6 +104,7 @@ impl SymbolicPort {
         });
         Ok(Signature {
             name: self.name.clone(),
+            kind: ValueKind::Tensor,
             ty: TensorType::new(self.dtype, smallest.collect::<Vec<_>>())?,
             shape,
         })
@@ -130,7 +128,10 @@ impl SymbolicCore {
         } = contents;
         let read = || -> Result<_> {
             let symbols = tenon.symbol_table()?;
-            let port = |port: &Port| SymbolicPort::new(&port.into(), &symbols);
+            let port = |port: &Port| match port.dtype {
+                DataType::String => Err(Error::new(ErrorKind::Unsupported, "a tensor of strings")),
+                _ => SymbolicPort::new(&port.into(), &symbols),
+            };
             let inputs = tenon.inputs.iter().map(port).collect::<Result<Vec<_>>>()?;
             let outputs = tenon.outputs.iter().map(port).collect::<Result<Vec<_>>>()?;
             let variables = SymbolicVariables::new(variables, &tenon, &symbols)?;
@@ -195,7 +196,8 @@ impl SymbolicCore {
 
     /// The instance for inputs of these types, in order.
     pub fn model_for(&self, context: &ModelContext, types: &[&TensorType]) -> Result<Model> {
-        let sizes = solve_sizes(&self.inputs, &self.symbols, types)?;
+        let ports: Vec<&SymbolicPort> = self.inputs.iter().collect();
+        let sizes = solve_sizes(&ports, &self.symbols, types)?;
         self.model_at(context, &sizes)
     }
 
@@ -299,7 +301,7 @@ impl SymbolicCore {
 
 /// The sizes of symbols that are extents of these inputs, by name.
 pub(crate) fn known_sizes(
-    ports: &[SymbolicPort],
+    ports: &[&SymbolicPort],
     symbols: &Symbols,
     inputs: &[(&str, &TensorType)],
 ) -> Vec<(String, u64)> {
@@ -325,7 +327,7 @@ pub(crate) fn known_sizes(
 /// # Errors
 /// Inputs of another type, sizes that contradict each other, and sizes outside their ranges.
 pub(crate) fn solve_sizes(
-    ports: &[SymbolicPort],
+    ports: &[&SymbolicPort],
     symbols: &Symbols,
     types: &[&TensorType],
 ) -> Result<Vec<i64>> {

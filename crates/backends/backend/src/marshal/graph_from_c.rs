@@ -30,6 +30,7 @@ pub(crate) unsafe fn graph(raw: &abi::Graph, ownership: Ownership) -> Result<Gra
                 constant,
                 extents: None,
                 sizes: None,
+                list: None,
             });
         }
         let ends = |raw, what| -> Result<Vec<ValueId>> {

@@ -9,10 +9,10 @@ use tenon_bef::{
     Module, RegisterId, encode,
 };
 use tenon_graph::control::Body;
-use tenon_graph::{DataSizeSource, Graph, Node, ValueId};
-use tenon_neff::{GraphPort, HostFunction, ModelInfo, PortShape, SymbolInfo, TenonMember};
+use tenon_graph::{DataSizeSource, ElementShape, Graph, Node, ValueId};
+use tenon_neff::{Extent, GraphPort, HostFunction, ModelInfo, PortShape, SymbolInfo, TenonMember};
 use tenon_tensor::size::{SizeExpr, SymbolId};
-use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
+use tenon_tensor::{BufferMut, DataType, Tensor, TensorType, ValueKind};
 
 /// The types of registers.
 const TENSOR: &str = "!tenon.tensor";
@@ -61,7 +61,7 @@ impl<'a> HostProgram<'a> {
         );
         let states = body.inputs.get(2..).unwrap_or_default();
         for &state in states {
-            let register = program.function.argument(TENSOR);
+            let register = program.function.argument(register_type(graph, state));
             program.tensors.insert(state, register);
         }
         let lists = body.outputs.len().saturating_sub(1 + states.len());
@@ -105,7 +105,7 @@ impl<'a> HostProgram<'a> {
 
     fn add_arguments(&mut self, tensors: &[ValueId], sizes: &[SymbolId]) {
         for &id in tensors {
-            let register = self.function.argument(TENSOR);
+            let register = self.function.argument(register_type(self.graph, id));
             self.tensors.insert(id, register);
         }
         for &symbol in sizes {
@@ -138,7 +138,9 @@ impl<'a> HostProgram<'a> {
         let kernel = self.function.kernel("tfrt.cond").operands(operands);
         let kernel = kernel.function("a_true_fn", functions[0]);
         let kernel = kernel.function("b_false_fn", functions[1]);
-        let registers = kernel.result_list(TENSOR, node.outputs.len());
+        let types = node.outputs.iter();
+        let types = types.map(|output| output.map_or(TENSOR, |id| register_type(self.graph, id)));
+        let registers = kernel.result_types(&types.collect::<Vec<_>>());
         self.set_outputs(node, registers);
         self.calls = true;
         Ok(())
@@ -171,14 +173,15 @@ impl<'a> HostProgram<'a> {
             let state = input(2 + state);
             let state = state.ok_or_else(|| Error::new(ErrorKind::Internal, "a missing state"))?;
             operands.push(self.tensor(state)?);
-            types.push(TENSOR);
+            types.push(register_type(self.graph, state));
         }
         let lists = node.outputs.len().saturating_sub(states);
         for _ in 0..lists {
             operands.push(self.function.kernel("tenon.list").result(LIST));
             types.push(LIST);
         }
-        types.extend(captured.tensors.iter().map(|_| TENSOR));
+        let tensors = captured.tensors.iter();
+        types.extend(tensors.map(|&id| register_type(self.graph, id)));
         types.extend(captured.sizes.iter().map(|_| SIZE));
         operands.extend(self.captured(captured)?);
         let kernel = self.function.kernel("tfrt.while").operands(operands);
@@ -338,8 +341,15 @@ impl<'a> HostProgram<'a> {
         Ok(())
     }
 
-    /// Adds an operator whose results have unknown extents.
+    /// Adds an operator whose results have unknown extents, or one on sequences or strings.
     pub fn operator(&mut self, node: &Node) -> Result<()> {
+        if let ("Identity", [Some(from)], [Some(to)]) =
+            (node.op.name, &node.inputs[..], &node.outputs[..])
+        {
+            let register = self.tensor(*from)?;
+            self.tensors.insert(*to, register);
+            return Ok(());
+        }
         let mut operands = Vec::new();
         let mut inputs = Vec::new();
         for input in &node.inputs {
@@ -368,7 +378,8 @@ impl<'a> HostProgram<'a> {
             .attribute("operator", node.op.name)
             .attribute("outputs", Attribute::list(outputs.collect()));
         let results: Vec<ValueId> = node.outputs.iter().flatten().copied().collect();
-        let registers = kernel.result_list(TENSOR, results.len());
+        let types = results.iter().map(|&id| register_type(self.graph, id));
+        let registers = kernel.result_types(&types.collect::<Vec<_>>());
         self.tensors.extend(results.into_iter().zip(registers));
         Ok(())
     }
@@ -472,6 +483,14 @@ pub(super) fn host_function(
 ) -> Result<HostFunction> {
     let port = |&id: &ValueId| {
         let value = graph.value(id);
+        if let Some(list) = &value.list {
+            return Ok(GraphPort {
+                name: value.name.clone(),
+                kind: list.ty.kind,
+                dtype: list.ty.dtype,
+                shape: element_shape(&list.ty.elements),
+            });
+        }
         let constant = value.constant.as_ref().map(Tensor::ty);
         let ty = value.ty.as_ref().or(constant);
         let ty = ty.ok_or_else(|| Error::new(ErrorKind::Internal, "a value without a type"))?;
@@ -481,6 +500,7 @@ pub(super) fn host_function(
         };
         Ok(GraphPort {
             name: value.name.clone(),
+            kind: ValueKind::Tensor,
             dtype: ty.dtype(),
             shape,
         })
@@ -495,6 +515,26 @@ pub(super) fn host_function(
         symbols: SymbolInfo::list(&graph.symbols),
         input_symbols,
     })
+}
+
+/// The shapes of the tensors of a list; extents that differ have no size.
+fn element_shape(shape: &ElementShape) -> PortShape {
+    let ElementShape::Extents(extents) = shape else {
+        return PortShape::any_rank();
+    };
+    let extent = |extent: &Option<SizeExpr>| {
+        let size = extent.as_ref().and_then(SizeExpr::constant);
+        size.map_or_else(Extent::unknown, Extent::Fixed)
+    };
+    PortShape(extents.iter().map(extent).collect())
+}
+
+/// The type of the register of a value.
+fn register_type(graph: &Graph, id: ValueId) -> &'static str {
+    match graph.value(id).list {
+        Some(_) => LIST,
+        None => TENSOR,
+    }
 }
 
 /// Adds the attributes of a tensor's type.

@@ -11,12 +11,12 @@ pub use host::HostFunction;
 
 use super::Contents;
 use super::write::NodeFiles;
-use crate::json::dtype;
+use crate::json::{dtype, kind};
 use crate::{PlacementReport, Port, PortShape};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_tensor::{Buffer, DataType, TensorType};
+use tenon_tensor::{Buffer, DataType, TensorType, ValueKind};
 
 /// The version of the call signature of CPU nodes (`include/tenon/cpu_node.h`).
 pub const CPU_NODE_VERSION: u32 = 1;
@@ -39,10 +39,13 @@ pub struct NodeGraph {
 pub struct GraphPort {
     /// Its name.
     pub name: String,
-    /// Its data type.
+    /// What it is; only ports of host functions are no tensors.
+    #[serde(default, skip_serializing_if = "ValueKind::is_tensor", with = "kind")]
+    pub kind: ValueKind,
+    /// The data type of the tensor or tensors.
     #[serde(with = "dtype")]
     pub dtype: DataType,
-    /// Its shape, outermost first.
+    /// The shape, outermost first: of a sequence what the shapes of its tensors have in common.
     pub shape: PortShape,
 }
 
@@ -330,6 +333,7 @@ impl From<&Port> for GraphPort {
     fn from(port: &Port) -> Self {
         Self {
             name: port.name.clone(),
+            kind: ValueKind::Tensor,
             dtype: port.dtype,
             shape: port.shape.clone(),
         }

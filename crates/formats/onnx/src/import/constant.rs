@@ -66,8 +66,9 @@ impl<'m> Import<'m> {
             ("value_int", Attribute::Int(value)) => Tensor::scalar(*value)?,
             ("value_floats", Attribute::Floats(list)) => Tensor::from_slice([list.len()], list)?,
             ("value_ints", Attribute::Ints(list)) => Tensor::from_slice([list.len()], list)?,
-            ("value_string", _) | ("value_strings", _) => {
-                return Err(Error::new(ErrorKind::Unsupported, "a constant of strings"));
+            ("value_string", Attribute::String(text)) => Tensor::from_strings([], &[text])?,
+            ("value_strings", Attribute::Strings(texts)) => {
+                Tensor::from_strings([texts.len()], texts)?
             }
             _ => return Err(invalid("an unknown form of Constant").at(attribute::place(name))),
         };

@@ -193,7 +193,7 @@ impl<'m> Import<'m> {
     }
 
     /// Adds a Loop with these operands: the limit and the condition, then the states.
-    fn loop_node(
+    pub(super) fn loop_node(
         &mut self,
         template: &DraftNode,
         body: DraftBody,
@@ -229,7 +229,7 @@ impl<'m> Import<'m> {
     }
 
     /// The same with the nodes from position `start` on before those of the graph.
-    fn body_from(
+    pub(super) fn body_from(
         &mut self,
         start: usize,
         graph: &'m GraphProto,

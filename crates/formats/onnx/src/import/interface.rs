@@ -5,12 +5,12 @@ use crate::dimension::InputTypes;
 use crate::draft::{DraftNode, Origin, ValueInfo};
 use crate::proto::GraphProto;
 use crate::scope::Scope;
-use crate::signature::Signature;
+use crate::signature::{Dimension, Signature, ValueSignature};
 use crate::{ImportOptions, dimension, upgrade};
 use std::collections::HashSet;
 use std::rc::Rc;
-use tenon_base::{Error, ErrorKind, Location};
-use tenon_graph::{Attributes, ValueId};
+use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_graph::{Attributes, ElementShape, List, ListType, ValueId};
 
 impl<'m> Import<'m> {
     /// Adds the inputs without initialiser, and the constants of the options.
@@ -39,6 +39,15 @@ impl<'m> Import<'m> {
             self.cpu_nodes.size_dimensions(input, ty);
         }
         let mut types = types.into_iter();
+        let lists = |name: &String| {
+            let mut inputs = signature.inputs.iter();
+            inputs.any(|input| !input.kind.is_tensor() && input.name == *name)
+        };
+        if let Some(name) = options.constants.keys().find(|name| lists(name)) {
+            let text = "a sequence or an optional value cannot be given as a constant";
+            let error = Error::new(ErrorKind::InvalidArgument, text);
+            self.report(error.at(Location::field(dimension::place(name))));
+        }
         let given: HashSet<&str> = graph.initializer.iter().map(|t| t.name.as_str()).collect();
         let inputs = graph
             .input
@@ -46,20 +55,30 @@ impl<'m> Import<'m> {
             .filter(|input| !given.contains(input.name.as_str()));
         for (input, declared) in inputs.zip(&signature.inputs) {
             let name = input.name.clone();
-            let ty = types.next();
+            let ty = declared.kind.is_tensor().then(|| types.next()).flatten();
             let value = match options.constants.get(&name) {
                 Some(constant) => self.draft.add_constant(name, constant.clone()),
                 None => {
                     let rank = declared.shape.as_ref().map(Vec::len);
-                    let value = self.draft.add_value(
-                        name,
-                        ValueInfo {
-                            dtype: declared.dtype,
-                            rank,
-                        },
-                    );
+                    let info = ValueInfo {
+                        dtype: declared.dtype,
+                        rank,
+                    };
+                    let is_tensor = declared.kind.is_tensor();
+                    let info = if is_tensor {
+                        info
+                    } else {
+                        ValueInfo::default()
+                    };
+                    let value = self.draft.add_value(name, info);
+                    let list = list_type(declared).unwrap_or_else(|error| {
+                        let place = dimension::place(&input.name);
+                        self.report(error.at(Location::field(place)));
+                        None
+                    });
                     let added = self.draft.graph.value_mut(value);
                     added.ty = ty;
+                    added.list = list.map(List::of_type);
                     added.extents = extents.remove(&declared.name);
                     self.draft.graph.inputs.push(value);
                     value
@@ -143,4 +162,33 @@ impl<'m> Import<'m> {
         });
         copy
     }
+}
+
+/// The type of a sequence or optional value; `None` for a tensor. Symbolic dimensions may differ between its tensors.
+pub(super) fn list_type(declared: &ValueSignature) -> Result<Option<ListType>> {
+    if declared.kind.is_tensor() {
+        return Ok(None);
+    }
+    if let Some(other) = &declared.other {
+        return Err(Error::new(ErrorKind::Unsupported, other.clone()));
+    }
+    let dtype = declared.dtype.ok_or_else(|| {
+        invalid(format!(
+            "the model does not say the data type of a value of kind {}",
+            declared.kind
+        ))
+    })?;
+    let extent = |dimension: &Dimension| match dimension {
+        Dimension::Fixed(size) => Some((*size as i64).into()),
+        Dimension::Named(_) | Dimension::Unnamed => None,
+    };
+    let elements = match &declared.shape {
+        Some(shape) => ElementShape::Extents(shape.iter().map(extent).collect()),
+        None => ElementShape::Any,
+    };
+    Ok(Some(ListType {
+        kind: declared.kind,
+        dtype,
+        elements,
+    }))
 }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use tenon_base::{Control, Result};
-use tenon_graph::{Graph, Node, TensorType, Value, ValueId};
+use tenon_graph::{Graph, List, Node, TensorType, Value, ValueId};
 use tenon_tensor::Tensor;
 
 /// A function that infers the types of a graph's values and folds constants. The importer has no kernels:
@@ -129,6 +129,9 @@ impl EvaluationGraph {
         own.constant.clone_from(&known.constant);
         own.extents.clone_from(&known.extents);
         own.sizes.clone_from(&known.sizes);
+        // The tensors of a list are values of the draft.
+        let list = value.list.as_ref().map(|list| list.ty.clone());
+        own.list = list.map(List::of_type);
         let computed = own.known().is_some() || (!found.contains_key(&id) && !is_input(draft, id));
         if !computed {
             self.graph.inputs.push(local);

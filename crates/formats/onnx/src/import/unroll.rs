@@ -12,7 +12,7 @@ use tenon_graph::{Attribute, Attributes, ValueId};
 use tenon_tensor::{DataType, Tensor};
 
 /// The greatest number of iterations that are unrolled; longer loops are executed as loops.
-const MAX_UNROLLED: i64 = 64;
+pub(super) const MAX_UNROLLED: i64 = 64;
 
 /// The inputs or outputs of a body in one iteration.
 type Values = Vec<Option<ValueId>>;
@@ -170,7 +170,7 @@ impl<'m> Import<'m> {
     }
 
     /// Inlines one iteration with the inputs `given`; returns the outputs of the body.
-    fn body_step(
+    pub(super) fn body_step(
         &mut self,
         body: &'m GraphProto,
         given: Values,
@@ -318,13 +318,18 @@ fn named<'m>(
     Ok(resolved.flatten())
 }
 
-fn body<'m>(node: &'m NodeProto, scope: &Scope<'m, '_>) -> Result<&'m GraphProto> {
+pub(super) fn body<'m>(node: &'m NodeProto, scope: &Scope<'m, '_>) -> Result<&'m GraphProto> {
     let body = named(node, scope, "body")?.and_then(|attribute| attribute.g.as_deref());
     body.ok_or_else(|| invalid("attribute 'body' is missing"))
 }
 
 /// Checks that a body has `inputs` inputs, and at least `least` and the node's count of outputs.
-fn expect_body(body: &GraphProto, inputs: usize, least: usize, outputs: usize) -> Result<()> {
+pub(super) fn expect_body(
+    body: &GraphProto,
+    inputs: usize,
+    least: usize,
+    outputs: usize,
+) -> Result<()> {
     let least = least.max(outputs);
     if body.input.len() == inputs && body.output.len() >= least {
         return Ok(());

@@ -3,7 +3,6 @@
 use crate::draft::{Draft, DraftNode};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::Attribute;
-use tenon_tensor::Tensor;
 
 /// `spatial` must be 1: statistics for each channel.
 pub(super) fn batch_normalization_per_channel(
@@ -29,23 +28,6 @@ pub(super) fn grid_sample(_: &mut Draft, mut node: DraftNode) -> Result<DraftNod
     };
     let mode = Attribute::String(mode.to_owned());
     node.attributes.set("mode", mode);
-    Ok(node)
-}
-
-/// An optional tensor is present, or the model is invalid.
-pub(super) fn optional_get_element(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
-    node.operator = "Identity".into();
-    node.version = super::NEWEST;
-    Ok(node)
-}
-
-/// The presence of an input is constant at import.
-pub(super) fn optional_has_element(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
-    let given = node.inputs.first().copied().flatten().is_some();
-    let given = Tensor::from_bools([], &[given])?;
-    node.inputs = vec![Some(draft.constant_for(&node, "given", given))];
-    node.operator = "Identity".into();
-    node.version = super::NEWEST;
     Ok(node)
 }
 

@@ -16,7 +16,7 @@ fn a_signature_has_inputs_outputs_and_counts() {
         .node(node("Relu", &["a"], &["b"], &[]))
         .node(within("com.example", node("Magic", &["b"], &["y"], &[])))
         .output("y");
-    let sequence = Some(TypeValue::Sequence(UnreadProto {}));
+    let sequence = Some(TypeValue::Sequence(ElementTypeProto::default()));
     build.graph().output.push(ValueInfoProto {
         name: "s".into(),
         r#type: Some(Box::new(TypeProto { value: sequence })),
@@ -31,7 +31,10 @@ fn a_signature_has_inputs_outputs_and_counts() {
             .collect::<Vec<_>>()
     };
     assert_eq!(values(&signature.inputs), ["x: f32[batch, 3, ?]"]);
-    assert_eq!(values(&signature.outputs), ["y: ?[...]", "s: a sequence"]);
+    assert_eq!(
+        values(&signature.outputs),
+        ["y: ?[...]", "s: sequence of ?[...]"]
+    );
     assert_eq!(signature.name, "test");
     assert_eq!(signature.producer, "exporter 1.2");
     assert_eq!(signature.opsets["ai.onnx"], 17);

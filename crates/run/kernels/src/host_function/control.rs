@@ -1,15 +1,52 @@
 //! Kernels of control flow: conditions, and lists of the results of iterations.
 
 use super::{HostTensor, invalid};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_executor::{
     Frame, Kernel, KernelDef, Opaque, RestOperands, Shared, Signature, Value, kernel,
 };
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
 
-/// The results of the iterations so far. Appending changes the list: a program uses each list once.
-pub struct TensorList(Mutex<Vec<Tensor>>);
+/// A list of tensors: a sequence, an optional value, or the results of the iterations so far. Appending changes the
+/// list: a program uses lists of results once, and others are not appended to.
+pub struct TensorList {
+    tensors: Mutex<Vec<Tensor>>,
+    present: bool,
+}
+
+impl TensorList {
+    /// A sequence, or an optional value that is present.
+    pub fn new(tensors: Vec<Tensor>) -> Self {
+        Self {
+            tensors: Mutex::new(tensors),
+            present: true,
+        }
+    }
+
+    /// An optional value that is absent.
+    pub fn absent() -> Self {
+        Self {
+            tensors: Mutex::default(),
+            present: false,
+        }
+    }
+
+    /// Whether it is present.
+    pub fn is_present(&self) -> bool {
+        self.present
+    }
+
+    /// The tensors, which share their bytes.
+    pub fn tensors(&self) -> Vec<Tensor> {
+        self.lock().clone()
+    }
+
+    /// The tensors in place.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Tensor>> {
+        self.tensors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Opaque for TensorList {
     const TYPE: &'static str = "!tenon.list";
@@ -33,7 +70,7 @@ pub(super) fn kernels() -> Vec<KernelDef> {
             "Whether an iteration of this number follows: it is below the limit, and the condition, if there is one, is \
              true.",
         ),
-        kernel("tenon.list", || Shared::new(TensorList(Mutex::default()))).doc("An empty list."),
+        kernel("tenon.list", || Shared::new(TensorList::new(Vec::new()))).doc("An empty list."),
         kernel("tenon.append", append).doc("The list with one more tensor."),
         KernelDef::new("tenon.stack", stack, |site| {
             let dtype = site.attributes().string("dtype")?;
@@ -82,7 +119,7 @@ fn proceeds(number: i64, limit: i64, condition: RestOperands<'_>) -> Result<bool
 }
 
 fn append(list: Shared<TensorList>, tensor: &HostTensor) -> Result<Value> {
-    let mut tensors = list.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut tensors = list.lock();
     tensors.try_reserve(1).map_err(|_| {
         let text = "no memory for the results of more iterations";
         Error::new(ErrorKind::OutOfMemory, text).found(tensors.len())
@@ -98,7 +135,7 @@ struct Stack(DataType);
 impl Stack {
     fn stacked(&self, frame: &Frame<'_>) -> Result<Tensor> {
         let list = frame.object::<TensorList>(0)?;
-        let tensors = list.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let tensors = list.lock();
         let Some(first) = tensors.first() else {
             let row = (1..frame.operands()).map(|index| frame.read::<i64>(index));
             let extent = |extent: i64| {

@@ -20,15 +20,16 @@ impl Model {
             .iter()
             .map(|(name, tensor)| (*name, tensor.ty()))
             .collect();
-        let sizes = match &self.0.nodes {
-            Nodes::Symbolic(core) => self.first_sizes(core.input_ports(), &types),
-            Nodes::Host(host, false) => self.first_sizes(host.input_ports(), &types),
+        let ports: Vec<&SymbolicPort> = match &self.0.nodes {
+            Nodes::Symbolic(core) => core.input_ports().iter().collect(),
+            Nodes::Host(host, false) => host.input_ports(),
             _ => Vec::new(),
         };
+        let sizes = self.first_sizes(&ports, &types);
         let mut errors = Vec::new();
         let mut values = Vec::new();
         for &position in positions {
-            match self.initial_type(position, &sizes) {
+            match self.initial_type(position, &ports, &sizes) {
                 Ok(ty) => values.push(Tensor::zeroed(ty)?),
                 Err(error) => errors.push(error),
             }
@@ -37,7 +38,7 @@ impl Model {
     }
 
     /// The sizes of the symbols at the first execution.
-    fn first_sizes(&self, ports: &[SymbolicPort], types: &[(&str, &TensorType)]) -> Vec<i64> {
+    fn first_sizes(&self, ports: &[&SymbolicPort], types: &[(&str, &TensorType)]) -> Vec<i64> {
         let known = known_sizes(ports, self.symbols(), types);
         let size = |name: &str| known.iter().find(|(known, _)| known == name);
         let symbols = self.symbols().iter();
@@ -46,12 +47,16 @@ impl Model {
             .collect()
     }
 
-    fn initial_type(&self, position: usize, sizes: &[i64]) -> Result<TensorType> {
+    fn initial_type(
+        &self,
+        position: usize,
+        ports: &[&SymbolicPort],
+        sizes: &[i64],
+    ) -> Result<TensorType> {
         let signature = &self.inputs()[position];
-        let fixed = match &self.0.nodes {
-            Nodes::Symbolic(core) => core.input_ports()[position].fixed(sizes)?.ty,
-            Nodes::Host(host, false) => host.input_ports()[position].fixed(sizes)?.ty,
-            _ => signature.ty.clone(),
+        let fixed = match ports.iter().find(|port| port.name() == signature.name) {
+            Some(port) => port.fixed(sizes)?.ty,
+            None => signature.ty.clone(),
         };
         for (dimension, &extent) in signature.shape.iter().zip(fixed.shape().iter()) {
             if let Dimension::Symbolic {

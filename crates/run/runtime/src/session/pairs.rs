@@ -89,7 +89,9 @@ fn compatible(input: &Signature, output: &Signature) -> Result<()> {
         (Dimension::Fixed(a), Dimension::Fixed(b)) => a == b,
         _ => true,
     };
-    if input.ty.dtype() == output.ty.dtype()
+    if input.kind.is_tensor()
+        && output.kind.is_tensor()
+        && input.ty.dtype() == output.ty.dtype()
         && input.shape.len() == output.shape.len()
         && input.shape.iter().zip(&output.shape).all(fits)
     {

@@ -15,7 +15,7 @@ const HOST_JSON: &str = "host.json";
 const HOST_PROGRAM: &str = "host.bef";
 
 /// The newest `format` of `host.json` that this build reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// A host program that calls the subgraphs of its package.
 #[derive(Debug, Clone)]
@@ -90,8 +90,13 @@ impl HostFunction {
 
     /// The members of the package, by name.
     pub(super) fn members(&self) -> Result<Vec<(String, Buffer)>> {
+        let is_plain = |port: &GraphPort| port.kind.is_tensor() && port.dtype != DataType::String;
+        let mut ports = self.inputs.iter().chain(&self.outputs);
         let member = HostMember {
-            format: FORMAT,
+            format: match ports.all(is_plain) {
+                true => 1,
+                false => FORMAT,
+            },
             model: self.model.clone(),
             inputs: self.inputs.clone(),
             outputs: self.outputs.clone(),
@@ -129,8 +134,8 @@ impl HostFunction {
 }
 
 fn check_port(port: &GraphPort, symbols: &Symbols) -> Result<()> {
-    if port.dtype == DataType::String {
-        return Err(invalid("a tensor of strings"));
+    if !port.kind.is_tensor() {
+        return port.shape.of_elements().map(drop);
     }
     let extents = port.shape.parse(symbols)?;
     let negative = |extent: &SizeExpr| extent.constant().is_some_and(|size| size < 0);

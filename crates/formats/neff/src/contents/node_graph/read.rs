@@ -8,6 +8,7 @@ use crate::contents::read::read_node;
 use crate::{Contents, FeatureBits, GraphNode, NEFF_JSON, NeffGraph, Package, neff_dtype};
 use std::collections::HashMap;
 use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_tensor::ValueKind;
 
 impl NodeGraph {
     /// Reads and checks a package that Tenon made. Constants, programs and libraries stay where they
@@ -202,6 +203,7 @@ fn graph_port(graph: &NeffGraph, node: u32, output: u32) -> Result<GraphPort> {
     Ok(GraphPort {
         shape: extents.collect::<Result<Vec<usize>>>()?.as_slice().into(),
         name: port.name,
+        kind: ValueKind::Tensor,
         dtype,
     })
 }

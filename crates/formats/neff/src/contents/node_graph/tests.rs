@@ -11,6 +11,7 @@ fn buffer(bytes: &[u8]) -> Buffer {
 fn port(name: &str, shape: &[usize]) -> GraphPort {
     GraphPort {
         name: name.into(),
+        kind: ValueKind::Tensor,
         dtype: DataType::F32,
         shape: shape.into(),
     }
