@@ -15,18 +15,20 @@ from onnx import TensorProto, helper, numpy_helper
 
 FOLDER, COUNT, SEED = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 onnxruntime.set_default_logger_severity(3)
-F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+F, I, B, S = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING
 node = helper.make_node
 
 
 def graph(name, nodes, inputs, outputs, constants=None):
     value = helper.make_tensor_value_info
     tensors = [numpy_helper.from_array(np.asarray(array), key) for key, array in (constants or {}).items()]
-    return helper.make_graph(nodes, name, [value(*v) for v in inputs], [value(*v) for v in outputs], tensors)
+    # A type instead of a data type: a sequence.
+    info = lambda v: value(*v) if isinstance(v[1], int) else helper.make_value_info(*v)
+    return helper.make_graph(nodes, name, [info(v) for v in inputs], [info(v) for v in outputs], tensors)
 
 
-def write(name, body, samples):
-    model = helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+def write(name, body, samples, opset=18):
+    model = helper.make_model(body, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     onnx.save(model, FOLDER / f"{name}.onnx")
     session = onnxruntime.InferenceSession(model.SerializeToString())
     names = [output.name for output in session.get_outputs()]
@@ -309,7 +311,105 @@ class Random:
         write(name, body, samples)
 
 
+def sequences(rng):
+    """Sequences that a loop fills, with run-time positions, from branches, and of SequenceMap."""
+    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(F, None))
+    body = [
+        node("Add", ["step", "one"], ["end"]),
+        node("Unsqueeze", ["end", "zero"], ["ends"]),
+        node("Slice", ["x", "zero", "ends", "zero"], ["rows"]),
+        node("SequenceInsert", ["state", "rows"], ["after"]),
+        node("Identity", ["keep"], ["kept"]),
+    ]
+    body = graph("body", body, [("step", I, []), ("keep", B, []), ("state", sequence)],
+                 [("kept", B, []), ("after", sequence)])
+    nodes = [
+        node("SequenceEmpty", [], ["empty"]),
+        node("Loop", ["count", "", "empty"], ["filled"], body=body),
+        node("ConcatFromSequence", ["filled"], ["all"], axis=0),
+        node("MatMul", ["all", "w"], ["y"]),
+        node("SequenceLength", ["filled"], ["length"]),
+        node("SequenceAt", ["filled", "last"], ["tail"]),
+    ]
+    constants = {"one": 1, "zero": np.array([0]), "last": -1, "w": normal(rng, 3, 4)}
+    inputs = [("x", F, ["n", 3]), ("count", I, [])]
+    outputs = [("y", F, None), ("length", I, []), ("tail", F, None)]
+    samples = [{"x": normal(rng, n, 3), "count": np.array(count)} for n, count in ((5, 1), (5, 3), (9, 70))]
+    write("sequence_loop", graph("sequence_loop", nodes, inputs, outputs, constants), samples)
+
+    nodes = [
+        node("SplitToSequence", ["x", "sizes"], ["parts"], axis=0),
+        node("SequenceAt", ["parts", "at"], ["one_part"]),
+        node("SequenceErase", ["parts", "at"], ["fewer"]),
+        node("SequenceInsert", ["fewer", "one_part", "to"], ["moved"]),
+        node("ConcatFromSequence", ["moved"], ["y"], axis=0),
+        node("SequenceLength", ["fewer"], ["length"]),
+    ]
+    inputs = [("x", F, ["n", 3]), ("sizes", I, ["k"]), ("at", I, []), ("to", I, [])]
+    outputs = [("y", F, None), ("length", I, []), ("one_part", F, None)]
+    samples = [{"x": normal(rng, 6, 3), "sizes": np.array(sizes), "at": np.array(at), "to": np.array(to)}
+               for sizes, at, to in (([1, 2, 3], 0, 2), ([3, 1, 2], -1, 0), ([5, 1], 1, -1))]
+    write("sequence_positions", graph("sequence_positions", nodes, inputs, outputs), samples)
+
+    split = lambda parts: [node("SplitToSequence", ["x"], ["parts"], axis=parts, keepdims=parts),
+                           node("SequenceInsert", ["parts", "v"], ["more"])]
+    then = graph("then", split(0), [], [("more", sequence)])
+    other = graph("other", [node("SequenceConstruct", ["v", "v"], ["pair"])], [], [("pair", sequence)])
+    mapped = graph("mapped", [node("Add", ["a", "b"], ["sum"]), node("ReduceSum", ["sum"], ["total"], keepdims=0)],
+                   [("a", F, ["m"]), ("b", F, ["m"])], [("sum", F, ["m"]), ("total", F, [])])
+    nodes = [
+        node("If", ["c"], ["chosen"], then_branch=then, else_branch=other),
+        node("SequenceMap", ["chosen", "v"], ["sums", "totals"], body=mapped),
+        node("ConcatFromSequence", ["sums"], ["y"], axis=0, new_axis=1),
+        node("ConcatFromSequence", ["totals"], ["t"], axis=0, new_axis=1),
+    ]
+    inputs = [("x", F, ["n", 3]), ("v", F, [3]), ("c", B, [])]
+    outputs = [("y", F, None), ("t", F, None)]
+    samples = [{"x": normal(rng, 4, 3), "v": normal(rng, 3), "c": np.array(c)} for c in (True, False)]
+    write("sequence_map", graph("sequence_map", nodes, inputs, outputs), samples)
+
+    nodes = [
+        node("SplitToSequence", ["x"], ["parts"], axis=1, keepdims=0),
+        node("SequenceAt", ["parts", "one"], ["b"]),
+        node("SequenceErase", ["parts", "one"], ["ac"]),
+        node("ConcatFromSequence", ["ac"], ["y"], axis=-1, new_axis=1),
+        node("SequenceLength", ["ac"], ["length"]),
+        node("Optional", ["b"], ["maybe"]),
+        node("OptionalHasElement", ["maybe"], ["has"]),
+        node("OptionalGetElement", ["maybe"], ["z"]),
+    ]
+    outputs = [("y", F, None), ("length", I, []), ("has", B, []), ("z", F, None)]
+    body = graph("sequence_static", nodes, [("x", F, ["n", 3])], outputs, {"one": 1})
+    write("sequence_static", body, [{"x": normal(rng, n, 3)} for n in (1, 5)])
+
+
+def strings(rng):
+    """Operators on strings between inputs and outputs that are none."""
+    words = np.array(["one", "Two", "three", "one two", "7.5", ""], dtype=object)
+    nodes = [
+        node("Gather", ["words", "i"], ["some"]),
+        node("Equal", ["some", "word"], ["equal"]),
+        node("RegexFullMatch", ["some"], ["match"], pattern="[a-z]+( [a-z]+)?"),
+        node("StringSplit", ["some"], ["parts", "lengths"]),
+        node("Cast", ["x"], ["text"], to=S),
+        node("StringConcat", ["text", "digit"], ["longer"]),
+        node("Cast", ["longer"], ["y"], to=F),
+        node("Cast", ["i"], ["ints"], to=S),
+        node("Cast", ["ints"], ["j"], to=I),
+        node("StringNormalizer", ["some"], ["lower"], case_change_action="LOWER", stopwords=["two"], locale="C"),
+        node("Equal", ["lower", "word"], ["kept"]),
+    ]
+    constants = {"words": words, "word": np.array("one", dtype=object), "digit": np.array(["5"], dtype=object)}
+    inputs = [("i", I, ["n"]), ("x", F, ["m"])]
+    outputs = [("equal", B, None), ("match", B, None), ("lengths", I, None), ("y", F, None), ("j", I, None), ("kept", B, None)]
+    body = graph("strings", nodes, inputs, outputs, constants)
+    x = np.array([0.5, -1.25, 100.5, 0.0625], np.float32)
+    write("strings", body, [{"i": np.array(i), "x": x} for i in ([0, 1, 2], [3, 3, 0, 1, 4], [0, 5, 2])], opset=20)
+
+
 counts(np.random.default_rng(SEED))
+sequences(np.random.default_rng(SEED))
+strings(np.random.default_rng(SEED))
 sizes(np.random.default_rng(SEED))
 scans(np.random.default_rng(SEED))
 for number in range(COUNT):

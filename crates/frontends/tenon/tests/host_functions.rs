@@ -110,6 +110,30 @@ fn models_agree_with_onnxruntime() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
+#[test]
+fn positions_outside_of_a_sequence_are_errors() {
+    let Some(folder) = models(0) else { return };
+    let model = load(&folder.path().join("sequence_positions.onnx")).unwrap();
+    let x = Tensor::from_slice([3, 3], &[0f32; 9]).unwrap();
+    let sizes = Tensor::from_slice([2], &[1i64, 2]).unwrap();
+    let run = |at: i64, to: i64| {
+        let (at, to) = (Tensor::scalar(at).unwrap(), Tensor::scalar(to).unwrap());
+        let inputs = [("x", &x), ("sizes", &sizes), ("at", &at), ("to", &to)];
+        model.run(&inputs).map(drop)
+    };
+    run(1, 1).unwrap();
+    for (at, to, found) in [(2, 0, "2"), (-3, 0, "-3"), (0, 2, "2"), (0, i64::MIN, "-9")] {
+        let error = run(at, to).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let text = error.to_string();
+        assert!(
+            text.contains("a position that the sequence does not have"),
+            "{text}"
+        );
+        assert!(text.contains(&format!("found {found}")), "{text}");
+    }
+}
+
 /// A loop that never ends by itself.
 const ENDLESS: &[u8] = include_bytes!("../../cli/tests/data/endless.onnx");
 
