@@ -383,6 +383,18 @@ def sequences(rng):
     write("sequence_static", body, [{"x": normal(rng, n, 3)} for n in (1, 5)])
 
 
+def ports():
+    """A model whose inputs and outputs are sequences and optional values."""
+    tensor = helper.make_tensor_type_proto(F, ["n", 3])
+    sequence, maybe = helper.make_sequence_type_proto(tensor), helper.make_optional_type_proto(tensor)
+    nodes = [node("SequenceInsert", ["s", "v"], ["longer"]), node("OptionalHasElement", ["o"], ["has"]),
+             node("Identity", ["o"], ["same"])]
+    body = graph("ports", nodes, [("s", sequence), ("v", F, ["m", 3]), ("o", maybe)],
+                 [("longer", sequence), ("has", B, []), ("same", maybe)])
+    model = helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    onnx.save(model, FOLDER / "ports.onnx")
+
+
 def strings(rng):
     """Operators on strings between inputs and outputs that are none."""
     words = np.array(["one", "Two", "three", "one two", "7.5", ""], dtype=object)
@@ -410,6 +422,7 @@ def strings(rng):
 counts(np.random.default_rng(SEED))
 sequences(np.random.default_rng(SEED))
 strings(np.random.default_rng(SEED))
+ports()
 sizes(np.random.default_rng(SEED))
 scans(np.random.default_rng(SEED))
 for number in range(COUNT):

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tenon::tensor::npy;
-use tenon::{Compiler, Control, ErrorKind, LoadOptions, Model, RunOptions, Tensor};
+use tenon::{Compiler, Control, ErrorKind, LoadOptions, Model, ModelValue, RunOptions, Tensor};
 
 /// The models, or `None` without Python.
 fn models(count: usize) -> Option<tempfile::TempDir> {
@@ -132,6 +132,49 @@ fn positions_outside_of_a_sequence_are_errors() {
         );
         assert!(text.contains(&format!("found {found}")), "{text}");
     }
+}
+
+#[test]
+fn sequences_and_absent_values_pass_as_values() {
+    let Some(folder) = models(0) else { return };
+    let model = load(&folder.path().join("ports.onnx")).unwrap();
+    let inputs = model.inputs().iter().map(ToString::to_string);
+    let expected = [
+        "sequence of f32[?, 3]",
+        "f32[m, 3]",
+        "optional of f32[?, 3]",
+    ];
+    assert_eq!(inputs.collect::<Vec<_>>(), expected);
+    let rows = |count: usize| Tensor::from_slice([count, 3], &vec![1f32; 3 * count]).unwrap();
+    let sequence = ModelValue::from(vec![rows(1), rows(2)]);
+    let v = ModelValue::from(rows(4));
+    let run = |s: &ModelValue, o: &ModelValue| {
+        model.run_values(&[("s", s), ("v", &v), ("o", o)], RunOptions::new())
+    };
+    let outputs = run(&sequence, &ModelValue::None).unwrap();
+    let longer = ModelValue::from(vec![rows(1), rows(2), rows(4)]);
+    let flag = |flag: bool| ModelValue::from(Tensor::from_bools([], &[flag]).unwrap());
+    assert_eq!(outputs, [longer, flag(false), ModelValue::None]);
+    let outputs = run(&ModelValue::Sequence(Vec::new()), &v).unwrap();
+    assert_eq!(outputs, [vec![rows(4)].into(), flag(true), v.clone()]);
+    // Values of another kind or type.
+    let refused = |s: &ModelValue, o: &ModelValue| run(s, o).unwrap_err().to_string();
+    let text = refused(&v, &ModelValue::None);
+    let expected = "input 's' has the wrong type: expected sequence of f32[?, 3], found f32[4, 3]";
+    assert_eq!(text, expected);
+    let other = Tensor::from_slice([1, 2], &[0f32; 2]).unwrap();
+    let text = refused(&vec![rows(1), other].into(), &ModelValue::None);
+    assert!(
+        text.contains("tensor 1") && text.contains("f32[1, 2]"),
+        "{text}"
+    );
+    let text = refused(&ModelValue::None, &sequence);
+    assert!(
+        text.contains("found nothing") && text.contains("optional of"),
+        "{text}"
+    );
+    let error = model.run(&[("v", &rows(4))]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
 
 /// A loop that never ends by itself.
