@@ -1,7 +1,7 @@
 //! Operators on sequences and optional values.
 
 use super::{HostOperator, HostTensor, TensorList, invalid};
-use tenon_base::{Error, ErrorKind, Result};
+use tenon_base::{Error, ErrorKind, Result, bounded};
 use tenon_executor::{Frame, Value};
 use tenon_graph::operator::operator;
 use tenon_graph::{Attribute, Attributes};
@@ -22,11 +22,7 @@ impl HostOperator {
                 let tensors = list(0)?.lock();
                 let length = tensors.len();
                 let at = self.position(frame, 2, length, 1)?.unwrap_or(length);
-                let mut made = Vec::new();
-                made.try_reserve_exact(length + 1).map_err(|_| {
-                    let text = "no memory for a sequence of more tensors";
-                    Error::new(ErrorKind::OutOfMemory, text).found(length)
-                })?;
+                let mut made = bounded::with_capacity("tensors of a sequence", length + 1)?;
                 made.extend_from_slice(&tensors[..at]);
                 made.push(self.tensor(frame, 1)?.clone());
                 made.extend_from_slice(&tensors[at..]);
@@ -92,7 +88,7 @@ impl HostOperator {
         let given = self.inputs.get(1).copied().flatten();
         let given = given.map(|_| self.tensor(frame, 1)).transpose()?;
         let sizes = match given {
-            None => vec![1; extent],
+            None => equal_parts(extent, 1)?,
             Some(given) => {
                 let sizes = given.to_i64s().unwrap_or_default();
                 match (sizes.as_slice(), given.shape().len()) {
@@ -101,10 +97,7 @@ impl HostOperator {
                         let size = size.ok_or_else(|| {
                             wrong("the size of the parts is not positive").found(sizes[0])
                         })?;
-                        let starts = (0..extent).step_by(size);
-                        starts
-                            .map(|start| size.min(extent - start) as i64)
-                            .collect()
+                        equal_parts(extent, size)?
                     }
                     _ => sizes,
                 }
@@ -210,6 +203,17 @@ impl HostOperator {
     }
 }
 
+/// The sizes of parts of `size` elements; the last one may be smaller. An extent may be large without any element.
+fn equal_parts(extent: usize, size: usize) -> Result<Vec<i64>> {
+    let count = extent.div_ceil(size);
+    bounded::with_capacity::<Tensor>("parts of a tensor", count)?;
+    let starts = (0..count).map(|part| part * size);
+    bounded::collect(
+        "sizes of parts",
+        starts.map(|start| size.min(extent - start) as i64),
+    )
+}
+
 fn sequence(tensors: Vec<Tensor>) -> Value {
     Value::opaque(TensorList::new(tensors))
 }
@@ -220,4 +224,17 @@ fn tensor(tensor: Tensor) -> Value {
 
 fn wrong(message: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_bounded() {
+        assert_eq!(equal_parts(7, 3).unwrap(), [3, 3, 1]);
+        assert!(equal_parts(0, 3).unwrap().is_empty());
+        let error = equal_parts(1 << 40, 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    }
 }

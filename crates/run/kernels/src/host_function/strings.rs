@@ -3,7 +3,7 @@
 use super::{HostOperator, invalid};
 use regex_lite::Regex;
 use std::collections::{BTreeSet, HashMap};
-use tenon_base::{Error, ErrorKind, Result, stop};
+use tenon_base::{Error, ErrorKind, Result, bounded, stop};
 use tenon_graph::operator::operator;
 use tenon_graph::{Attribute, Attributes, OperatorDef};
 use tenon_tensor::{DataType, Tensor, TensorType, convert};
@@ -217,11 +217,7 @@ impl HostOperator {
         shape.push(width);
         // Bounds the filled tensor before it is made.
         let ty = TensorType::new(DataType::String, shape)?;
-        let mut cells: Vec<&str> = Vec::new();
-        cells.try_reserve_exact(ty.elements()).map_err(|_| {
-            let text = "no memory for the parts of strings";
-            Error::new(ErrorKind::OutOfMemory, text).found(&ty)
-        })?;
+        let mut cells: Vec<&str> = bounded::with_capacity("parts of strings", ty.elements())?;
         for parts in &lists {
             cells.extend(parts);
             cells.resize(cells.len() + width - parts.len(), "");
