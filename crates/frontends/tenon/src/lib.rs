@@ -33,6 +33,7 @@
 //! * [`Model::run`] takes tensors by name and returns [`Outputs`].
 //! * [`Model::bind`] keeps inputs and outputs bound between executions, which then allocate nothing.
 //! * [`Model::execute`] reads and writes memory of the caller.
+//! * [`Model::run_batch`] joins several runs into one execution along the batch.
 //! * [`Model::session`] keeps states between executions, such as the key-value cache of a decoder.
 //! * [`Model::run_async`] returns a future. It needs no particular executor; the work is done by the
 //!   threads of a [`RunQueue`], in the order of [`Priority`].

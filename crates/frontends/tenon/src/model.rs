@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use tenon_backend::Registry;
-use tenon_base::{Location, Result};
+use tenon_base::{Control, Location, Result};
 use tenon_neff::{MemoryPlan, Package, PlacementReport};
 use tenon_runtime::{Profile, Runtime, Substitution};
 use tenon_tensor::size::Symbols;
@@ -194,6 +194,45 @@ impl Model {
         options: RunOptions<'_>,
     ) -> Result<Vec<ModelValue>> {
         options.with_runtime(|options| self.model.run_values(inputs, options))
+    }
+
+    /// Runs several times and returns the outputs of each run. The runs are joined into executions along the first
+    /// dimension where the model has a batch ([`Self::batch_dimension`]) and their other sizes are equal. Rows of a
+    /// batch must not depend on each other.
+    ///
+    /// ```no_run
+    /// # use tenon::{Model, Tensor};
+    /// let model = Model::load("model.neff")?;
+    /// let (a, b) = (Tensor::from_slice([1, 2], &[1.0f32, 2.0])?, Tensor::from_slice([3, 2], &[0.0f32; 6])?);
+    /// let outputs = model.run_batch(&[&[("x", &a)], &[("x", &b)]])?;
+    /// assert_eq!(outputs[1][0].shape()[0], 3);
+    /// # Ok::<(), tenon::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::run`]; the inputs of all runs are checked first.
+    pub fn run_batch(&self, runs: &[&[(&str, &Tensor)]]) -> Result<Vec<Outputs>> {
+        self.run_batch_with(runs, &Control::default())
+    }
+
+    /// Runs several times, joined as in [`Self::run_batch`], with cancellation and deadline.
+    ///
+    /// # Errors
+    /// As [`Self::run_batch`]; a passed deadline or cancellation.
+    pub fn run_batch_with(
+        &self,
+        runs: &[&[(&str, &Tensor)]],
+        control: &Control,
+    ) -> Result<Vec<Outputs>> {
+        let outputs = self.model.run_batch(runs, Some(control))?;
+        let named = |tensors| Outputs::new(self.output_names.clone(), tensors);
+        Ok(outputs.into_iter().map(named).collect())
+    }
+
+    /// The dimension along which [`Self::run_batch`] joins runs: a symbol that is the first dimension of all outputs
+    /// and occurs otherwise only as the first dimension of inputs. `None` if it executes the runs one by one.
+    pub fn batch_dimension(&self) -> Option<&str> {
+        self.model.batch_dimension()
     }
 
     /// Executes on a thread of [`RunQueue::global`] and returns the outputs as a future. The

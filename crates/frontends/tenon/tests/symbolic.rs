@@ -151,3 +151,82 @@ fn many_sizes_in_turn_use_bounded_memory() {
         assert!(model.idle_bytes() <= 2 << 20, "{}", model.idle_bytes());
     }
 }
+
+/// Random token ids and a mask.
+fn tokens(rows: usize, length: usize, seed: i64) -> [Tensor; 2] {
+    let count = rows * length;
+    let ids: Vec<i64> = (0..count as i64)
+        .map(|at| (at * 31 + seed * 17) % 200)
+        .collect();
+    let mask: Vec<i64> = (0..count)
+        .map(|at| (at % length < length.div_ceil(2)).into())
+        .collect();
+    [&ids, &mask].map(|values| Tensor::from_slice([rows, length], values).unwrap())
+}
+
+#[test]
+fn joined_runs_return_what_each_run_does() {
+    let model = load("bert-dynamic", &LoadOptions::new());
+    assert_eq!(model.batch_dimension(), Some("batch"));
+    let cases = [(1, 7), (3, 7), (2, 16), (1, 7), (2, 7), (4, 16), (1, 1)];
+    let inputs: Vec<[Tensor; 2]> = (0..)
+        .zip(cases)
+        .map(|(seed, (rows, length))| tokens(rows, length, seed))
+        .collect();
+    let named: Vec<[(&str, &Tensor); 2]> = inputs
+        .iter()
+        .map(|[ids, mask]| [("input_ids", ids), ("attention_mask", mask)])
+        .collect();
+    let runs: Vec<&[(&str, &Tensor)]> = named.iter().map(|run| &run[..]).collect();
+    let joined = model.run_batch(&runs).unwrap();
+    assert_eq!(joined.len(), runs.len());
+    for (outputs, run) in joined.iter().zip(&runs) {
+        let alone = model.run(run).unwrap();
+        for (found, expected) in outputs.iter().zip(&alone) {
+            assert_eq!(found.ty(), expected.ty());
+            let pairs = found.as_slice::<f32>().unwrap().iter();
+            for (a, b) in pairs.zip(expected.as_slice::<f32>().unwrap()) {
+                assert!(
+                    (a - b).abs() <= 1e-4 * (1.0 + b.abs()),
+                    "{a} instead of {b}"
+                );
+            }
+        }
+    }
+    // Runs of one length share memory: they were one execution.
+    let start = |run: usize| joined[run][0].bytes().as_ptr() as usize;
+    assert_eq!(start(1) - start(0), inputs[0][0].ty().elements() * 64 * 4);
+    assert!(model.run_batch(&[]).unwrap().is_empty());
+}
+
+#[test]
+fn runs_are_not_joined_beyond_the_range_or_without_a_batch() {
+    let compiler = Compiler::new().dim_range("batch", 1..=4);
+    let compiled = compiler.compile_file(file("bert-dynamic")).unwrap();
+    let model = compiled.load(&LoadOptions::new()).unwrap();
+    let inputs: Vec<[Tensor; 2]> = (0..3).map(|seed| tokens(3, 5, seed)).collect();
+    let named: Vec<[(&str, &Tensor); 2]> = inputs
+        .iter()
+        .map(|[ids, mask]| [("input_ids", ids), ("attention_mask", mask)])
+        .collect();
+    let mut runs: Vec<&[(&str, &Tensor)]> = named.iter().map(|run| &run[..]).collect();
+    assert_eq!(model.run_batch(&runs).unwrap().len(), 3);
+    // Mistakes of all runs, before any of them.
+    runs[2] = &named[2][..1];
+    let wrong = [("input_ids", &inputs[0][0]), ("mask", &inputs[0][1])];
+    runs[0] = &wrong;
+    let error = model.run_batch(&runs).unwrap_err().to_string();
+    for part in [
+        "run 0",
+        "the model has no input 'mask'",
+        "run 2",
+        "input 'attention_mask' is missing",
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+    let lstm = load("lstm-dynamic", &LoadOptions::new());
+    assert_eq!(lstm.batch_dimension(), None);
+    let x = Tensor::zeroed(TensorType::new(DataType::F32, [1, 4, 12]).unwrap()).unwrap();
+    let outputs = lstm.run_batch(&[&[("x", &x)], &[("x", &x)]]).unwrap();
+    assert_eq!(outputs[0], outputs[1]);
+}

@@ -9,6 +9,7 @@
 mod activity;
 mod arenas;
 mod backend_counters;
+mod batch;
 mod bindings;
 mod core_model;
 mod core_node;
@@ -39,6 +40,7 @@ mod walker;
 
 pub use activity::{ActiveModel, Activity};
 pub use backend_counters::CounterProfile;
+pub use batch::NamedTensors;
 pub use bindings::Bindings;
 pub use core_model::{CoreLoad, CoreModel, CorePort};
 pub use cores::{
