@@ -104,7 +104,7 @@ Examples:
   tenon run model.neff --input data.npz --compare data.npz
   tenon run model.neff --random 0 --tap 'layer1*' --tap-dir taps
   tenon run gpt2.onnx --prompt 464,3290,318 --steps 32
-  tenon run decoder.neff --state 'present.*=past.*' -i input_ids=ids.npy --steps 64
+  tenon run decoder.neff --state 'present.*=past.*' -i ids=ids.npy --steps 64
   tenon compile model.onnx -o - | tenon run - --random 0
 
 In JSON, elements of outputs have as many digits as their type needs, and booleans are true or \
