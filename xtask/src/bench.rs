@@ -176,7 +176,7 @@ pub fn run(options: &Options) -> Result<()> {
     };
     if options.ops {
         let text = operators::section(&comparison)?;
-        return report("Operators", &text, options.write);
+        return report(&of_level("Operators"), &text, options.write);
     }
     let chosen: Vec<_> = MODELS
         .iter()
@@ -191,11 +191,17 @@ pub fn run(options: &Options) -> Result<()> {
         rows.push(measure(&comparison, name, *limit, &folder)?);
     }
     let table = table::table(&rows, options, &ceiling)?;
-    print!("{table}");
-    if options.write {
-        page::write_first(&table)?;
-    }
-    Ok(())
+    report(&of_level("Models"), &table, options.write)
+}
+
+/// The title of a section with figures of this machine's vector instructions: `Models, AVX2`.
+fn of_level(title: &str) -> String {
+    let level = match CpuLevel::native() {
+        CpuLevel::Baseline => "baseline",
+        CpuLevel::Avx2 => "AVX2",
+        CpuLevel::Avx512 => "AVX-512",
+    };
+    format!("{title}, {level}")
 }
 
 /// Prints a section of the page, and writes it to the page if `write`.

@@ -1,14 +1,6 @@
-//! Updates of docs/benchmarks.md: the first part, or one section.
+//! Updates of docs/benchmarks.md: one section.
 
 use crate::{Result, root};
-
-/// Replaces the first part of the page and keeps its sections.
-pub fn write_first(text: &str) -> Result<()> {
-    change(|page| {
-        let sections = page.find("\n## ").map_or("", |at| &page[at + 1..]);
-        format!("{}\n\n{sections}", text.trim_end())
-    })
-}
 
 /// Replaces the section with this title; a new section is appended.
 pub fn write_section(title: &str, text: &str) -> Result<()> {

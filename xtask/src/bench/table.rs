@@ -3,7 +3,7 @@
 use super::{COMPILE_MEMORY, COMPILE_SECONDS, Latency, Options, PEERS, Row, cpu, date};
 use crate::Result;
 
-/// The first part of the page.
+/// The section of the models.
 pub(super) fn table(
     rows: &[Row],
     options: &Options,
@@ -21,8 +21,6 @@ pub(super) fn table(
     let threads = threads.join(",");
     let names: Vec<&str> = PEERS.iter().map(|peer| peer.name).collect();
     let mut lines = vec![
-        "# Benchmarks".into(),
-        String::new(),
         format!(
             "Made by `cargo xtask bench --write --threads {threads} --seconds {seconds} --rounds {rounds}`."
         ),
