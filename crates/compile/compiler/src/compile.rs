@@ -2,13 +2,14 @@
 
 use crate::host::needs_host;
 use crate::place::{BackendSelector, Hint, Placement};
+use crate::states::{self, StateSelection};
 use crate::{lower, memory, optimise, outputs, pack, pads, place, specialise, symbolic};
 use std::collections::BTreeMap;
 use tenon_backend::{BackendId, CpuLevel, Registry};
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_bef::Module;
 use tenon_graph::Graph;
-use tenon_neff::Contents;
+use tenon_neff::{Contents, StateInfo};
 use tenon_plan::{MEMORY_STRATEGIES, MemoryStrategy};
 use tenon_tensor::Tensor;
 
@@ -35,6 +36,8 @@ pub struct Options<'a> {
     /// Lets the host program compute operators whose outputs have extents that are no expressions of the model's
     /// symbols; else they are errors.
     pub open_extents: bool,
+    /// The outputs that are inputs of the next execution. Packages with CPU nodes or a host function declare none.
+    pub states: StateSelection,
     /// The model's name in the package, instead of the graph's.
     pub name: Option<String>,
     /// Progress, cancel, deadline.
@@ -53,6 +56,7 @@ impl<'a> Options<'a> {
             constants: BTreeMap::new(),
             keep_plain: false,
             open_extents: false,
+            states: StateSelection::None,
             name: None,
             control: Control::new(),
         }
@@ -110,6 +114,7 @@ pub(crate) fn compile_inferred(
             "sizes that depend on data, or control flow, in a graph that becomes one subgraph";
         return Err(Error::new(ErrorKind::Unsupported, text));
     }
+    let states = states::declare(&mut graph, &options.states)?;
     let plain = (!graph.symbols.is_empty()).then(|| graph.clone());
     let optimised = optimise::optimise(&mut graph, options.registry, &selector, control);
     control.check()?;
@@ -124,7 +129,13 @@ pub(crate) fn compile_inferred(
     }
     pads::add_default_fill(&mut graph)?;
     outputs::restore(&mut graph, names)?;
-    finish(graph, names, options)
+    let mut compiled = finish(graph, names, options)?;
+    let states = states.into_iter().map(|state| StateInfo {
+        output: state.output,
+        input: state.input,
+    });
+    compiled.contents.tenon.states = states.collect();
+    Ok(compiled)
 }
 
 /// Places the nodes of a graph without optimising it. Inserts casts around nodes in a wider type, and

@@ -6,6 +6,7 @@
 use crate::compile::{Compiled, Options, compile, compile_inferred, infer_types};
 use crate::host::{compile_host, needs_host};
 use crate::specialise;
+use crate::states::StateSelection;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::{Attribute, Attributes, Graph, ValueId};
@@ -74,6 +75,7 @@ pub fn compile_nodes(
     let name = options.name.clone().unwrap_or_else(|| graph.name.clone());
     let options = Options {
         constants: BTreeMap::new(),
+        states: StateSelection::None,
         name: Some(name.clone()),
         ..options.clone()
     };

@@ -45,6 +45,7 @@ mod rewrite;
 mod shape_inputs;
 mod single;
 mod specialise;
+mod states;
 mod strings;
 mod symbolic;
 
@@ -58,6 +59,7 @@ pub use place::{Crossing, Hint, NodePlacement, NodeRefusal, Placement, QueryReas
 pub use shape_inputs::shape_inputs;
 pub use single::{SingleNode, compile_single};
 pub use specialise::specialise;
+pub use states::StateSelection;
 pub use tenon_plan::{
     Bin, Block, Constant, GreedyBySize, MEMORY_STRATEGIES, MemoryStrategy, SingleAxisPriority,
     memory_strategy,

@@ -34,6 +34,7 @@ mod markdown;
 pub mod operator;
 mod ops;
 pub mod random;
+mod state_pairs;
 mod symbolic;
 mod text;
 mod verify;
@@ -48,6 +49,7 @@ pub use graph::{DataSize, DataSizeSource, Graph, Node, NodeId, SizeElements, Val
 pub use list::{ElementShape, List, ListType};
 pub use markdown::operator_table_markdown;
 pub use operator::{Inference, OperatorDef};
+pub use state_pairs::{StatePair, find_state_pairs, resolve_state_pairs};
 pub use symbolic::{
     SymbolicOutput, check_sizes, extents_of_example, infer_symbolic, shape_for, size_tensor,
 };

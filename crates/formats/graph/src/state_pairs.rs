@@ -1,9 +1,9 @@
-//! Which outputs feed which inputs.
+//! States of models: outputs that are inputs of the next execution, by their names and types.
 
-use crate::{Dimension, Signature};
 use std::fmt;
 use std::str::FromStr;
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_tensor::{Dimension, Signature};
 
 /// An output whose value is an input of the next execution. Its text is `OUTPUT=INPUT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,8 +38,11 @@ impl FromStr for StatePair {
     }
 }
 
-/// Positions of outputs and inputs for these pairs.
-pub(super) fn resolve(
+/// Positions of outputs and inputs for these pairs. `*` in a pair matches the same text in both names.
+///
+/// # Errors
+/// Names of no port, ports that are used twice, and pairs of different types; all together.
+pub fn resolve_state_pairs(
     pairs: &[StatePair],
     inputs: &[Signature],
     outputs: &[Signature],
@@ -111,8 +114,8 @@ fn compatible(input: &Signature, output: &Signature) -> Result<()> {
     })
 }
 
-/// Probable states, in the order of the outputs.
-pub(super) fn find_pairs(inputs: &[Signature], outputs: &[Signature]) -> Vec<StatePair> {
+/// Probable states, in the order of the outputs: `present.X` and `past.X`, `new_X` and `X`, `hn` and `h0`.
+pub fn find_state_pairs(inputs: &[Signature], outputs: &[Signature]) -> Vec<StatePair> {
     let mut taken = vec![false; inputs.len()];
     let mut pairs = Vec::new();
     for output in outputs {
@@ -245,7 +248,7 @@ mod tests {
             ("prev_state", "next_state"),
         ];
         for (input, output) in cases {
-            let found = find_pairs(
+            let found = find_state_pairs(
                 &[port("x", &[2]), port(input, &[2])],
                 &[port("y", &[2]), port(output, &[2])],
             );
@@ -255,11 +258,11 @@ mod tests {
 
     #[test]
     fn ports_without_a_word_for_states_or_of_another_type_are_no_pairs() {
-        assert!(find_pairs(&[port("x", &[2])], &[port("x.1", &[2])]).is_empty());
-        assert!(find_pairs(&[port("past", &[2])], &[port("present", &[3])]).is_empty());
+        assert!(find_state_pairs(&[port("x", &[2])], &[port("x.1", &[2])]).is_empty());
+        assert!(find_state_pairs(&[port("past", &[2])], &[port("present", &[3])]).is_empty());
         // Two candidates.
         let inputs = [port("past_h", &[2]), port("h", &[2])];
-        assert!(find_pairs(&inputs, &[port("present_h", &[2])]).is_empty());
+        assert!(find_state_pairs(&inputs, &[port("present_h", &[2])]).is_empty());
     }
 
     #[test]
@@ -271,7 +274,7 @@ mod tests {
         let outputs = [port("present.0.value", &[2]), port("present.0.key", &[2])];
         let pair: StatePair = "present.*=past_key_values.*".parse().unwrap();
         assert_eq!(
-            resolve(&[pair], &inputs, &outputs).unwrap(),
+            resolve_state_pairs(&[pair], &inputs, &outputs).unwrap(),
             [(0, 1), (1, 0)]
         );
         assert_eq!(captures("a*b*", "axbxb"), Some(vec!["x", "xb"]));
@@ -287,7 +290,9 @@ mod tests {
         let pairs = ["presnt=past", "present=pst", "present=other"];
         let pairs = pairs.map(|text| text.parse().unwrap());
         assert_eq!(
-            resolve(&pairs, &inputs, &outputs).unwrap_err().to_string(),
+            resolve_state_pairs(&pairs, &inputs, &outputs)
+                .unwrap_err()
+                .to_string(),
             "the model has no output 'presnt': expected 'present'\n\
              the model has no input 'pst': expected 'past', 'other'\n\
              output 'present' cannot be the next value of input 'other': expected f32[3], found f32[2]; \

@@ -97,7 +97,7 @@ pub use tenon_base::{Control, Error, Result};
 pub use tenon_dma::{Extents, Steps, VariableId};
 pub use tenon_member::{
     ConstantInfo, LiveRange, MemoryPlan, ModelInfo, NodeCost, Port, PreparedForm, SizesInfo,
-    SymbolInfo, TENON_FORMAT, TenonMember, VariableInfo,
+    StateInfo, SymbolInfo, TENON_FORMAT, TenonMember, VariableInfo,
 };
 pub use tensor_map::{MappedTensor, TensorMap};
 pub use verify::{Architecture, VerifyOptions, open_failure, verify, verify_file};

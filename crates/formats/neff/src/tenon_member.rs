@@ -35,6 +35,9 @@ pub struct TenonMember {
     pub inputs: Vec<Port>,
     /// The model's outputs, in its order.
     pub outputs: Vec<Port>,
+    /// Outputs that are inputs of the next execution, as declared when compiling.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<StateInfo>,
     /// The type of every variable that a workload names as an input or output, views included.
     #[serde(default)]
     pub variables: Vec<VariableInfo>,
@@ -63,6 +66,7 @@ impl TenonMember {
             symbols: Vec::new(),
             inputs: Vec::new(),
             outputs: Vec::new(),
+            states: Vec::new(),
             variables: Vec::new(),
             sizes: Vec::new(),
             constants: Vec::new(),
@@ -162,6 +166,15 @@ pub struct Port {
     pub dtype: DataType,
     /// Its shape, outermost first.
     pub shape: PortShape,
+}
+
+/// A state: an output whose value is an input of the next execution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateInfo {
+    /// The output's name.
+    pub output: String,
+    /// The input's name.
+    pub input: String,
 }
 
 /// The type of a variable that a workload reads or writes.

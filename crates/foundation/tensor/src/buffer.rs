@@ -278,6 +278,34 @@ impl Buffer {
         Some(unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), count) })
     }
 
+    /// Whether [`Buffer::try_into_mut`] returns the memory.
+    pub fn is_exclusive(&self) -> bool {
+        let owned = match &*self.memory {
+            Memory::Owned(owned) => self.range == (0..owned.len()),
+            Memory::Mapped(_) | Memory::Borrowed(_) => false,
+        };
+        owned && Arc::strong_count(&self.memory) == 1
+    }
+
+    /// The whole owned memory, to be written, if no other buffer shares it; else the same buffer.
+    ///
+    /// # Errors
+    /// Memory that is shared, a part of memory, a mapped file or borrowed memory.
+    pub fn try_into_mut(self) -> Result<BufferMut, Self> {
+        let Self { memory, range } = self;
+        if range.start != 0 {
+            return Err(Self { memory, range });
+        }
+        match Arc::try_unwrap(memory) {
+            Ok(Memory::Owned(owned)) if owned.len() == range.end => Ok(owned),
+            Ok(memory) => Err(Self {
+                memory: Arc::new(memory),
+                range,
+            }),
+            Err(memory) => Err(Self { memory, range }),
+        }
+    }
+
     /// Frees the physical pages of these bytes where they are in a mapped file: the next access loads
     /// them from the file again. Bytes of owned or borrowed memory are unaffected.
     pub fn release_pages(&self) {
@@ -362,6 +390,27 @@ mod tests {
         assert!(buffer.slice(4..13).is_none());
         assert!(buffer.slice(1..5).unwrap().as_slice::<f32>().is_none());
         assert_eq!(buffer.as_ptr() as usize % ALIGNMENT, 0);
+    }
+
+    #[test]
+    fn memory_that_is_not_shared_can_be_written_again() {
+        let shared = BufferMut::copy_of(&[1, 2, 3]).unwrap().freeze();
+        let other = shared.clone();
+        assert!(!shared.is_exclusive());
+        let shared = shared.try_into_mut().unwrap_err();
+        drop(other);
+        assert!(shared.is_exclusive());
+        let part = shared.slice(0..2).unwrap();
+        drop(shared);
+        let part = part.try_into_mut().unwrap_err();
+        assert_eq!(part[..], [1, 2]);
+        let mut whole = BufferMut::copy_of(&[4, 5])
+            .unwrap()
+            .freeze()
+            .try_into_mut()
+            .unwrap();
+        whole[0] = 6;
+        assert_eq!(whole[..], [6, 5]);
     }
 
     #[test]

@@ -68,6 +68,7 @@ Examples:
   tenon compile bert.onnx -o bert.neff --dim batch=1 --dim sequence=128
   tenon compile model.onnx -o model.neff --backends CpuRef   plain and exact
   tenon compile model.onnx --place 'head/*=CpuRef' --placement
+  tenon compile gpt2.onnx --dim batch=1 --auto-state   a cache that grows in place
   tenon compile model.onnx --cpu-node Resize_7=libown.so:resize
   tenon compile snapshots/1/model.onnx --allow-links blobs
   tenon compile matmul.yaml -o matmul.neff --param '$p_loop_count=4'")]
@@ -104,7 +105,7 @@ Examples:
   tenon run model.neff --input data.npz --compare data.npz
   tenon run model.neff --random 0 --tap 'layer1*' --tap-dir taps
   tenon run gpt2.onnx --prompt 464,3290,318 --steps 32
-  tenon run decoder.neff --state 'present.*=past.*' -i ids=ids.npy --steps 64
+  tenon run decoder.onnx --state 'present.*=past.*' -i ids=ids.npy --steps 64
   tenon compile model.onnx -o - | tenon run - --random 0
 
 In JSON, elements of outputs have as many digits as their type needs, and booleans are true or \
@@ -126,13 +127,13 @@ pub struct Run {
     pub tolerance: f64,
     /// Write intermediate values as .npy files: those whose own name or whose node's name matches;
     /// * matches any characters, ? one. Repeat for several.
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", conflicts_with_all = ["states", "auto_state"])]
     pub tap: Vec<String>,
     /// Where the values of --tap go, each as DIR/NAME.npy.
     #[arg(long, value_name = "DIR", default_value = "taps", requires = "tap")]
     pub tap_dir: PathBuf,
     /// Print time and bytes of every kernel.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["states", "auto_state"])]
     pub profile: bool,
     /// How many classes to print, by default 5 of an output that has labels or probabilities. If
     /// given, the largest elements of every vector are printed.

@@ -4,7 +4,7 @@ use crate::plugin_flags::BackendFlags;
 use clap::Args;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use tenon::{BackendId, Hint, MemoryStrategy, Pattern};
+use tenon::{BackendId, Hint, MemoryStrategy, Pattern, StatePair, StateSelection};
 
 /// How a model becomes a package; read when the file is an ONNX model.
 #[derive(Args, Clone)]
@@ -36,6 +36,14 @@ pub struct CompileFlags {
     /// single-axis-priority (one value at a time in each range) or constant (nothing shared).
     #[arg(long, value_name = "NAME", value_parser = memory_strategy, help_heading = "Compiling")]
     pub memory_strategy: Option<&'static dyn MemoryStrategy>,
+    /// Use an output as an input of the next execution; * matches the same text in both names, as in
+    /// present.*=past_key_values.*. Caches that the model appends to get the layout in which they grow in
+    /// place. Repeat for several.
+    #[arg(long = "state", value_name = "OUTPUT=INPUT", help_heading = "State")]
+    pub states: Vec<StatePair>,
+    /// Find the states by their names, types and shapes: present.X and past.X, hn and h0.
+    #[arg(long, help_heading = "State", conflicts_with = "states")]
+    pub auto_state: bool,
     /// Let a function of a library compute a node, in the thread that runs the model; the library
     /// becomes part of the package (include/tenon/cpu_node.h). Repeat for several.
     #[arg(long = "cpu-node", value_name = "NODE=LIB.so:SYMBOL", value_parser = cpu_node, help_heading = "Compiling")]
@@ -46,6 +54,22 @@ pub struct CompileFlags {
     pub allow_links: Vec<PathBuf>,
     #[command(flatten)]
     pub loading: BackendFlags,
+}
+
+impl CompileFlags {
+    /// Whether there are states.
+    pub fn has_states(&self) -> bool {
+        self.auto_state || !self.states.is_empty()
+    }
+
+    /// The states of the package.
+    pub fn state_selection(&self) -> StateSelection {
+        match &self.states[..] {
+            [] if self.auto_state => StateSelection::Automatic,
+            [] => StateSelection::None,
+            pairs => StateSelection::Pairs(pairs.to_vec()),
+        }
+    }
 }
 
 /// A node, and the library and symbol of the function that computes it.

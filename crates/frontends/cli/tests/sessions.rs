@@ -59,6 +59,44 @@ fn a_decoder_generates_tokens_from_a_package() {
 }
 
 #[test]
+fn a_package_declares_its_states() {
+    let folder = folder();
+    let folder = folder.path();
+    let model = repository(GPT2);
+    let compile = ["compile", &model, "-o", "states.neff", "--json"];
+    let made = json(&done(folder, &[&compile[..], &["--auto-state"]].concat()));
+    assert_eq!(made["states"], serde_json::json!(["present=past"]));
+    let made = json(&done(
+        folder,
+        &[&compile[..], &["--state", "present=past"]].concat(),
+    ));
+    assert_eq!(made["states"], serde_json::json!(["present=past"]));
+    let run = [
+        "run",
+        "states.neff",
+        "--prompt",
+        "5,117",
+        "--steps",
+        "2",
+        "--json",
+    ];
+    let run = json(&done(folder, &run));
+    assert_eq!(run["states"], serde_json::json!(["present=past"]));
+    // States are those of the package, except in a session.
+    let bench = tenon(
+        folder,
+        &["bench", "states.neff", "--random", "0", "--auto-state"],
+    );
+    assert_eq!(bench.status, Some(2));
+    assert!(bench.err.contains("--state"), "{}", bench.err);
+    let compile = ["compile", &model, "-o", "x.neff", "--state", "logits=past"];
+    let wrong = tenon(folder, &compile);
+    let text = "output 'logits' cannot be the next value of input 'past'";
+    assert!(wrong.err.contains(text), "{}", wrong.err);
+    assert!(!folder.join("x.neff").exists());
+}
+
+#[test]
 fn a_model_with_state_runs_several_times() {
     let folder = folder();
     let folder = folder.path();

@@ -2,12 +2,12 @@
 
 use crate::compare::FusedNodes;
 use crate::inspect::ReferenceTime;
-use crate::{LoadOptions, Model};
+use crate::{LoadOptions, Model, StatePair};
 use std::path::Path;
 use tenon_backend::Registry;
 use tenon_base::{Control, Result};
 use tenon_compiler::{CompiledNodes, Placement};
-use tenon_neff::{Limits, NodeGraph, NodeWork, Package, PlacementReport, WriteOptions};
+use tenon_neff::{Limits, NodeGraph, NodeWork, Package, PlacementReport, StateInfo, WriteOptions};
 use tenon_tensor::Buffer;
 
 /// The package that a [`Compiler`](crate::Compiler) made, in memory.
@@ -82,6 +82,17 @@ impl CompiledPackage {
             NodeWork::Cpu(_) | NodeWork::Host(_) => &[],
         });
         ReferenceTime::estimate(&self.placement, costs.cloned(), backends)
+    }
+
+    /// The states that the package declares.
+    pub fn states(&self) -> Vec<StatePair> {
+        let parts = self.compiled.parts.iter();
+        let states = parts.flat_map(|part| &part.contents.tenon.states);
+        let pair = |state: &StateInfo| StatePair {
+            output: state.output.clone(),
+            input: state.input.clone(),
+        };
+        states.map(pair).collect()
     }
 
     /// The nodes that backends fused, for [`compare`](crate::compare).

@@ -1,6 +1,6 @@
 //! Compiling: from an ONNX model to a package.
 
-use crate::CompiledPackage;
+use crate::{CompiledPackage, StatePair};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,9 @@ use tenon_onnx::{
 };
 use tenon_tensor::{Buffer, BufferMut, Tensor, TensorType};
 
-pub use tenon_compiler::{Hint, MEMORY_STRATEGIES, MemoryStrategy, memory_strategy};
+pub use tenon_compiler::{
+    Hint, MEMORY_STRATEGIES, MemoryStrategy, StateSelection, memory_strategy,
+};
 
 /// Compiles ONNX models. Set what differs from the defaults, then call one of the `compile` methods;
 /// a compiler can be used for several models.
@@ -44,6 +46,7 @@ pub struct Compiler {
     cpu_level: CpuLevel,
     keep_plain_constants: bool,
     memory_strategy: &'static dyn MemoryStrategy,
+    states: StateSelection,
     cpu_nodes: BTreeMap<String, LibraryFunction>,
     registry: Option<Registry>,
     control: Control,
@@ -85,6 +88,7 @@ impl Default for Compiler {
             cpu_level: CpuLevel::default(),
             keep_plain_constants: false,
             memory_strategy: MEMORY_STRATEGIES[0],
+            states: StateSelection::None,
             cpu_nodes: BTreeMap::new(),
             registry: None,
             control: Control::new(),
@@ -189,6 +193,16 @@ impl Compiler {
     #[must_use]
     pub fn memory_strategy(mut self, strategy: &'static dyn MemoryStrategy) -> Self {
         self.memory_strategy = strategy;
+        self
+    }
+
+    /// Which outputs are inputs of the next execution: [`Model::session`](crate::Model::session) keeps them. The cache
+    /// of a decoder, to which a Concat appends, gets the layout in which it grows in place: the growing dimension is the
+    /// first one with more than one element, in [`Model::inputs`](crate::Model::inputs) and outputs too. Packages with
+    /// CPU nodes, or of models with control flow or sizes that depend on data, declare no states.
+    #[must_use]
+    pub fn states(mut self, states: StateSelection) -> Self {
+        self.states = states;
         self
     }
 
@@ -311,6 +325,7 @@ impl Compiler {
         compiler.cpu = self.cpu_level;
         compiler.keep_plain = self.keep_plain_constants;
         compiler.memory_strategy = self.memory_strategy;
+        compiler.states.clone_from(&self.states);
         compiler.control = self.control.clone();
         for name in tenon_compiler::shape_inputs(&graph) {
             if let Some(value) = self.known_inputs.get(&name) {
@@ -332,8 +347,9 @@ impl Compiler {
         let cpu_nodes = calls.into_iter().filter_map(cpu_node).collect();
         let outputs = &model.signature().outputs;
         let compiled = tenon_compiler::compile_nodes(graph, cpu_nodes, outputs.len(), &compiler)?;
-        check_outputs(outputs, &compiled.nodes)?;
-        Ok(CompiledPackage::new(compiled, self.control.clone()))
+        let package = CompiledPackage::new(compiled, self.control.clone());
+        check_outputs(outputs, package.nodes(), &package.states())?;
+        Ok(package)
     }
 
     /// Name and type of each input of a model. Symbolic dimensions get their extents from
@@ -358,8 +374,12 @@ impl Compiler {
     }
 }
 
-/// Compares the types and extents of outputs with those that the model declares.
-fn check_outputs(declared: &[ValueSignature], nodes: &NodeGraph) -> Result<()> {
+/// Compares the types and extents of outputs with those that the model declares. States may have another layout.
+fn check_outputs(
+    declared: &[ValueSignature],
+    nodes: &NodeGraph,
+    states: &[StatePair],
+) -> Result<()> {
     let ports = nodes.outputs.iter().filter_map(|&wire| nodes.port(wire));
     let ports: BTreeMap<String, _> = ports.map(|port| (port.name.clone(), port)).collect();
     let contradiction = |declared: &ValueSignature| {
@@ -373,10 +393,11 @@ fn check_outputs(declared: &[ValueSignature], nodes: &NodeGraph) -> Result<()> {
             shape.len() == inferred.len() && shape.iter().zip(inferred).all(extent)
         };
         let tensor = declared.kind.is_tensor();
+        let has_layout = states.iter().all(|state| state.output != declared.name);
         // What the tensors of a sequence have in common is often not declared as it is.
         let fits = tensor == inferred.kind.is_tensor()
             && declared.dtype.is_none_or(|dtype| dtype == inferred.dtype)
-            && (!tensor || declared.shape.as_ref().is_none_or(extents));
+            && (!tensor || !has_layout || declared.shape.as_ref().is_none_or(extents));
         let text = "the model declares another type for this output than its nodes produce";
         (!fits).then(|| {
             Error::new(ErrorKind::InvalidModel, text)

@@ -103,7 +103,8 @@ pub mod tap;
 pub use bindings::Bindings;
 pub use compiled_package::CompiledPackage;
 pub use compiler::{
-    Compiler, Hint, LibraryFunction, MEMORY_STRATEGIES, MemoryStrategy, memory_strategy,
+    Compiler, Hint, LibraryFunction, MEMORY_STRATEGIES, MemoryStrategy, StateSelection,
+    memory_strategy,
 };
 pub use load_options::LoadOptions;
 pub use model::{Dimension, Model, Signature};

@@ -13,6 +13,9 @@ pub use tenon_runtime::StatePair;
 /// successful execution, without a copy. Before the first execution it is zero, and empty along the dimension in
 /// which it grows. A failed execution changes nothing.
 ///
+/// States that the package declares ([`Compiler::states`](crate::Compiler::states)) grow in place if the model appends
+/// to them: an execution writes only their new elements.
+///
 /// ```no_run
 /// use tenon::{Model, Tensor};
 ///
@@ -32,7 +35,7 @@ pub struct Session {
 }
 
 impl Model {
-    /// A session with the states that [`Self::state_pairs`] finds; without any, each execution is like
+    /// A session with the states of [`Self::state_pairs`]; without any, each execution is like
     /// [`Self::run`].
     ///
     /// # Errors
@@ -55,8 +58,8 @@ impl Model {
         })
     }
 
-    /// Pairs of an output and an input that are probably a state, by name, type and shape: `present.X` and
-    /// `past.X`, `new_X` and `X`, `hn` and `h0`.
+    /// The states that the package declares. If it declares none, pairs of an output and an input that are probably a
+    /// state, by name, type and shape: `present.X` and `past.X`, `new_X` and `X`, `hn` and `h0`.
     pub fn state_pairs(&self) -> Vec<StatePair> {
         self.model.state_pairs()
     }
@@ -111,11 +114,12 @@ impl Session {
         self.session.reset();
     }
 
-    /// The value of a state by the name of its output or input; `None` before the first execution.
+    /// The value of a state by the name of its output or input, in the layout of the package; `None` before the first
+    /// execution. It shares the memory of the state: while it lives, the next execution copies the state.
     ///
     /// # Errors
     /// A name of no state.
-    pub fn value(&self, name: &str) -> Result<Option<&Tensor>> {
+    pub fn value(&self, name: &str) -> Result<Option<Tensor>> {
         self.session.value(name)
     }
 

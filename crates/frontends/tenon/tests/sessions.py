@@ -3,7 +3,8 @@
 usage: sessions.py DECODER.onnx FOLDER
 
 Writes FOLDER/decoder.npz (the prompt, the tokens and the last logits of greedy decoding), FOLDER/recurrent.onnx and
-FOLDER/recurrent.npz (chunks of a sequence, and the outputs).
+FOLDER/recurrent.npz (chunks of a sequence, and the outputs), FOLDER/cache.onnx and FOLDER/cache.npz (chunks of tokens,
+the logits, and the cache after each chunk).
 """
 
 import sys
@@ -73,5 +74,70 @@ def recurrent():
     np.savez(FOLDER / "recurrent.npz", **arrays)
 
 
+
+CHUNKS = ([5, 17, 2, 9], [3], [11], [0, 30, 7], [29], [4])
+
+
+def cache():
+    """A decoder of two layers with a cache for keys and for values of each, as exporters write it."""
+    rng = np.random.default_rng(8)
+    vocabulary, heads, width = 32, 3, 8
+    features = heads * width
+    nodes, weights, inputs, outputs = [], {}, [], []
+
+    def weight(name, *shape):
+        weights[name] = (rng.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)
+        return name
+
+    def emit(operator, operands, output, **attributes):
+        nodes.append(helper.make_node(operator, operands, [output], name=output + ".node", **attributes))
+        return output
+
+    value = helper.make_tensor_value_info
+    weights["split"] = np.array([1, -1, heads, width], np.int64)
+    weights["joined"] = np.array([1, -1, features], np.int64)
+    weights["scale"] = np.array(width**-0.5, np.float32)
+    inputs.append(value("input_ids", TensorProto.INT64, (1, "new")))
+    x = emit("Gather", [weight("embedding", vocabulary, features), "input_ids"], "embedded")
+    for layer in range(2):
+        p = f"l{layer}."
+        split = {}
+        for part in "qkv":
+            projected = emit("MatMul", [x, weight(p + "w" + part, features, features)], p + part)
+            reshaped = emit("Reshape", [projected, "split"], p + part + ".split")
+            split[part] = emit("Transpose", [reshaped], p + part + ".heads", perm=[0, 2, 1, 3])
+        for part, name in (("k", "key"), ("v", "value")):
+            past, present = f"past_key_values.{layer}.{name}", f"present.{layer}.{name}"
+            inputs.append(value(past, TensorProto.FLOAT, (1, heads, "past", width)))
+            split[part] = emit("Concat", [past, split[part]], present, axis=-2)
+            outputs.append(value(present, TensorProto.FLOAT, (1, heads, "past + new", width)))
+        keys = emit("Transpose", [split["k"]], p + "keys", perm=[0, 1, 3, 2])
+        scores = emit("Mul", [emit("MatMul", [split["q"], keys], p + "products"), "scale"], p + "scores")
+        weighted = emit("MatMul", [emit("Softmax", [scores], p + "softmax", axis=-1), split["v"]], p + "weighted")
+        merged = emit("Transpose", [weighted], p + "merged", perm=[0, 2, 1, 3])
+        attended = emit("Reshape", [merged, "joined"], p + "attended")
+        projected = emit("MatMul", [attended, weight(p + "wo", features, features)], p + "projected")
+        x = emit("Add", [x, projected], p + "x")
+    emit("MatMul", [x, weight("head", features, vocabulary)], "logits")
+    outputs.insert(0, value("logits", TensorProto.FLOAT, (1, "new", vocabulary)))
+    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "cache", inputs, outputs, tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    onnx.checker.check_model(model)
+    onnx.save(model, FOLDER / "cache.onnx")
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    names = [output.name for output in session.get_outputs()]
+    state = {i.name: np.zeros((1, heads, 0, width), np.float32) for i in session.get_inputs()[1:]}
+    arrays = {}
+    for index, tokens in enumerate(CHUNKS):
+        tokens = np.array([tokens], np.int64)
+        made = dict(zip(names, session.run(names, {"input_ids": tokens, **state})))
+        state = {name.replace("present", "past_key_values"): made[name] for name in names[1:]}
+        arrays |= {f"tokens{index}": tokens, f"logits{index}": made["logits"]}
+        arrays[f"key{index}"] = made["present.1.key"]
+    np.savez(FOLDER / "cache.npz", **arrays)
+
+
 decoder()
 recurrent()
+cache()

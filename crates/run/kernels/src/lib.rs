@@ -33,6 +33,7 @@ pub use dma::Movements;
 pub use dma_engines::{Engine, EngineProgram, Engines, engine_library};
 pub use host_function::{HostTensor, TensorList, host_function_kernels, size_names};
 pub use memory::{BoundPorts, Memory, MoveBinding, WorkloadBinding};
+pub use movement::ConcatOperands;
 pub use order::verify_order;
 pub use planning::{PlannedKernel, planned_kernel};
 pub use shared_library::shared_library;

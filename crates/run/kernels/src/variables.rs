@@ -43,6 +43,9 @@ pub enum Storage {
     Absent,
     /// All bytes of another variable, which is not a view.
     View(VariableId),
+    /// The first bytes of a variable that is an output: a state whose value the caller has put there, and which the
+    /// program extends.
+    Prefix(VariableId),
     /// Memory of the arena, from this offset on.
     Arena {
         /// A multiple of [`ALIGNMENT`].
@@ -144,6 +147,14 @@ impl Variables {
             }));
         }
         for (index, variable) in variables.iter().enumerate() {
+            if let Storage::Prefix(of) = variable.storage {
+                match prefix(&variables, &table.spans, variable, of) {
+                    Ok(span) => table.spans[index] = span,
+                    Err(error) => errors.push(error.at(named(variable))),
+                }
+            }
+        }
+        for (index, variable) in variables.iter().enumerate() {
             if let Storage::View(of) = variable.storage {
                 match view(&variables, &table.spans, variable, of) {
                     Ok(span) => table.spans[index] = span,
@@ -166,9 +177,9 @@ impl Variables {
         let (base, start) = match &mut variable.storage {
             Storage::Input(position) => (position.saturating_add(1), 0),
             Storage::Output(position) => (position.saturating_add(outputs), 0),
-            // A placeholder: `span` rejects absent variables, and the spans of views are set
+            // A placeholder: `span` rejects absent variables, and the spans of prefixes and views are set
             // afterwards.
-            Storage::View(_) | Storage::Absent => (0, 0),
+            Storage::View(_) | Storage::Prefix(_) | Storage::Absent => (0, 0),
             Storage::Constant(buffer) => {
                 if buffer.len() != len {
                     return Err(invalid("the constant's data does not have its size")
@@ -388,6 +399,30 @@ fn ports(
     sizes.into_iter().map(Option::unwrap_or_default).collect()
 }
 
+fn prefix(
+    variables: &[Variable],
+    spans: &[Span],
+    prefix: &Variable,
+    of: VariableId,
+) -> Result<Span> {
+    let (base, span) = variables
+        .get(of.index())
+        .zip(spans.get(of.index()))
+        .ok_or_else(|| no_variable(of))?;
+    if !matches!(base.storage, Storage::Output(_)) {
+        let text = format!("it is the beginning of '{}', which is no output", base.name);
+        return Err(invalid(text));
+    }
+    span.part(0, prefix.size).ok_or_else(|| {
+        invalid(format!(
+            "it is larger than '{}', which begins with it",
+            base.name
+        ))
+        .expected(base.size)
+        .found(prefix.size)
+    })
+}
+
 fn view(variables: &[Variable], spans: &[Span], view: &Variable, of: VariableId) -> Result<Span> {
     let (base, span) = variables
         .get(of.index())
@@ -529,6 +564,30 @@ mod tests {
              variable 'f': no variable has the id 9"
         );
         assert!(!refusal(vec![variable("a", 4, Storage::Input(usize::MAX))]).is_empty());
+    }
+
+    #[test]
+    fn an_input_may_be_the_beginning_of_an_output() {
+        let table = Variables::new(vec![
+            variable("past.view", 8, Storage::View(VariableId(1))),
+            variable("past", 8, Storage::Prefix(VariableId(2))),
+            variable("present", 12, Storage::Output(0)),
+        ])
+        .unwrap();
+        let span = |id| table.span(VariableId(id)).unwrap();
+        assert_eq!(span(0), span(1));
+        assert_eq!(Some(span(1)), span(2).part(0, 8));
+        assert!(table.input_bytes().is_empty() && table.is_writable(&span(1)));
+        assert_eq!(
+            refusal(vec![
+                variable("a", 4, Storage::Input(0)),
+                variable("b", 4, Storage::Prefix(VariableId(0))),
+                variable("c", 8, Storage::Prefix(VariableId(3))),
+                variable("d", 4, Storage::Output(0)),
+            ]),
+            "variable 'b': it is the beginning of 'a', which is no output\n\
+             variable 'c': it is larger than 'd', which begins with it: expected 4, found 8"
+        );
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub use counters::{Counters, ExecutionReport, Latencies, Outcome};
 pub use lifecycle::RuntimeCounters;
 pub use load::LoadOptions;
 pub use log::{Component, Log, LogLevel, LogLevels, LogSink};
-pub use model::{Dimension, ExecuteOptions, Model, Signature};
+pub use model::{ExecuteOptions, Model};
 pub use nan_check::NanCheck;
 pub use process_report::{CoreReport, ModelReport, ProcessReport, Publisher, REPORT_FORMAT};
 pub use profile::{KernelProfile, OperatorProfile, Profile};
@@ -60,10 +60,13 @@ pub use requests::{
     CompletionCallback, ErrorTracker, ExecutionUnit, RequestQueues, RequestWork, Sequence,
 };
 pub use runtime::Runtime;
-pub use session::{Session, StatePair};
+pub use session::Session;
 pub use shared_folder::{LOCK_FOLDER, SharedFolder, watched_folders};
 pub use substitute::Substitution;
 pub use tap::{Tap, TapValue};
+/// Inputs and outputs of models, and pairs of them.
+pub use tenon_graph::StatePair;
+pub use tenon_tensor::{Dimension, Signature};
 pub use tensors::{CoreTensor, MAX_HOST_BYTES, Placement, TensorSet};
 pub use transfers::{
     DescriptorRow, EngineFunction, PackageTransfers, TransferCore, TransferOutcome,

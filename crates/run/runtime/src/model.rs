@@ -11,7 +11,6 @@ use crate::symbolic::{SymbolicCore, known_sizes};
 use crate::walker::{Node, Walker};
 use crate::{ActiveModel, Bindings, CoreGroup, Profile, Tap, inputs};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::iter::Empty;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -20,84 +19,7 @@ use tenon_base::{Control, Error, ErrorKind, Result, pool};
 use tenon_kernels::{BoundPorts, Variables};
 use tenon_neff::{MemoryPlan, NodeCost, PlacementReport};
 use tenon_tensor::size::Symbols;
-use tenon_tensor::{BufferMut, BufferPool, ModelValue, Tensor, TensorType, ValueKind};
-
-/// An input or output of a model.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Signature {
-    /// The name.
-    pub name: String,
-    /// What it is. The type and dimensions of a sequence or optional value are those that its tensors have in common.
-    pub kind: ValueKind,
-    /// The data type and shape; with the smallest size of each symbolic dimension.
-    pub ty: TensorType,
-    /// The dimensions.
-    pub shape: Vec<Dimension>,
-}
-
-impl Signature {
-    /// An input or output of a fixed type.
-    pub fn fixed(name: String, ty: TensorType) -> Self {
-        let shape = ty.shape().iter().map(|&extent| Dimension::Fixed(extent));
-        Self {
-            name,
-            kind: ValueKind::Tensor,
-            shape: shape.collect(),
-            ty,
-        }
-    }
-
-    /// Whether the tensors of a sequence or optional value may differ in rank.
-    pub fn is_of_any_rank(&self) -> bool {
-        let any = |dimension: &Dimension| match dimension {
-            Dimension::Symbolic { expression, .. } => expression == "...",
-            Dimension::Fixed(_) => false,
-        };
-        !self.kind.is_tensor() && self.shape.iter().any(any)
-    }
-
-    /// Whether a dimension is known only when the model runs.
-    pub fn is_symbolic(&self) -> bool {
-        let mut shape = self.shape.iter();
-        shape.any(|dimension| matches!(dimension, Dimension::Symbolic { .. }))
-    }
-}
-
-impl fmt::Display for Signature {
-    /// `f32[batch, 3]`
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.kind.is_tensor() {
-            write!(f, "{} of ", self.kind)?;
-        }
-        let shape: Vec<String> = self.shape.iter().map(Dimension::to_string).collect();
-        write!(f, "{}[{}]", self.ty.dtype(), shape.join(", "))
-    }
-}
-
-/// A dimension of an input or output.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Dimension {
-    /// It has this size.
-    Fixed(usize),
-    /// It is known only when the model runs.
-    Symbolic {
-        /// A symbol or an expression of symbols, as text.
-        expression: String,
-        /// Its smallest size.
-        min: u64,
-        /// Its greatest size.
-        max: u64,
-    },
-}
-
-impl fmt::Display for Dimension {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fixed(size) => size.fmt(f),
-            Self::Symbolic { expression, .. } => f.write_str(expression),
-        }
-    }
-}
+use tenon_tensor::{BufferMut, BufferPool, ModelValue, Signature, Tensor, TensorType};
 
 /// A loaded package. Clones share it; threads may execute it concurrently.
 #[derive(Clone)]
@@ -649,13 +571,17 @@ impl Model {
     }
 
     pub(crate) fn output_buffers(&self) -> Result<Vec<BufferMut>> {
-        self.outputs()
-            .iter()
-            .map(|signature| match &self.0.pool {
-                Some(pool) => pool.take(signature.ty.bytes()),
-                None => BufferMut::zeroed(signature.ty.bytes()),
-            })
-            .collect()
+        let outputs = 0..self.outputs().len();
+        outputs.map(|output| self.output_buffer(output)).collect()
+    }
+
+    /// Memory for an output.
+    pub(crate) fn output_buffer(&self, output: usize) -> Result<BufferMut> {
+        let bytes = self.outputs()[output].ty.bytes();
+        match &self.0.pool {
+            Some(pool) => pool.take(bytes),
+            None => BufferMut::zeroed(bytes),
+        }
     }
 }
 

@@ -1,28 +1,35 @@
 //! Sessions: a model with state, outputs of one execution that are inputs of the next.
 
+mod growing;
 mod initial;
-mod pairs;
-
-pub use pairs::StatePair;
+mod value;
 
 use crate::model::Nodes;
-use crate::{Dimension, ExecuteOptions, Model, Signature, inputs};
-use pairs::{find_pairs, resolve};
+use crate::symbolic::AppendedPort;
+use crate::{ExecuteOptions, Model, Signature, StatePair, inputs};
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_graph::{find_state_pairs, resolve_state_pairs};
+use tenon_neff::StateInfo;
 use tenon_tensor::{BufferMut, Tensor, TensorType};
+use value::StateValue;
 
 /// A model whose states are kept between executions: key-value caches, states of recurrent layers.
 ///
 /// The value of a state is the output of the last successful execution, without a copy. Before the first
 /// execution it is zero, and empty along the dimension in which it grows. A failed execution changes nothing.
 /// [`Session::fork`] shares the values.
+///
+/// States that a package declares grow in place where its program appends to them: only new elements are written,
+/// into memory that doubles when it is full.
 #[derive(Debug, Clone)]
 pub struct Session {
     model: Model,
     states: Arc<[State]>,
     /// Of each state; `None` before the first execution.
-    values: Vec<Option<Tensor>>,
+    values: Vec<Option<StateValue>>,
+    /// The states that grow in place, in the order of their outputs.
+    growing: Arc<[AppendedPort]>,
     /// Inputs and outputs that are not states.
     ports: Arc<[Vec<Signature>; 2]>,
 }
@@ -37,10 +44,34 @@ struct State {
 }
 
 impl Model {
-    /// Pairs of outputs and inputs that are probably the same state, by name, type and shape: `present.X` and
-    /// `past.X`, `new_X` and `X`, `hn` and `h0`.
+    /// The states that the package declares. If it declares none, pairs of outputs and inputs that are probably the
+    /// same state, by name, type and shape: `present.X` and `past.X`, `new_X` and `X`, `hn` and `h0`.
     pub fn state_pairs(&self) -> Vec<StatePair> {
-        find_pairs(self.inputs(), self.outputs())
+        let declared = match &self.0.nodes {
+            Nodes::One(core) => &core.member.states[..],
+            Nodes::Symbolic(core) => &core.member().states,
+            Nodes::Several(_) | Nodes::Host(..) => &[],
+        };
+        if declared.is_empty() {
+            return find_state_pairs(self.inputs(), self.outputs());
+        }
+        let pair = |state: &StateInfo| StatePair {
+            output: state.output.clone(),
+            input: state.input.clone(),
+        };
+        declared.iter().map(pair).collect()
+    }
+
+    /// The instance for inputs of these types, all of them in order, whose outputs of `appended` extend their inputs.
+    fn appending_for_types(
+        &self,
+        types: &[&TensorType],
+        appended: &[AppendedPort],
+    ) -> Result<Model> {
+        match &self.0.nodes {
+            Nodes::Symbolic(core) => core.appending_model_for(&self.0.context, types, appended),
+            Nodes::One(_) | Nodes::Several(_) | Nodes::Host(..) => self.for_types(types),
+        }
     }
 
     /// A session with these states. `*` in a pair matches the same text in both names.
@@ -48,7 +79,7 @@ impl Model {
     /// # Errors
     /// Names that the model does not have or that are used twice, and pairs of different types; all together.
     pub fn session(&self, pairs: &[StatePair]) -> Result<Session> {
-        let found = resolve(pairs, self.inputs(), self.outputs())?;
+        let found = resolve_state_pairs(pairs, self.inputs(), self.outputs())?;
         let [inputs, outputs] = [self.inputs(), self.outputs()];
         let states: Vec<State> = found
             .into_iter()
@@ -67,9 +98,18 @@ impl Model {
             without(inputs, &|at| states.iter().any(|state| state.input == at)),
             without(outputs, &|at| states.iter().any(|state| state.output == at)),
         ];
+        let appended = match &self.0.nodes {
+            Nodes::Symbolic(core) => core.appended(),
+            Nodes::One(_) | Nodes::Several(_) | Nodes::Host(..) => &[],
+        };
+        let is_state = |port: &&AppendedPort| {
+            let is_port = |state: &State| (state.input, state.output) == (port.input, port.output);
+            states.iter().any(is_port)
+        };
         Ok(Session {
             model: self.clone(),
             values: vec![None; states.len()],
+            growing: appended.iter().filter(is_state).copied().collect(),
             states: states.into(),
             ports: ports.into(),
         })
@@ -135,19 +175,29 @@ impl Session {
             true => Vec::new(),
             false => self.model.initial_values(&first, inputs)?,
         };
-        let mut first = first.iter();
-        let mut all = inputs.to_vec();
-        for (state, value) in self.states.iter().zip(&self.values) {
-            let name = self.model.inputs()[state.input].name.as_str();
-            if !given(name)
-                && let Some(value) = value.as_ref().or_else(|| first.next())
-            {
-                all.push((name, value));
+        let mut first = first.into_iter();
+        let mut held = Vec::with_capacity(self.states.len());
+        for (position, (state, value)) in self.states.iter().zip(&self.values).enumerate() {
+            if given(&self.model.inputs()[state.input].name) {
+                continue;
             }
+            let tensor = match value {
+                Some(value) => Some(value.tensor()?),
+                None => first.next(),
+            };
+            held.extend(tensor.map(|tensor| (position, tensor)));
+        }
+        if !self.growing.is_empty() {
+            return self.run_growing(inputs, held, options);
+        }
+        let mut all = inputs.to_vec();
+        for (position, tensor) in &held {
+            let input = self.states[*position].input;
+            all.push((self.model.inputs()[input].name.as_str(), tensor));
         }
         let outputs = self.model.run_with(&all, options)?;
         for (state, value) in self.states.iter().zip(&mut self.values) {
-            *value = outputs.get(state.output).cloned();
+            *value = outputs.get(state.output).map(StateValue::of);
         }
         let is_state = |at| self.states.iter().any(|state| state.output == at);
         let outputs = outputs.into_iter().enumerate();
@@ -166,12 +216,14 @@ impl Session {
         self.values.fill(None);
     }
 
-    /// The value of the state of this input or output; `None` before the first execution.
+    /// The value of the state of this input or output; `None` before the first execution. It shares the memory of the
+    /// state: while it lives, the next execution copies the state.
     ///
     /// # Errors
     /// A name of no state.
-    pub fn value(&self, name: &str) -> Result<Option<&Tensor>> {
-        Ok(self.values[self.position(name)?].as_ref())
+    pub fn value(&self, name: &str) -> Result<Option<Tensor>> {
+        let value = self.values[self.position(name)?].as_ref();
+        value.map(StateValue::tensor).transpose()
     }
 
     /// Sets the value of the state of this input or output.
@@ -181,7 +233,7 @@ impl Session {
     pub fn set_value(&mut self, name: &str, value: Tensor) -> Result<()> {
         let position = self.position(name)?;
         inputs::check(&self.model.inputs()[self.states[position].input], &value)?;
-        self.values[position] = Some(value);
+        self.values[position] = Some(StateValue::of(&value));
         Ok(())
     }
 
@@ -205,7 +257,7 @@ impl Session {
             let Some(axis) = state.grows_along else {
                 continue;
             };
-            let extent = value.as_ref().map_or(0, |value| value.shape()[axis]);
+            let extent = value.as_ref().map_or(0, |value| value.ty().shape()[axis]);
             if *steps.get_or_insert(extent) != extent {
                 return None;
             }
@@ -228,7 +280,7 @@ impl Session {
                 let text = format!("state '{name}' does not grow, so that it has no earlier value");
                 return Err(error(text).help("keep a fork of the session to go back to"));
             };
-            let extent = value.as_ref().map_or(0, |value| value.shape()[axis]);
+            let extent = value.as_ref().map_or(0, |value| value.ty().shape()[axis]);
             if steps > extent {
                 let text = format!("state '{name}' has fewer steps");
                 return Err(error(text)
@@ -236,7 +288,10 @@ impl Session {
                     .found(steps));
             }
             shorter.push(match value {
-                Some(value) if steps < extent => Some(first_steps(value, axis, steps)?),
+                Some(value) if steps < extent => Some(match value.first_steps(axis, steps)? {
+                    Some(shorter) => shorter,
+                    None => StateValue::of(&first_steps(&value.tensor()?, axis, steps)?),
+                }),
                 value => value.clone(),
             });
         }

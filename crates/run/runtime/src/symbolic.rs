@@ -1,12 +1,16 @@
 //! Packages with sizes that are known only when the model runs: for each set of sizes an *instance*, a model of
 //! fixed sizes that shares the constants (docs/package.md, "Sizes that are known only when a model runs").
 
+mod appended;
 mod instances;
 mod variables;
 
-use crate::core_node::CoreParts;
+pub(crate) use appended::AppendedPort;
+
+use crate::core_node::{CoreNode, CoreParts};
 use crate::model::{Inner, ModelContext, Nodes};
-use crate::{Dimension, LoadOptions, Model, Runtime, Signature};
+use crate::{LoadOptions, Model, Runtime, Signature};
+use appended::appended_ports;
 use instances::Instances;
 use std::sync::Arc;
 use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
@@ -16,7 +20,7 @@ use tenon_kernels::{Variables, planned_kernel, workload_backend};
 use tenon_neff::{Contents, GraphPort, LiveRange, MemoryPlan, Port, TenonMember};
 use tenon_plan::{KernelOperands, MemoryStrategy, Quick, plan_arena};
 use tenon_tensor::size::{SizeExpr, SymbolId, Symbols};
-use tenon_tensor::{BufferPool, DataType, TensorType, ValueKind};
+use tenon_tensor::{BufferPool, DataType, TensorType};
 use variables::SymbolicVariables;
 
 /// A subgraph with symbols, and its instances.
@@ -26,6 +30,8 @@ pub(crate) struct SymbolicCore {
     symbols: Symbols,
     inputs: Vec<SymbolicPort>,
     outputs: Vec<SymbolicPort>,
+    /// The outputs that may extend an input in its memory.
+    appended: Vec<AppendedPort>,
     module: Module,
     variables: SymbolicVariables,
     runtime: Runtime,
@@ -81,33 +87,7 @@ impl SymbolicPort {
 
     /// The signature for any sizes.
     pub fn signature(&self, symbols: &Symbols) -> Result<Signature> {
-        let dimension = |extent: &SizeExpr| match extent.constant() {
-            Some(size) => Dimension::Fixed(usize::try_from(size).unwrap_or(0)),
-            None => {
-                let range = symbols.range(extent);
-                let bound = |bound: Option<i128>, none: u64| {
-                    bound.map_or(none, |bound| {
-                        u64::try_from(bound.max(0)).unwrap_or(u64::MAX)
-                    })
-                };
-                Dimension::Symbolic {
-                    expression: symbols.text(extent),
-                    min: bound(range.min, 0),
-                    max: bound(range.max, u64::MAX),
-                }
-            }
-        };
-        let shape: Vec<Dimension> = self.extents.iter().map(dimension).collect();
-        let smallest = shape.iter().map(|dimension| match dimension {
-            Dimension::Fixed(size) => *size,
-            Dimension::Symbolic { min, .. } => usize::try_from(*min).unwrap_or(0),
-        });
-        Ok(Signature {
-            name: self.name.clone(),
-            kind: ValueKind::Tensor,
-            ty: TensorType::new(self.dtype, smallest.collect::<Vec<_>>())?,
-            shape,
-        })
+        Signature::symbolic(self.name.clone(), self.dtype, &self.extents, symbols)
     }
 }
 
@@ -148,6 +128,7 @@ impl SymbolicCore {
             symbols,
             inputs,
             outputs,
+            appended: appended_ports(&module, &variables),
             module,
             variables,
             runtime: runtime.clone(),
@@ -194,19 +175,44 @@ impl SymbolicCore {
         &self.inputs
     }
 
+    /// The outputs that may extend an input in its memory, in the order of the outputs.
+    pub fn appended(&self) -> &[AppendedPort] {
+        &self.appended
+    }
+
     /// The instance for inputs of these types, in order.
     pub fn model_for(&self, context: &ModelContext, types: &[&TensorType]) -> Result<Model> {
+        self.appending_model_for(context, types, &[])
+    }
+
+    /// The instance for inputs of these types, all of them in order, in which the outputs of `appended` extend their
+    /// inputs: it lacks these inputs, whose values are the first bytes of the outputs when it is executed.
+    pub fn appending_model_for(
+        &self,
+        context: &ModelContext,
+        types: &[&TensorType],
+        appended: &[AppendedPort],
+    ) -> Result<Model> {
         let ports: Vec<&SymbolicPort> = self.inputs.iter().collect();
         let sizes = solve_sizes(&ports, &self.symbols, types)?;
-        self.model_at(context, &sizes)
+        self.instance_at(context, &sizes, appended)
     }
 
     /// The instance for these values of the symbols, which are in their ranges.
     pub fn model_at(&self, context: &ModelContext, sizes: &[i64]) -> Result<Model> {
-        if let Some(found) = self.instances.find(sizes) {
+        self.instance_at(context, sizes, &[])
+    }
+
+    fn instance_at(
+        &self,
+        context: &ModelContext,
+        sizes: &[i64],
+        appended: &[AppendedPort],
+    ) -> Result<Model> {
+        if let Some(found) = self.instances.find(sizes, appended) {
             return Ok(found);
         }
-        let make = || self.instance(sizes);
+        let make = || self.instance(sizes, appended);
         let made = match self.options.threads {
             Some(limit) => pool::with_thread_limit(limit, make),
             None => make(),
@@ -228,20 +234,21 @@ impl SymbolicCore {
             pool: Some(self.pool.clone()),
             context: context.clone(),
         }));
-        Ok(self.instances.insert(sizes, made))
+        Ok(self.instances.insert(sizes, appended, made))
     }
 
     /// Plans and binds the program for these sizes.
-    fn instance(&self, sizes: &[i64]) -> Result<crate::core_node::CoreNode> {
-        let signatures = |ports: &[SymbolicPort]| -> Result<Vec<Signature>> {
-            ports.iter().map(|port| port.fixed(sizes)).collect()
-        };
-        let mut table = Variables::new(self.variables.fixed(sizes)?)?.of_sizes();
+    fn instance(&self, sizes: &[i64], appended: &[AppendedPort]) -> Result<CoreNode> {
+        let inputs = self.inputs.iter().enumerate();
+        let inputs = inputs.filter(|(at, _)| appended.iter().all(|port| port.input != *at));
+        let inputs = inputs.map(|(_, port)| port.fixed(sizes));
+        let outputs = self.outputs.iter().map(|port| port.fixed(sizes));
+        let mut table = Variables::new(self.variables.fixed(sizes, appended)?)?.of_sizes();
         let plan = self.plan(&mut table)?;
         CoreParts {
             name: &self.name,
-            inputs: signatures(&self.inputs)?,
-            outputs: signatures(&self.outputs)?,
+            inputs: inputs.collect::<Result<_>>()?,
+            outputs: outputs.collect::<Result<_>>()?,
             module: &self.module,
             table,
             movements: Vec::new(),

@@ -161,8 +161,22 @@ fn shorten(
     if !owned || transposes < 2 {
         return Ok(None);
     }
-    let (dims, perm) = axes.blocks();
+    let (dims, perm) = match transposes == links.len() {
+        // Patterns, such as attention, are found by the dimensions of the model.
+        true => (rewriter.shape(source)?.to_vec(), composed(rewriter, links)?),
+        false => axes.blocks(),
+    };
     Ok(Some(Shorter::Transpose { dims, perm }))
+}
+
+/// The permutation of several Transposes, from the last to the first.
+fn composed(rewriter: &Rewriter<'_>, links: &[Node]) -> Result<Vec<usize>> {
+    let mut perms = links.iter().map(|link| perm_of(rewriter, link));
+    let last = perms.next().transpose()?.unwrap_or_default();
+    perms.try_fold(last, |after, before| {
+        let before = before?;
+        Ok(after.iter().map(|&axis| before[axis]).collect())
+    })
 }
 
 /// The permutation of a Transpose.

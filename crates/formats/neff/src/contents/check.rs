@@ -28,6 +28,7 @@ impl Contents {
         self.check_variables(&mut problems);
         self.check_ports("inputs", &self.tenon.inputs, &mut problems);
         self.check_ports("outputs", &self.tenon.outputs, &mut problems);
+        self.check_states(&mut problems);
         self.check_types(&mut problems);
         self.check_constants(&mut problems);
         self.check_movements(&mut problems);
@@ -96,6 +97,26 @@ impl Contents {
                     .found(seen.len())
                     .at(Location::field(list)),
             );
+        }
+    }
+
+    fn check_states(&self, problems: &mut Vec<Error>) {
+        let tenon = &self.tenon;
+        let mut used = HashSet::new();
+        for (index, state) in tenon.states.iter().enumerate() {
+            for (name, list, ports) in [
+                (&state.output, "outputs", &tenon.outputs),
+                (&state.input, "inputs", &tenon.inputs),
+            ] {
+                let text = if !ports.iter().any(|port| port.name == *name) {
+                    format!("'{name}' is not among the {list}")
+                } else if !used.insert((list, name)) {
+                    format!("'{name}' is part of two states")
+                } else {
+                    continue;
+                };
+                problems.push(invalid(text).at(Location::field(format!("states[{index}]"))));
+            }
         }
     }
 

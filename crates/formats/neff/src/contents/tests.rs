@@ -278,6 +278,28 @@ fn violated_rules_are_reported_together() {
     );
 }
 
+#[test]
+fn states_are_ports_and_each_is_used_once() {
+    let mut contents = sample();
+    let [input, output] =
+        [&contents.tenon.inputs, &contents.tenon.outputs].map(|p| p[0].name.clone());
+    let state = |output: &str, input: &str| crate::StateInfo {
+        output: output.into(),
+        input: input.into(),
+    };
+    contents.tenon.states = vec![state(&output, &input)];
+    let bytes = bytes_of(&contents, 1);
+    assert_same(&contents, &read(&bytes).unwrap());
+    contents.tenon.states = vec![state(&output, &input), state("nothing", &input)];
+    let text = contents.check().unwrap_err().to_string();
+    for part in [
+        "states[1]: 'nothing' is not among the outputs".to_owned(),
+        format!("states[1]: '{input}' is part of two states"),
+    ] {
+        assert!(text.contains(&part), "{part} is not in\n{text}");
+    }
+}
+
 /// The sample without the bytes of `w`.
 fn without_plain() -> Contents {
     let mut contents = sample();

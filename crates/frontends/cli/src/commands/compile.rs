@@ -39,6 +39,15 @@ pub fn run(flags: &Compile) -> Result<()> {
         compiled.write(path)?;
         size(path)
     })?;
+    if flags.compiling.has_states() && compiled.states().is_empty() {
+        output::complain(format_args!(
+            "warning: the package declares no states: {}",
+            match flags.compiling.auto_state {
+                true => "none were found",
+                false => "one with CPU nodes or a host function cannot",
+            }
+        ));
+    }
     if let Some(time) = compiled.reference_time(&registry) {
         output::complain(format_args!("warning: {time}"));
     }
@@ -47,6 +56,7 @@ pub fn run(flags: &Compile) -> Result<()> {
             "package": output,
             "bytes": written,
             "compile_ms": start.elapsed().as_secs_f64() * 1e3,
+            "states": compiled.states().iter().map(ToString::to_string).collect::<Vec<_>>(),
             "summary": compiled.placement_report().to_string(),
             "placement": compiled.placement_report(),
         }))?;

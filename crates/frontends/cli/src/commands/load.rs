@@ -83,7 +83,7 @@ pub fn load_file(
     let runtime = runtime(registry, &compiling.loading);
     let (package, fused_nodes, compile_time) = match file {
         ModelFile::Package(package) => {
-            no_compile_flags(compiling, &package).map_err(here)?;
+            no_compile_flags(compiling, &package, any_size).map_err(here)?;
             (*package, FusedNodes::new(), None)
         }
         ModelFile::Onnx(onnx) => {
@@ -170,7 +170,7 @@ fn warn_of_refused(refused: Vec<(BackendId, Error)>) {
 }
 
 /// Refuses flags of compiling for a package, which they cannot change.
-fn no_compile_flags(flags: &CompileFlags, package: &Package) -> Result<()> {
+fn no_compile_flags(flags: &CompileFlags, package: &Package, any_size: bool) -> Result<()> {
     let features = package.header().feature_bits;
     let fixed = !features.contains(FeatureBits::TENON_SYMBOLS);
     let given = [
@@ -182,6 +182,8 @@ fn no_compile_flags(flags: &CompileFlags, package: &Package) -> Result<()> {
         ("--allow-links", !flags.allow_links.is_empty()),
         ("--cpu-node", !flags.cpu_nodes.is_empty()),
         ("--memory-strategy", flags.memory_strategy.is_some()),
+        // A session has states of its own.
+        ("--state", !any_size && flags.has_states()),
     ];
     let given: Vec<_> = given
         .iter()
@@ -236,6 +238,7 @@ pub fn compile(
         .backends(flags.backends.iter().map(String::as_str))
         .cpu_level(flags.loading.cpu.unwrap_or_default())
         .keep_plain_constants(flags.keep_plain)
+        .states(flags.state_selection())
         .registry(registry.clone())
         .control(control.clone());
     for (name, size) in once("--dim", &flags.dims)? {

@@ -21,7 +21,7 @@ use tenon::{
 };
 
 pub fn run(flags: &Run) -> Result<()> {
-    if flags.session.is_used() {
+    if flags.session.steps.is_some() || flags.compiling.has_states() {
         return run_session::run(flags);
     }
     let control = progress::control();

@@ -27,9 +27,12 @@ pub fn run(flags: &Run) -> Result<()> {
         .threads(flags.threading.threads)
         .check_digests(flags.check_digests)
         .control(control.clone());
+    let mut compiling = flags.compiling.clone();
+    // Without --state the states are found.
+    compiling.auto_state = compiling.states.is_empty();
     let model = ModelFlags {
         file: &flags.file,
-        compiling: &flags.compiling,
+        compiling: &compiling,
         inputs: &flags.inputs,
         limits: &flags.limits,
         any_size: true,
@@ -103,8 +106,8 @@ pub fn run(flags: &Run) -> Result<()> {
 /// The session with the states of the flags.
 fn open(loaded: &Loaded, flags: &Run) -> Result<Session> {
     let model = &loaded.model;
-    if !flags.session.states.is_empty() {
-        return model.session_with(&flags.session.states);
+    if !flags.compiling.states.is_empty() {
+        return model.session_with(&flags.compiling.states);
     }
     let session = model.session()?;
     if session.states().is_empty() {

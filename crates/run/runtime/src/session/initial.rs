@@ -1,6 +1,7 @@
 //! The values of states before the first execution.
 
-use super::{Dimension, Model, Nodes};
+use super::{Model, Nodes};
+use crate::Dimension;
 use crate::symbolic::{SymbolicPort, known_sizes};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{Tensor, TensorType};

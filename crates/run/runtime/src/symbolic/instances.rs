@@ -1,5 +1,6 @@
 //! The kept instances of a model with symbols: those used least recently are dropped first.
 
+use super::appended::AppendedPort;
 use crate::Model;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,8 +19,15 @@ struct KeptInstances {
 
 struct Instance {
     sizes: Box<[i64]>,
+    appended: Box<[AppendedPort]>,
     model: Model,
     used: u64,
+}
+
+impl Instance {
+    fn is_for(&self, sizes: &[i64], appended: &[AppendedPort]) -> bool {
+        *self.sizes == *sizes && *self.appended == *appended
+    }
 }
 
 impl Instances {
@@ -31,25 +39,26 @@ impl Instances {
         }
     }
 
-    /// The instance for these sizes.
-    pub fn find(&self, sizes: &[i64]) -> Option<Model> {
+    /// The instance for these sizes and outputs that extend inputs.
+    pub fn find(&self, sizes: &[i64], appended: &[AppendedPort]) -> Option<Model> {
         let mut kept = self.lock();
         kept.clock += 1;
         let clock = kept.clock;
         let found = kept
             .instances
             .iter_mut()
-            .find(|kept| *kept.sizes == *sizes)?;
+            .find(|kept| kept.is_for(sizes, appended))?;
         found.used = clock;
         Some(found.model.clone())
     }
 
-    /// Keeps an instance and returns it, or the one that another thread has kept for these sizes.
-    pub fn insert(&self, sizes: &[i64], model: Model) -> Model {
+    /// Keeps an instance and returns it, or the one that another thread has kept for the same.
+    pub fn insert(&self, sizes: &[i64], appended: &[AppendedPort], model: Model) -> Model {
         let mut kept = self.lock();
         kept.clock += 1;
         let clock = kept.clock;
-        if let Some(found) = kept.instances.iter_mut().find(|kept| *kept.sizes == *sizes) {
+        let mut instances = kept.instances.iter_mut();
+        if let Some(found) = instances.find(|kept| kept.is_for(sizes, appended)) {
             found.used = clock;
             return found.model.clone();
         }
@@ -60,6 +69,7 @@ impl Instances {
         }
         kept.instances.push(Instance {
             sizes: sizes.into(),
+            appended: appended.into(),
             model: model.clone(),
             used: clock,
         });

@@ -1,5 +1,6 @@
 //! The variables of a package with symbols, and those of an instance.
 
+use super::appended::AppendedPort;
 use std::collections::BTreeMap;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::{shape_for, size_tensor};
@@ -100,14 +101,66 @@ impl SymbolicVariables {
         Ok(Self(all))
     }
 
-    /// The variables for these sizes; those in the arena have no place yet.
-    pub fn fixed(&self, sizes: &[i64]) -> Result<Vec<Variable>> {
+    /// The variables for these sizes; those in the arena have no place yet. The inputs of `appended` are the beginnings
+    /// of their outputs; the other inputs are numbered without them.
+    pub fn fixed(&self, sizes: &[i64], appended: &[AppendedPort]) -> Result<Vec<Variable>> {
         let fixed = |variable: &SymbolicVariable| {
-            variable
-                .fixed(sizes)
-                .map_err(|error| error.at(Location::field(format!("variable '{}'", variable.name))))
+            let mut fixed = variable.fixed(sizes)?;
+            if let Storage::Input(position) = &mut fixed.storage {
+                let port = appended.iter().find(|port| port.input == *position);
+                match port.and_then(|port| self.output(port.output)) {
+                    Some(output) => fixed.storage = Storage::Prefix(output),
+                    None => {
+                        let before = appended.iter().filter(|port| port.input < *position);
+                        *position -= before.count();
+                    }
+                }
+            }
+            Ok(fixed)
         };
-        self.0.iter().map(fixed).collect()
+        let named = |variable: &SymbolicVariable| {
+            fixed(variable).map_err(|error: Error| {
+                error.at(Location::field(format!("variable '{}'", variable.name)))
+            })
+        };
+        self.0.iter().map(named).collect()
+    }
+
+    /// The variable of an output.
+    fn output(&self, position: usize) -> Option<VariableId> {
+        let is_output = |variable: &SymbolicVariable| matches!(variable.storage, SymbolicStorage::Known(Storage::Output(at)) if at == position);
+        let found = self.0.iter().position(is_output)?;
+        u32::try_from(found).ok().map(VariableId)
+    }
+
+    /// The position of the input that a variable is.
+    pub fn input_position(&self, id: VariableId) -> Option<usize> {
+        match self.0.get(id.index())?.storage {
+            SymbolicStorage::Known(Storage::Input(position)) => Some(position),
+            _ => None,
+        }
+    }
+
+    /// The position of the output that a variable is.
+    pub fn output_position(&self, id: VariableId) -> Option<usize> {
+        match self.0.get(id.index())?.storage {
+            SymbolicStorage::Known(Storage::Output(position)) => Some(position),
+            _ => None,
+        }
+    }
+
+    /// The variable whose bytes a variable shows, or itself.
+    pub fn viewed(&self, id: VariableId) -> VariableId {
+        match self.0.get(id.index()).map(|variable| &variable.storage) {
+            Some(SymbolicStorage::Known(Storage::View(of)) | SymbolicStorage::ArenaView(of)) => *of,
+            _ => id,
+        }
+    }
+
+    /// The type of a variable, if a kernel or view names it.
+    pub fn ty(&self, id: VariableId) -> Option<(DataType, &[SizeExpr])> {
+        let ty = self.0.get(id.index())?.ty.as_ref();
+        ty.map(|(dtype, extents)| (*dtype, &extents[..]))
     }
 
     /// The variables as the planner takes them.
