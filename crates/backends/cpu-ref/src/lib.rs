@@ -33,6 +33,7 @@ mod scatter;
 mod selection;
 mod signal;
 mod stateful;
+mod text;
 mod unary;
 
 use kernel::{BuildError, BuildKernel, Kernel, Node};
@@ -120,6 +121,7 @@ fn kernels() -> &'static HashMap<&'static str, BuildKernel> {
             resize::KERNELS,
             image::KERNELS,
             signal::KERNELS,
+            text::KERNELS,
             quantize::KERNELS,
             elementwise::KERNELS,
         ]

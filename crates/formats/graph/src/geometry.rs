@@ -4,6 +4,7 @@
 mod einsum;
 mod grid;
 mod interpolation;
+mod ngrams;
 mod region;
 mod resize;
 mod slice;
@@ -14,6 +15,7 @@ mod window;
 pub use einsum::{Equation, Label};
 pub use grid::SampledAxis;
 pub use interpolation::{AxisWeights, Interpolation};
+pub use ngrams::{NgramGroup, NgramPool};
 pub use region::{RegionSampling, RegionSide, pooled_pixels};
 pub use resize::{ResizeAxis, resize_axes};
 pub use slice::{SliceAxis, padding, slice_axes, split_sizes};

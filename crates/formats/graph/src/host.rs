@@ -147,7 +147,7 @@ static STRINGS: [OperatorDef; 4] = [
     ),
 ];
 
-/// Operators of the table that take strings: they move or compare elements.
+/// Operators of the table that take strings: they move, compare or count elements.
 const TAKE_STRINGS: &[&str] = &[
     "Cast",
     "Compress",
@@ -165,6 +165,7 @@ const TAKE_STRINGS: &[&str] = &[
     "Slice",
     "Split",
     "Squeeze",
+    "TfIdfVectorizer",
     "Tile",
     "Transpose",
     "Unique",

@@ -30,6 +30,7 @@ mod selection;
 mod signal;
 mod stateful;
 mod tenon;
+mod text;
 mod unary;
 mod view;
 
@@ -58,6 +59,7 @@ pub(crate) static FAMILIES: &[&[OperatorDef]] = &[
     resize::OPERATORS,
     image::OPERATORS,
     signal::OPERATORS,
+    text::OPERATORS,
     quantize::OPERATORS,
     tenon::OPERATORS,
 ];

@@ -410,10 +410,14 @@ def strings(rng):
         node("Cast", ["ints"], ["j"], to=I),
         node("StringNormalizer", ["some"], ["lower"], case_change_action="LOWER", stopwords=["two"], locale="C"),
         node("Equal", ["lower", "word"], ["kept"]),
+        node("TfIdfVectorizer", ["some"], ["counts"], mode="TFIDF", min_gram_length=1, max_gram_length=2, max_skip_count=1,
+             ngram_counts=[0, 3], ngram_indexes=[2, 0, 1, 3, 4], pool_strings=["one", "three", "", "one", "Two", "one two", "one"],
+             weights=[0.5, 2.0, 1.0, 4.0, 0.25]),
     ]
     constants = {"words": words, "word": np.array("one", dtype=object), "digit": np.array(["5"], dtype=object)}
     inputs = [("i", I, ["n"]), ("x", F, ["m"])]
-    outputs = [("equal", B, None), ("match", B, None), ("lengths", I, None), ("y", F, None), ("j", I, None), ("kept", B, None)]
+    outputs = [("equal", B, None), ("match", B, None), ("lengths", I, None), ("y", F, None), ("j", I, None), ("kept", B, None),
+               ("counts", F, None)]
     body = graph("strings", nodes, inputs, outputs, constants)
     x = np.array([0.5, -1.25, 100.5, 0.0625], np.float32)
     write("strings", body, [{"i": np.array(i), "x": x} for i in ([0, 1, 2], [3, 3, 0, 1, 4], [0, 5, 2])], opset=20)

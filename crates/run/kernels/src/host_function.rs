@@ -300,6 +300,10 @@ impl HostOperator {
             if let Some(cast) = strings::cast(attributes, inputs)? {
                 return Ok(vec![cast]);
             }
+        } else if op.name == "TfIdfVectorizer" && inputs.iter().flatten().any(is_string) {
+            return strings::by_pool(attributes, inputs, |attributes, inputs| {
+                self.compute(op, attributes, inputs, requested)
+            });
         } else if inputs.iter().flatten().any(is_string) {
             return strings::by_position(op, inputs, requested, |inputs| {
                 self.compute(op, attributes, inputs, requested)

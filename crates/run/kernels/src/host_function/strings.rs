@@ -75,6 +75,30 @@ pub(super) fn by_position(
     results.map(restore).collect()
 }
 
+/// The results of a TfIdfVectorizer on strings: it is computed on their positions in its pool.
+pub(super) fn by_pool(
+    attributes: &Attributes,
+    inputs: &[Option<&Tensor>],
+    compute: impl FnOnce(&Attributes, &[Option<&Tensor>]) -> Result<Vec<Tensor>>,
+) -> Result<Vec<Tensor>> {
+    let pool = attributes.strings("pool_strings")?;
+    let pool = pool.ok_or_else(|| invalid("attribute 'pool_strings' is missing"))?;
+    let mut positions: HashMap<&str, i64> = HashMap::with_capacity(pool.len());
+    let items = pool.iter().zip(0..);
+    let items = items.map(|(text, at)| *positions.entry(text).or_insert(at));
+    let items: Vec<i64> = items.collect();
+    let Some(Some(input)) = inputs.first() else {
+        return Err(invalid("input 'X' is missing"));
+    };
+    let strings = input.strings().into_iter().flatten();
+    let found = checked(strings, |text| positions.get(text).copied().unwrap_or(-1));
+    let indexed = Tensor::from_slice(input.shape().clone(), &found)?;
+    let mut attributes = attributes.clone();
+    attributes.remove("pool_strings");
+    attributes.set("pool_int64s", Attribute::Ints(items));
+    compute(&attributes, &[Some(&indexed)])
+}
+
 /// A Cast from or to strings; `None` for one between other types.
 pub(super) fn cast(attributes: &Attributes, inputs: &[Option<&Tensor>]) -> Result<Option<Tensor>> {
     let (Some(Some(input)), Some(to)) = (inputs.first(), text(attributes, "to")) else {
