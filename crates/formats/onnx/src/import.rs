@@ -6,6 +6,7 @@ mod cpu_node;
 mod inline;
 mod interface;
 mod known;
+mod scan_batches;
 mod sequence_map;
 mod unroll;
 

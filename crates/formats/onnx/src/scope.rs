@@ -17,15 +17,11 @@ impl<'m> Opsets<'m> {
         let row = |set: &'m OperatorSetIdProto| (domain(&set.domain), set.version);
         let sets: HashMap<_, _> = imports.iter().map(row).collect();
         if let Some(&version) = sets.get("")
-            && !(crate::upgrade::OLDEST..=crate::upgrade::NEWEST).contains(&version)
+            && !(1..=crate::upgrade::NEWEST).contains(&version)
         {
             return Err(
                 Error::new(ErrorKind::UnsupportedVersion, "operator set ai.onnx")
-                    .expected(format_args!(
-                        "version {} to {}",
-                        crate::upgrade::OLDEST,
-                        crate::upgrade::NEWEST
-                    ))
+                    .expected(format_args!("version 1 to {}", crate::upgrade::NEWEST))
                     .found(version)
                     .help("the converter of the Python package onnx can change it"),
             );

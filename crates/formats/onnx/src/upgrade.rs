@@ -7,6 +7,8 @@
 mod inputs;
 mod microsoft;
 mod normalize;
+mod optimizers;
+mod original;
 mod resample;
 mod simple;
 mod training;
@@ -14,7 +16,8 @@ mod training;
 use crate::draft::{Draft, DraftNode};
 use tenon_base::Result;
 
-/// The oldest supported version of ONNX's operator set (the first with NumPy broadcasting).
+/// The oldest version of ONNX's operator set that is supported as a whole (the first with NumPy broadcasting). Of older
+/// versions, the operators that it has in the same form are supported.
 pub const OLDEST: i64 = 7;
 
 /// The newest supported version of ONNX's operator set.
@@ -73,9 +76,13 @@ pub(crate) fn newest(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode
     if node.domain == microsoft::DOMAIN {
         return microsoft::newest(draft, node);
     }
+    if node.domain == optimizers::DOMAIN {
+        return optimizers::newest(draft, node);
+    }
     if !node.domain.is_empty() {
         return Ok(node);
     }
+    original::check(&node)?;
     let next = |node: &DraftNode| {
         ADAPTERS
             .iter()

@@ -15,7 +15,7 @@ use tenon_tensor::{DataType, Tensor};
 pub(super) const MAX_UNROLLED: i64 = 64;
 
 /// The inputs or outputs of a body in one iteration.
-type Values = Vec<Option<ValueId>>;
+pub(super) type Values = Vec<Option<ValueId>>;
 
 /// The axis and direction of a Scan over one of its inputs or outputs.
 #[derive(Debug, Clone, Copy)]
@@ -116,17 +116,9 @@ impl<'m> Import<'m> {
         let body = body(node, scope)?;
         let step = self.step_node(node, label, scope)?;
         if step.version < 9 {
-            let error = Error::new(ErrorKind::Unsupported, "a Scan over batches (version 8)");
-            return self.refuse(&step.origin, error);
+            return self.scan_batches(node, body, inputs, &step, label, scope);
         }
-        let scanned = named(node, scope, "num_scan_inputs")?.and_then(|attribute| attribute.i);
-        let scanned = scanned.and_then(|count| usize::try_from(count).ok());
-        let states = scanned.and_then(|count| inputs.len().checked_sub(count));
-        let Some(states) = states else {
-            return Err(invalid(
-                "attribute 'num_scan_inputs' is missing or too large",
-            ));
-        };
+        let states = state_count(node, inputs.len(), scope)?;
         expect_body(body, inputs.len(), states, node.output.len())?;
         let along = scan_axes(node, scope, "input", inputs.len() - states)?;
         let back = scan_axes(node, scope, "output", body.output.len() - states)?;
@@ -142,31 +134,62 @@ impl<'m> Import<'m> {
             };
             return self.run_time_scan(body, node, operands, label, scope);
         };
-        let mut state: Values = inputs[..states].to_vec();
-        let mut rows = vec![Vec::new(); body.output.len() - states];
+        let (state, rows) = self.scan_steps(
+            body,
+            inputs.split_at(states),
+            (&along, count),
+            &step,
+            label,
+            scope,
+        )?;
+        self.bind_results(node, &step, state, rows, &back, scope)
+    }
+
+    /// The iterations of a Scan over `count` parts of the scanned inputs: the final states, and the results of each
+    /// iteration.
+    pub(super) fn scan_steps(
+        &mut self,
+        body: &'m GraphProto,
+        (states, scanned): (&[Option<ValueId>], &[Option<ValueId>]),
+        (along, count): (&[ScanAxis], usize),
+        step: &DraftNode,
+        label: &str,
+        scope: &Scope<'m, '_>,
+    ) -> Result<(Values, Vec<Vec<ValueId>>)> {
+        let mut state: Values = states.to_vec();
+        let mut rows = vec![Vec::new(); body.output.len() - states.len()];
         for at in 0..count {
             let mut given = state;
-            for (scan_axis, input) in along.iter().zip(&inputs[states..]) {
+            for (scan_axis, input) in along.iter().zip(scanned) {
                 let place = if scan_axis.backwards {
                     count - 1 - at
                 } else {
                     at
                 };
-                let place = self.constant_for_step(&step, Tensor::scalar(place as i64)?);
-                let axis = Attributes::new().with("axis", Attribute::Int(scan_axis.axis));
-                let part = self
-                    .draft
-                    .step(&step, "Gather", axis, &[*input, Some(place)]);
-                given.push(Some(part));
+                given.push(Some(self.part(step, *input, scan_axis.axis, place)?));
             }
             let mut made = self.body_step(body, given, &format!("{label}/{at}/"), scope)?;
-            let scanned = made.split_off(states);
+            let scanned = made.split_off(states.len());
             state = made.into_iter().map(Some).collect();
             rows.iter_mut()
                 .zip(scanned)
                 .for_each(|(row, value)| row.push(value));
         }
-        self.bind_results(node, &step, state, rows, &back, scope)
+        Ok((state, rows))
+    }
+
+    /// Position `place` of a value along an axis.
+    pub(super) fn part(
+        &mut self,
+        step: &DraftNode,
+        value: Option<ValueId>,
+        axis: i64,
+        place: usize,
+    ) -> Result<ValueId> {
+        let place = self.constant_for_step(step, Tensor::scalar(place as i64)?);
+        let axis = Attributes::new().with("axis", Attribute::Int(axis));
+        let inputs = [value, Some(place)];
+        Ok(self.draft.step(step, "Gather", axis, &inputs))
     }
 
     /// Inlines one iteration with the inputs `given`; returns the outputs of the body.
@@ -195,7 +218,7 @@ impl<'m> Import<'m> {
     }
 
     /// Binds the outputs of the node: the final states, then the stacked results of the iterations.
-    fn bind_results(
+    pub(super) fn bind_results(
         &mut self,
         node: &'m NodeProto,
         step: &DraftNode,
@@ -216,26 +239,36 @@ impl<'m> Import<'m> {
                 let error = "an output of no iterations has an unknown shape";
                 return self.refuse(&step.origin, Error::new(ErrorKind::Unsupported, error));
             }
-            let axes = self.draft.ints_for(step, "axes", &[scan_axis.axis])?;
-            let mut parts: Values = Vec::with_capacity(row.len());
-            for value in row {
-                let inputs = [Some(value), Some(axes)];
-                let part = self
-                    .draft
-                    .step(step, "Unsqueeze", Attributes::new(), &inputs);
-                parts.push(Some(part));
-            }
-            if scan_axis.backwards {
-                parts.reverse();
-            }
-            let axis = Attributes::new().with("axis", Attribute::Int(scan_axis.axis));
-            made.push(Some(self.draft.step(step, "Concat", axis, &parts)));
+            made.push(Some(self.stacked(step, row, scan_axis)?));
         }
         let outputs = node.output.iter().zip(made);
         for (name, value) in outputs.filter(|(name, _)| !name.is_empty()) {
             scope.values.insert(name, value);
         }
         Ok(())
+    }
+
+    /// Values in a new dimension.
+    pub(super) fn stacked(
+        &mut self,
+        step: &DraftNode,
+        values: Vec<ValueId>,
+        scan_axis: &ScanAxis,
+    ) -> Result<ValueId> {
+        let axes = self.draft.ints_for(step, "axes", &[scan_axis.axis])?;
+        let mut parts: Values = Vec::with_capacity(values.len());
+        for value in values {
+            let inputs = [Some(value), Some(axes)];
+            let part = self
+                .draft
+                .step(step, "Unsqueeze", Attributes::new(), &inputs);
+            parts.push(Some(part));
+        }
+        if scan_axis.backwards {
+            parts.reverse();
+        }
+        let axis = Attributes::new().with("axis", Attribute::Int(scan_axis.axis));
+        Ok(self.draft.step(step, "Concat", axis, &parts))
     }
 
     /// A template for the nodes of iterations.
@@ -303,7 +336,7 @@ impl<'m> Import<'m> {
 }
 
 /// An attribute after resolution of references.
-fn named<'m>(
+pub(super) fn named<'m>(
     node: &'m NodeProto,
     scope: &Scope<'m, '_>,
     name: &str,
@@ -316,6 +349,18 @@ fn named<'m>(
         .map(|attribute| scope.resolve(attribute))
         .transpose()?;
     Ok(resolved.flatten())
+}
+
+/// The number of states of a Scan with this number of states and scanned inputs.
+pub(super) fn state_count<'m>(
+    node: &'m NodeProto,
+    inputs: usize,
+    scope: &Scope<'m, '_>,
+) -> Result<usize> {
+    let scanned = named(node, scope, "num_scan_inputs")?.and_then(|attribute| attribute.i);
+    let scanned = scanned.and_then(|count| usize::try_from(count).ok());
+    let states = scanned.and_then(|count| inputs.checked_sub(count));
+    states.ok_or_else(|| invalid("attribute 'num_scan_inputs' is missing or too large"))
 }
 
 pub(super) fn body<'m>(node: &'m NodeProto, scope: &Scope<'m, '_>) -> Result<&'m GraphProto> {

@@ -127,3 +127,54 @@ fn a_scan_is_unrolled_in_both_directions() {
         .collect();
     assert_eq!(places, [2, 1, 0]);
 }
+
+/// A Scan of operator set 8, with lengths of sequences or without.
+fn scan_of_a_batch(lengths: &str, dims: &[&str]) -> Build {
+    let body = GraphProto {
+        input: vec![
+            info("sum", data_type::FLOAT, &["2"]),
+            info("part", data_type::FLOAT, &["2"]),
+        ],
+        node: vec![node("Add", &["sum", "part"], &["next"], &[])],
+        output: vec![info("next", data_type::FLOAT, &["2"])],
+        ..Default::default()
+    };
+    let attributes = [
+        graph("body", body),
+        int("num_scan_inputs", 1),
+        ints("directions", &[1]),
+    ];
+    model(8)
+        .input("start", &["2", "2"])
+        .typed_input("lengths", data_type::INT64, &["2"])
+        .input("x", dims)
+        .node(node(
+            "Scan",
+            &[lengths, "start", "x"],
+            &["last"],
+            &attributes,
+        ))
+        .output("last")
+}
+
+#[test]
+fn a_scan_of_a_batch_is_unrolled() {
+    let graph = scan_of_a_batch("", &["2", "3", "2"]).import().unwrap();
+    let sums = graph.nodes.iter().filter(|node| node.op.name == "Add");
+    assert_eq!(sums.count(), 2 * 3);
+    let last = graph.nodes.last().unwrap();
+    assert_eq!((last.op.name, last.inputs.len()), ("Concat", 2));
+
+    let error = scan_of_a_batch("lengths", &["2", "3", "2"]).error();
+    assert!(
+        error.contains("a Scan with lengths of sequences"),
+        "{error}"
+    );
+    for dims in [["2", "n", "2"], ["2", "65", "2"]] {
+        let error = scan_of_a_batch("", &dims).error();
+        assert!(
+            error.contains("of unknown extents or of more than 64"),
+            "{error}"
+        );
+    }
+}

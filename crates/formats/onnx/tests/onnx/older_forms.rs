@@ -334,3 +334,56 @@ fn skip_normalizations_have_their_sum_as_output() {
          %y = RMSNormalization(%n/Add, %g) {axis = -1, epsilon = 1e-12} @n"
     );
 }
+
+#[test]
+fn sets_before_the_seventh_have_the_operators_of_the_same_form() {
+    assert_eq!(
+        upgraded(1, node("Transpose", &["x"], &["y"], &[])),
+        "%y = Transpose(%x) @n"
+    );
+    assert_eq!(
+        upgraded(6, node("Relu", &["x"], &["y"], &[])),
+        "%y = Relu(%x) @n"
+    );
+    for (set, operator) in [(5, "Relu"), (6, "Dropout"), (1, "Reshape")] {
+        let error = with_inputs(set, node(operator, &["x"], &["y"], &[])).error();
+        let expected = format!(
+            "node 'n': operator {operator}, version {set}: a form from before operator set 7"
+        );
+        assert!(error.starts_with(&expected), "{error}");
+    }
+}
+
+fn optimizer(inputs: &[&str], outputs: &[&str], attributes: &[AttributeProto]) -> Build {
+    let domain = "ai.onnx.preview.training";
+    let node = within(domain, node("Momentum", inputs, outputs, attributes));
+    with_inputs(17, node).opset(domain, 1)
+}
+
+#[test]
+fn optimizers_are_composed() {
+    let attributes = [
+        float("alpha", 0.5),
+        float("beta", 0.25),
+        float("norm_coefficient", 0.0),
+        string("mode", "nesterov"),
+    ];
+    let inputs = ["r", "t", "a", "b", "da", "db", "sa", "sb"];
+    let outputs = ["new_a", "new_b", "new_sa", "new_sb"];
+    let graph = optimizer(&inputs, &outputs, &attributes).import().unwrap();
+    assert_eq!(graph.outputs.len(), 4);
+    assert!(graph.nodes.iter().any(|node| node.op.name == "Where"));
+
+    let error = optimizer(&inputs[..7], &outputs, &attributes).error();
+    assert_eq!(
+        error,
+        "node 'n': the number of tensors of an optimizer: expected a multiple of 3, found 5"
+    );
+    let error = optimizer(&inputs, &outputs, &attributes[..3]).error();
+    assert!(
+        error.contains("attribute 'mode' has an unknown value"),
+        "{error}"
+    );
+    let error = optimizer(&inputs, &outputs, &attributes[1..]).error();
+    assert_eq!(error, "node 'n': attribute 'alpha' is missing");
+}
