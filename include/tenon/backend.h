@@ -124,7 +124,7 @@ typedef struct tenon_failure {
 /* ---------------------------------------------------------------------------- tensors and nodes
  * -- */
 
-enum { /* element types; 4-bit elements are packed, two per byte, the first in the low half */
+enum { /* element types; elements of 2 and 4 bits are packed, the first in the lowest bits of a byte */
     TENON_TYPE_F32 = 1,
     TENON_TYPE_F64 = 2,
     TENON_TYPE_F16 = 3,
@@ -150,7 +150,11 @@ enum { /* element types; 4-bit elements are packed, two per byte, the first in t
     TENON_TYPE_BOOL = 23, /* a byte, 0 or 1 */
     TENON_TYPE_C64 = 24,
     TENON_TYPE_C128 = 25,
-    TENON_TYPE_STRING = 26
+    TENON_TYPE_STRING = 26,
+    TENON_TYPE_F4E2M1FN = 27,
+    TENON_TYPE_F8E8M0FNU = 28,
+    TENON_TYPE_I2 = 29,
+    TENON_TYPE_U2 = 30
 };
 
 /* A tensor: a type, and the elements of a constant, contiguous in row-major order. */

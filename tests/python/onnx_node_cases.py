@@ -22,17 +22,21 @@ from onnx.backend.test.case.node import collect_testcases
 DTYPES = {
     "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16",
     "float8_e4m3fn": "f8e4m3fn", "float8_e4m3fnuz": "f8e4m3fnuz", "float8_e5m2": "f8e5m2",
-    "float8_e5m2fnuz": "f8e5m2fnuz", "int4": "i4", "uint4": "u4", "bool": "bool",
+    "float8_e5m2fnuz": "f8e5m2fnuz", "float8_e8m0fnu": "f8e8m0fnu", "float4_e2m1fn": "f4e2m1fn",
+    "int4": "i4", "uint4": "u4", "int2": "i2", "uint2": "u2", "bool": "bool",
     **{f"{sign}int{bits}": f"{short}{bits}"
        for sign, short in (("", "i"), ("u", "u")) for bits in (8, 16, 32, 64)},
 }
+
+
+DOMAINS = ("", "ai.onnx", "ai.onnx.preview.training")
 
 
 def skip(case):
     """The reason why a case is out of scope for a tensor backend, or None."""
     model = case.model
     for node in model.graph.node:
-        if node.domain not in ("", "ai.onnx"):
+        if node.domain not in DOMAINS:
             return f"domain {node.domain}"
     return None
 
@@ -90,8 +94,10 @@ def main():
             if array.dtype.name not in DTYPES:
                 raise TypeError(f"type {array.dtype.name}")
             dtype = DTYPES[array.dtype.name]
-            if dtype in ("i4", "u4"):  # NumPy arrays have one element per byte
+            if dtype in ("i4", "u4", "i2", "u2"):  # NumPy arrays have one element per byte
                 array, dtype = array.astype("int8"), "i8"
+            elif dtype == "f4e2m1fn":
+                array, dtype = array.astype("float32"), "f32"
             content = np.ascontiguousarray(array).tobytes()
             return {"dtype": dtype, "shape": shape, "data": write(content)}
 

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use tenon_base::Control;
 use tenon_graph::Graph;
 use tenon_onnx::{Evaluator, ImportOptions, Model};
-use tenon_tensor::{Buffer, BufferMut, DataType, ModelValue, Tensor, TensorType, convert};
+use tenon_tensor::{Buffer, BufferMut, DataType, ModelValue, Packing, Tensor, TensorType, convert};
 
 /// Unsupported cases: patterns of their whole names, below a comment with the reason.
 const UNSUPPORTED: &str = include_str!("onnx_node_unsupported.txt");
@@ -247,10 +247,11 @@ fn restore_inputs(graph: &mut Graph, names: &[String]) -> BTreeMap<String, Tenso
 }
 
 fn check_output(expected: &Tensor, found: &Tensor, rtol: f64, atol: f64) -> Result<()> {
-    // The script stores integers of 4 bits as integers of 8 bits.
-    let widened = match found.dtype() {
-        DataType::I4 | DataType::U4 => convert(found, DataType::I8),
-        _ => Ok(found.clone()),
+    // The script stores elements of less than a byte as bytes or in single precision.
+    let widened = match Packing::of(found.dtype()) {
+        Some(_) if found.dtype().is_float() => convert(found, DataType::F32),
+        Some(_) => convert(found, DataType::I8),
+        None => Ok(found.clone()),
     };
     let found = widened.map_err(|error| error.to_string())?;
     let exact = !found.dtype().is_float();

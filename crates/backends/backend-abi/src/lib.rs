@@ -44,7 +44,7 @@ pub mod reason {
 }
 
 /// Names of the element types `TENON_TYPE_*`, whose codes start at 1.
-pub const TYPES: [&str; 26] = [
+pub const TYPES: [&str; 30] = [
     "f32",
     "f64",
     "f16",
@@ -71,6 +71,10 @@ pub const TYPES: [&str; 26] = [
     "c64",
     "c128",
     "string",
+    "f4e2m1fn",
+    "f8e8m0fnu",
+    "i2",
+    "u2",
 ];
 
 /// Kinds of attributes, `TENON_KIND_*`.

@@ -52,7 +52,7 @@ mod tests {
             assert_eq!(dtype_of(dtype_code(dtype)), Some(dtype));
         }
         assert_eq!(
-            (dtype_of(0), dtype_of(27), dtype_of(-1)),
+            (dtype_of(0), dtype_of(31), dtype_of(-1)),
             (None, None, None)
         );
     }

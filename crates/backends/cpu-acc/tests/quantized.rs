@@ -22,7 +22,7 @@ const SMALL_FLOATS: [DataType; 6] = [
 
 const BYTES: [DataType; 2] = [DataType::U8, DataType::I8];
 
-/// A tensor of random bytes; for 4-bit types the half byte after the last element is random, too.
+/// A tensor of random bytes; for packed types the bits after the last element are random, too.
 fn random_bytes(random: &mut Random, dtype: DataType, shape: &[usize]) -> Tensor {
     let ty = TensorType::new(dtype, shape).unwrap();
     let bytes: Vec<u8> = (0..ty.bytes()).map(|_| random.next() as u8).collect();
@@ -69,11 +69,16 @@ fn wide_values(random: &mut Random, count: usize) -> Vec<f32> {
 fn casts_to_and_from_small_types() {
     let mut random = Random::new(41);
     let floats = [DataType::F32, DataType::F16, DataType::BF16, DataType::F64];
-    let nibbles = [DataType::I4, DataType::U4];
+    let packings = [
+        [DataType::I4, DataType::U4].as_slice(),
+        &[DataType::I2, DataType::U2],
+        &[DataType::F4E2M1Fn],
+    ];
+    let packed = packings.concat();
     for shape in [&[1][..], &[7, 11], &[3, 131, 97]] {
         let count = shape.iter().product();
         for from in floats {
-            for to in SMALL_FLOATS.into_iter().chain(nibbles) {
+            for to in SMALL_FLOATS.iter().chain(&packed).copied() {
                 let values = wide_values(&mut random, count);
                 rounded(Case::new("Cast"), from, InputKind::Variable, shape, &values)
                     .string("to", to.name())
@@ -93,20 +98,22 @@ fn casts_to_and_from_small_types() {
         DataType::U64,
     ];
     for shape in [&[][..], &[5], &[3, 43]] {
-        for other in integers.into_iter().chain(nibbles) {
-            for nibble in nibbles {
-                for (from, to) in [(other, nibble), (nibble, other)] {
-                    if from != to {
-                        variable(Case::new("Cast"), random_bytes(&mut random, from, shape))
-                            .string("to", to.name())
-                            .outputs(1)
-                            .agrees_with_reference(0.0);
+        for packing in packings {
+            for other in integers.iter().chain(packing).copied() {
+                for &small in packing {
+                    for (from, to) in [(other, small), (small, other)] {
+                        if from != to {
+                            variable(Case::new("Cast"), random_bytes(&mut random, from, shape))
+                                .string("to", to.name())
+                                .outputs(1)
+                                .agrees_with_reference(0.0);
+                        }
                     }
                 }
             }
         }
         for to in floats.into_iter().chain([DataType::Bool]) {
-            for from in nibbles {
+            for &from in &packed {
                 variable(Case::new("Cast"), random_bytes(&mut random, from, shape))
                     .string("to", to.name())
                     .outputs(1)
@@ -150,6 +157,8 @@ fn quantisation_of_every_granularity_and_type() {
     let types = [
         DataType::I4,
         DataType::U4,
+        DataType::I2,
+        DataType::U2,
         DataType::I8,
         DataType::U8,
         DataType::I16,
@@ -204,7 +213,12 @@ fn quantisation_of_every_granularity_and_type() {
 #[test]
 fn quantisation_without_zero_points() {
     let mut random = Random::new(43);
-    for to in [DataType::I4, DataType::F8E5M2, DataType::U16] {
+    for to in [
+        DataType::I4,
+        DataType::F8E5M2,
+        DataType::U16,
+        DataType::F4E2M1Fn,
+    ] {
         let values = wide_values(&mut random, 77);
         Case::new("QuantizeLinear")
             .input(&[7, 11], &values)

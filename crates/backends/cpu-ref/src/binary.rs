@@ -160,7 +160,7 @@ fn arithmetic(node: &Node<'_>, operation: Arithmetic) -> Result<Kernel, BuildErr
 /// The exponent may have another type; integer powers of integers are exact.
 fn pow(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let exponents = node.dtype(1)?;
-    if !is_numeric(exponents) || matches!(exponents, DataType::Bool | DataType::I4 | DataType::U4) {
+    if !is_numeric(exponents) || exponents == DataType::Bool || exponents.bits() < 8 {
         return Err(unsupported_type(1, exponents));
     }
     let nest = nest(node, [0, 1])?;

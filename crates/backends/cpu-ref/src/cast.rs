@@ -1,10 +1,12 @@
 //! Conversions between element types, by the rules of `tenon-tensor`.
 
 use crate::elements::{Elements, ElementsMut, is_numeric};
-use crate::kernel::{BuildError, BuildKernel, Kernel, Node, unsupported, unsupported_type};
+use crate::kernel::{
+    BuildError, BuildKernel, Kernel, Node, unsupported, unsupported_type, unsupported_value,
+};
 use tenon_backend::Operands;
 use tenon_base::Result;
-use tenon_tensor::{ConvertFn, DataType, converter};
+use tenon_tensor::{ConvertFn, DataType, E8m0Rounding, converter};
 
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Cast", cast),
@@ -22,7 +24,10 @@ fn same_bytes(operands: &mut Operands<'_>) -> Result<()> {
 fn cast(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (from, to) = (node.dtype(0)?, node.output(0)?.dtype());
     let saturate = node.attributes.flag("saturate", true)?;
-    let greatest = to.greatest_f8().filter(|_| saturate && from != to);
+    if to == DataType::F8E8M0Fnu && from != to {
+        return to_exponents(node, from, saturate);
+    }
+    let greatest = to.greatest_quantized().filter(|_| saturate && from != to);
     if let Some(greatest) = greatest
         && let (Some(read), Some(write)) =
             (converter(from, DataType::F64), converter(DataType::F64, to))
@@ -62,7 +67,7 @@ fn saturating(size: usize, read: ConvertFn, write: ConvertFn, greatest: f64) -> 
     })
 }
 
-/// Conversion of single elements, for types of half a byte.
+/// Conversion of single elements, for types of less than a byte.
 fn one_by_one(node: &Node<'_>, from: DataType, to: DataType) -> Result<Kernel, BuildError> {
     let count = node.output(0)?.elements();
     if !is_numeric(from) {
@@ -76,6 +81,25 @@ fn one_by_one(node: &Node<'_>, from: DataType, to: DataType) -> Result<Kernel, B
         let from = Elements::new(&inputs, 0, from)?;
         let mut to = ElementsMut::new(&mut outputs, 0, to)?;
         (0..count).for_each(|at| to.set(at, from.value(at)));
+        Ok(())
+    }))
+}
+
+/// Conversion to exponents, through f32.
+fn to_exponents(node: &Node<'_>, from: DataType, saturate: bool) -> Result<Kernel, BuildError> {
+    let mode = node.attributes.string("round_mode", "up")?;
+    let rounding: E8m0Rounding = mode
+        .parse()
+        .map_err(|_| unsupported_value("round_mode", mode))?;
+    if !is_numeric(from) {
+        return Err(unsupported_type(0, from));
+    }
+    Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let from = Elements::new(&inputs, 0, from)?;
+        for (at, to) in outputs.slice::<u8>(0)?.iter_mut().enumerate() {
+            *to = rounding.code(from.value(at).single(), saturate);
+        }
         Ok(())
     }))
 }

@@ -4,7 +4,7 @@
 use half::{bf16, f16};
 use tenon_backend::{Inputs, Outputs};
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::DataType;
+use tenon_tensor::{ConvertFn, DataType, Packing, converter};
 
 /// The value of an element.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,11 +23,11 @@ impl Value {
         }
     }
 
-    /// Truncates; NaN is 0.
-    fn integer(self) -> i128 {
+    /// Rounded once to single precision.
+    pub(crate) fn single(self) -> f32 {
         match self {
-            Value::Real(value) => value as i128,
-            Value::Integer(value) => value,
+            Value::Real(value) => value as f32,
+            Value::Integer(value) => value as f32,
         }
     }
 
@@ -50,8 +50,10 @@ macro_rules! element_types {
             $($real(&'a [$real_type]),)*
             $($integer(&'a [$integer_type]),)*
             Bool(&'a [u8]),
-            I4(&'a [u8]),
-            U4(&'a [u8]),
+            /// Floating point of 8 bits, with the conversion to f64.
+            Small(&'a [u8], ConvertFn),
+            /// Of less than a byte.
+            Packed(&'a [u8], Packing),
         }
 
         /// The elements of an output of any numeric type.
@@ -59,14 +61,18 @@ macro_rules! element_types {
             $($real(&'a mut [$real_type]),)*
             $($integer(&'a mut [$integer_type]),)*
             Bool(&'a mut [u8]),
-            I4(&'a mut [u8]),
-            U4(&'a mut [u8]),
+            /// Floating point of 8 bits, with the conversion from f64.
+            Small(&'a mut [u8], ConvertFn),
+            /// Of less than a byte.
+            Packed(&'a mut [u8], Packing),
         }
 
         /// Whether [`Elements`] and [`ElementsMut`] have this type.
         pub(crate) fn is_numeric(dtype: DataType) -> bool {
             use DataType::*;
-            matches!(dtype, $($real |)* $($integer |)* Bool | I4 | U4)
+            matches!(dtype, $($real |)* $($integer |)* Bool)
+                || Packing::of(dtype).is_some()
+                || is_small_float(dtype)
         }
 
         impl<'a> Elements<'a> {
@@ -80,9 +86,14 @@ macro_rules! element_types {
                     $(DataType::$real => Elements::$real(inputs.slice(index)?),)*
                     $(DataType::$integer => Elements::$integer(inputs.slice(index)?),)*
                     DataType::Bool => Elements::Bool(inputs.slice(index)?),
-                    DataType::I4 => Elements::I4(inputs.slice(index)?),
-                    DataType::U4 => Elements::U4(inputs.slice(index)?),
-                    found => return Err(unknown(found)),
+                    other => {
+                        let bytes = inputs.slice(index)?;
+                        match (Packing::of(other), converter(other, DataType::F64)) {
+                            (Some(packing), _) => Elements::Packed(bytes, packing),
+                            (_, Some(read)) if is_small_float(other) => Elements::Small(bytes, read),
+                            _ => return Err(unknown(other)),
+                        }
+                    }
                 })
             }
 
@@ -92,11 +103,15 @@ macro_rules! element_types {
                     $(Elements::$real(all) => Value::Real(all[at].into()),)*
                     $(Elements::$integer(all) => Value::Integer(all[at].into()),)*
                     Elements::Bool(all) => Value::Integer((all[at] != 0).into()),
-                    Elements::I4(all) => {
-                        // Bit 3 is the sign of a nibble.
-                        Value::Integer(((nibble(all[at / 2], at) << 4) as i8 >> 4).into())
+                    Elements::Small(all, read) => {
+                        let mut wide = [0; 8];
+                        read(&all[at..=at], &mut wide);
+                        Value::Real(f64::from_le_bytes(wide))
                     }
-                    Elements::U4(all) => Value::Integer(nibble(all[at / 2], at).into()),
+                    Elements::Packed(all, packing) => match packing.integer(all, at) {
+                        Some(integer) => Value::Integer(integer.into()),
+                        None => Value::Real(packing.value(all, at)),
+                    },
                 }
             }
         }
@@ -112,15 +127,22 @@ macro_rules! element_types {
                     $(DataType::$real => ElementsMut::$real(outputs.slice(index)?),)*
                     $(DataType::$integer => ElementsMut::$integer(outputs.slice(index)?),)*
                     DataType::Bool => ElementsMut::Bool(outputs.slice(index)?),
-                    DataType::I4 => ElementsMut::I4(outputs.slice(index)?),
-                    DataType::U4 => ElementsMut::U4(outputs.slice(index)?),
-                    found => return Err(unknown(found)),
+                    other => {
+                        let bytes = outputs.slice(index)?;
+                        match (Packing::of(other), converter(DataType::F64, other)) {
+                            (Some(packing), _) => ElementsMut::Packed(bytes, packing),
+                            (_, Some(write)) if is_small_float(other) => {
+                                ElementsMut::Small(bytes, write)
+                            }
+                            _ => return Err(unknown(other)),
+                        }
+                    }
                 })
             }
 
             /// Converts `value` to element `at`: rounds to floating-point types; wraps integers;
-            /// truncates and saturates floating point to integers. Elements of half a byte must be
-            /// set in order.
+            /// truncates and saturates floating point to integers of whole bytes, keeps the low bits of
+            /// smaller ones. Elements of less than a byte must be set in order.
             pub(crate) fn set(&mut self, at: usize, value: Value) {
                 match self {
                     $(ElementsMut::$real(all) => all[at] = $round(value),)*
@@ -131,14 +153,15 @@ macro_rules! element_types {
                         };
                     })*
                     ElementsMut::Bool(all) => all[at] = value.truth().into(),
-                    ElementsMut::I4(all) | ElementsMut::U4(all) => {
-                        let nibble = (value.integer() & 15) as u8;
-                        // The first of two clears the other, which may be beyond the end.
-                        if at.is_multiple_of(2) {
-                            all[at / 2] = nibble;
-                        } else {
-                            all[at / 2] = all[at / 2] & 15 | nibble << 4;
-                        }
+                    ElementsMut::Small(all, write) => {
+                        write(&value.real().to_le_bytes(), &mut all[at..=at]);
+                    }
+                    ElementsMut::Packed(all, packing) => {
+                        let code = match value {
+                            Value::Real(value) => packing.cast(value),
+                            Value::Integer(value) => packing.wrapped(value),
+                        };
+                        packing.set(all, at, code);
                     }
                 }
             }
@@ -146,12 +169,8 @@ macro_rules! element_types {
     };
 }
 
-fn nibble(byte: u8, at: usize) -> u8 {
-    if at.is_multiple_of(2) {
-        byte & 15
-    } else {
-        byte >> 4
-    }
+fn is_small_float(dtype: DataType) -> bool {
+    dtype.is_float() && dtype.bits() == 8
 }
 
 fn unknown(found: DataType) -> Error {
@@ -160,10 +179,7 @@ fn unknown(found: DataType) -> Error {
 
 element_types! {
     floats {
-        F32 f32: |value| match value {
-            Value::Real(value) => value as f32,
-            Value::Integer(value) => value as f32,
-        };
+        F32 f32: Value::single;
         F64 f64: Value::real;
         F16 f16: |value: Value| f16::from_f64(value.real());
         BF16 bf16: |value: Value| bf16::from_f64(value.real());
@@ -187,14 +203,18 @@ mod tests {
     #[test]
     fn half_bytes_are_packed_low_first() {
         let mut bytes = [0xff; 2];
-        let mut elements = ElementsMut::I4(&mut bytes);
+        let packing = Packing::of(DataType::I4).unwrap();
+        let mut elements = ElementsMut::Packed(&mut bytes, packing);
         for (at, value) in [-8, 7, -1].into_iter().enumerate() {
             elements.set(at, Value::Integer(value));
         }
         assert_eq!(bytes, [0x78, 0x0f]);
-        let values: Vec<f64> = (0..3).map(|at| Elements::I4(&bytes).at(at)).collect();
+        let values: Vec<f64> = (0..3)
+            .map(|at| Elements::Packed(&bytes, packing).at(at))
+            .collect();
         assert_eq!(values, [-8.0, 7.0, -1.0]);
-        assert_eq!(Elements::U4(&bytes).at(0), 8.0);
+        let unsigned = Packing::of(DataType::U4).unwrap();
+        assert_eq!(Elements::Packed(&bytes, unsigned).at(0), 8.0);
     }
 
     #[test]

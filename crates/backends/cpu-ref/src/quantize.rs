@@ -7,7 +7,7 @@ use crate::kernel::{
 use crate::loop_nest::AxisExtents;
 use crate::number::Number;
 use tenon_base::Result;
-use tenon_tensor::{DataType, converter};
+use tenon_tensor::DataType;
 
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("QuantizeLinear", quantize),
@@ -60,6 +60,10 @@ fn rounding(dtype: DataType) -> Result<fn(f64) -> f64, BuildError> {
     floats!(dtype, 1, T => Ok(|value| T::from_f64(value).to_f64()))
 }
 
+fn is_f8(dtype: DataType) -> bool {
+    dtype.is_float() && dtype.bits() == 8
+}
+
 /// The quotient is rounded to the type of the division before it is rounded to an integer, which
 /// decides ties.
 fn quantize(node: &Node<'_>) -> Result<Kernel, BuildError> {
@@ -67,16 +71,21 @@ fn quantize(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let scales = ScaleLayout::new(node)?;
     let zero = node.optional(2).map(|ty| ty.dtype());
     let divided = match node.attributes.string("precision", "")? {
+        // A power of two has no precision of its own.
+        "" if scale == DataType::F8E8M0Fnu => DataType::F32,
         "" => scale,
         name => name.parse()?,
     };
     let round = rounding(divided).map_err(|_| unsupported_value("precision", divided))?;
-    if let Some(greatest) = y.greatest_f8() {
-        return to_small_float(node, scales, round, y, greatest);
-    }
-    let [least, greatest] = y
-        .quantized_range()
-        .ok_or_else(|| unsupported_value("output_dtype", y))?;
+    let saturate = node.attributes.flag("saturate", true)?;
+    let [least, greatest] = match (y.quantized_range(), y.greatest_quantized()) {
+        (Some(range), _) => range,
+        (_, Some(greatest)) if saturate => [-greatest, greatest],
+        (_, Some(_)) => [f64::NEG_INFINITY, f64::INFINITY],
+        _ => return Err(unsupported_value("output_dtype", y)),
+    };
+    // The zero point of floating-point types of 8 bits is 0.
+    let zero = zero.filter(|_| !is_f8(y));
     let count = node.output(0)?.elements();
     if !is_numeric(x) {
         return Err(unsupported_type(0, x));
@@ -93,61 +102,14 @@ fn quantize(node: &Node<'_>) -> Result<Kernel, BuildError> {
         let mut to = ElementsMut::new(&mut outputs, 0, y)?;
         for at in 0..count {
             let of = scales.at(at);
-            let quotient = round(x.at(at) / scale.at(of)).round_ties_even();
-            let value = quotient + zero.map_or(0.0, |zero| zero.at(of));
+            let quotient = round(x.at(at) / scale.at(of));
+            let rounded = if y.is_integer() {
+                quotient.round_ties_even()
+            } else {
+                quotient
+            };
+            let value = zero.map_or(rounded, |zero| rounded + zero.at(of));
             to.set(at, Value::Real(value.clamp(least, greatest)));
-        }
-        Ok(())
-    }))
-}
-
-/// Quantization to a float8 type, whose zero point is 0: rounded once by the conversion, saturated at the
-/// greatest value unless `saturate` is 0.
-fn to_small_float(
-    node: &Node<'_>,
-    scales: ScaleLayout,
-    round: fn(f64) -> f64,
-    y: DataType,
-    greatest: f64,
-) -> Result<Kernel, BuildError> {
-    let (x, scale) = (node.dtype(0)?, node.dtype(1)?);
-    let saturate = node.attributes.flag("saturate", true)?;
-    let write = converter(DataType::F64, y).ok_or_else(|| unsupported_value("output_dtype", y))?;
-    if !is_numeric(x) {
-        return Err(unsupported_type(0, x));
-    }
-    Ok(Kernel::new(move |operands| {
-        let (inputs, mut outputs) = operands.split();
-        let x = Elements::new(&inputs, 0, x)?;
-        let scale = Elements::new(&inputs, 1, scale)?;
-        let to = outputs.slice::<u8>(0)?;
-        for (at, to) in to.iter_mut().enumerate() {
-            let mut quotient = round(x.at(at) / scale.at(scales.at(at)));
-            if saturate {
-                quotient = quotient.clamp(-greatest, greatest);
-            }
-            write(&quotient.to_le_bytes(), std::slice::from_mut(to));
-        }
-        Ok(())
-    }))
-}
-
-/// Dequantization from a float8 type, whose zero point is 0.
-fn from_small_float(node: &Node<'_>, scales: ScaleLayout) -> Result<Kernel, BuildError> {
-    let (x, scale, y) = (node.dtype(0)?, node.dtype(1)?, node.output(0)?.dtype());
-    let read = converter(x, DataType::F64).ok_or_else(|| unsupported_type(0, x))?;
-    if !is_numeric(y) {
-        return Err(unsupported_value("output_dtype", y));
-    }
-    Ok(Kernel::new(move |operands| {
-        let (inputs, mut outputs) = operands.split();
-        let (x, scale) = (inputs.slice::<u8>(0)?, Elements::new(&inputs, 1, scale)?);
-        let mut to = ElementsMut::new(&mut outputs, 0, y)?;
-        for (at, byte) in x.iter().enumerate() {
-            let mut wide = [0; 8];
-            read(std::slice::from_ref(byte), &mut wide);
-            let number = f64::from_le_bytes(wide) * scale.at(scales.at(at));
-            to.set(at, Value::Real(number));
         }
         Ok(())
     }))
@@ -156,10 +118,9 @@ fn from_small_float(node: &Node<'_>, scales: ScaleLayout) -> Result<Kernel, Buil
 fn dequantize(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let (x, scale, y) = (node.dtype(0)?, node.dtype(1)?, node.output(0)?.dtype());
     let scales = ScaleLayout::new(node)?;
-    if x.greatest_f8().is_some() {
-        return from_small_float(node, scales);
-    }
+    // The zero point of floating-point types is 0.
     let zero = node.optional(2).map(|ty| ty.dtype());
+    let zero = zero.filter(|_| !x.is_float());
     let count = node.output(0)?.elements();
     if !is_numeric(x) {
         return Err(unsupported_type(0, x));

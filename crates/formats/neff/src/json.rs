@@ -177,6 +177,10 @@ const NEFF_NAMES: &[(DataType, &str)] = &[
     (DataType::C64, "complex64"),
     (DataType::C128, "complex128"),
     (DataType::String, "string"),
+    (DataType::F4E2M1Fn, "float4e2m1fn"),
+    (DataType::F8E8M0Fnu, "float8e8m0fnu"),
+    (DataType::I2, "int2"),
+    (DataType::U2, "uint2"),
 ];
 
 /// NEFF's name of a data type.

@@ -28,17 +28,14 @@ const TYPES: &[(i32, DataType)] = &[
     (onnx::FLOAT8E5M2FNUZ, DataType::F8E5M2FnUz),
     (onnx::UINT4, DataType::U4),
     (onnx::INT4, DataType::I4),
+    (onnx::FLOAT4E2M1, DataType::F4E2M1Fn),
+    (onnx::FLOAT8E8M0, DataType::F8E8M0Fnu),
+    (onnx::UINT2, DataType::U2),
+    (onnx::INT2, DataType::I2),
 ];
 
 /// The types of ONNX that Tenon lacks, for messages.
-const UNKNOWN: &[(i32, &str)] = &[
-    (23, "float4e2m1"),
-    (24, "float8e8m0"),
-    (25, "uint2"),
-    (26, "int2"),
-    (27, "float6e2m3"),
-    (28, "float6e3m2"),
-];
+const UNKNOWN: &[(i32, &str)] = &[(27, "float6e2m3"), (28, "float6e3m2")];
 
 /// The data type for an integer of ONNX.
 pub fn data_type(number: i64) -> Result<DataType> {
@@ -78,7 +75,7 @@ mod tests {
             );
         }
         let kind = |number| data_type(number).unwrap_err().kind();
-        assert_eq!(kind(23), ErrorKind::Unsupported);
+        assert_eq!(kind(27), ErrorKind::Unsupported);
         assert_eq!(kind(0), ErrorKind::InvalidModel);
         assert_eq!(kind(-1), ErrorKind::InvalidModel);
         assert_eq!(kind(i64::MAX), ErrorKind::InvalidModel);

@@ -137,8 +137,8 @@ fn typed(proto: &TensorProto, ty: &TensorType) -> Result<Buffer> {
             Some(i8::try_from(v).ok()?.to_le_bytes())
         }),
         DataType::Bool => fill(ty, &proto.int32_data, |v| Some([u8::from(v != 0)])),
-        // Two elements in each integer; some writers sign-extend the byte.
-        DataType::I4 | DataType::U4 => fill(ty, &proto.int32_data, |v| {
+        // A byte of packed elements in each integer; some writers sign-extend it.
+        _ if dtype.bits() < 8 => fill(ty, &proto.int32_data, |v| {
             (-128..256).contains(&v).then(|| [v.to_le_bytes()[0]])
         }),
         // Unsigned integers, or the bits of floats.
@@ -231,6 +231,10 @@ mod tests {
         assert_eq!(bytes(onnx::BOOL, &[2], &[0, 7]), [0, 1]);
         assert_eq!(bytes(onnx::INT4, &[3], &[0x21, -1]), [0x21, 0xff]);
         assert_eq!(bytes(onnx::UINT4, &[3], &[0x21, 0xf]), [0x21, 0x0f]);
+        assert_eq!(bytes(onnx::INT2, &[5], &[-28, 1]), [0xe4, 1]);
+        assert_eq!(bytes(onnx::UINT2, &[4], &[0xe4]), [0xe4]);
+        assert_eq!(bytes(onnx::FLOAT4E2M1, &[3], &[0x7a, 1]), [0x7a, 1]);
+        assert_eq!(bytes(onnx::FLOAT8E8M0, &[2], &[127, 255]), [127, 255]);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //!
 //! * to a floating-point type: to the nearest value, ties to even, rounded once. Overflow gives
 //!   infinity, or NaN in a type without infinities. To `tf32`: truncated towards zero.
+//!   To `f8e8m0fnu`, whose values are positive: zero and negative values give NaN. To `f4e2m1fn`, which
+//!   has neither infinities nor NaN: saturated, NaN to -0.
 //! * floating-point to integer: truncated towards zero, saturating, NaN to 0.
 //! * integer to integer: the low bits (two's complement).
 //! * to bool: whether the value is nonzero (NaN is nonzero); from bool: 0 or 1.
@@ -11,7 +13,8 @@
 //! type, so that double rounding gives the correct result (Boldo and Melquiond, "Emulation of FMA
 //! and correctly rounded sums: proved algorithms using rounding to odd", 2008).
 
-use crate::small_float::Format;
+use crate::packing::Packing;
+use crate::small_float::{Format, e8m0_code, e8m0_table};
 use crate::{BufferMut, DataType, Tensor, TensorType};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -63,7 +66,8 @@ pub fn converter(from: DataType, to: DataType) -> Option<ConvertFn> {
         U32 => to_type::<u32>(to),
         U64 => to_type::<u64>(to),
         Bool => to_type::<BoolByte>(to),
-        I4 | U4 | C64 | C128 | String => None,
+        F8E8M0Fnu => to_type::<E8M0>(to),
+        I2 | U2 | I4 | U4 | F4E2M1Fn | C64 | C128 | String => None,
     }
 }
 
@@ -92,12 +96,13 @@ fn to_type<S: Representation>(to: DataType) -> Option<ConvertFn> {
         Bool => each::<S, BoolByte>,
         C64 => each::<S, Complex<f32>>,
         C128 => each::<S, Complex<f64>>,
-        I4 | U4 | String => return None,
+        F8E8M0Fnu => each::<S, E8M0>,
+        I2 | U2 | I4 | U4 | F4E2M1Fn | String => return None,
     })
 }
 
-/// The elements converted to another data type by the rules of the module. `i4` and `u4` are
-/// packed, two per byte.
+/// The elements converted to another data type by the rules of the module. Elements of less than a byte
+/// are packed ([`Packing`]).
 ///
 /// ```
 /// use tenon_tensor::{DataType, Tensor, convert};
@@ -112,27 +117,21 @@ pub fn convert(tensor: &Tensor, to: DataType) -> Result<Tensor> {
         return Ok(tensor.clone());
     }
     let ty = TensorType::new(to, tensor.shape().clone())?;
-    let is_packed = |dtype| matches!(dtype, DataType::I4 | DataType::U4);
-    // 4-bit elements are converted through types of whole bytes: to saturate from floating point
+    let (unpack, pack) = (Packing::of(from), Packing::of(to));
+    // Packed elements are converted through types of whole bytes: to saturate from floating point
     // through f64, else through i64, whose low bits are stored.
-    let read = match from {
-        DataType::I4 => DataType::I8,
-        DataType::U4 => DataType::U8,
-        _ => from,
-    };
-    let write = if !is_packed(to) {
-        to
-    } else if from.is_float() {
-        DataType::F64
-    } else {
-        DataType::I64
+    let read = unpack.map_or(from, Packing::unpacked);
+    let write = match pack {
+        None => to,
+        Some(_) if from.is_float() || to.is_float() => DataType::F64,
+        Some(_) => DataType::I64,
     };
     let convert = converter(read, write).ok_or_else(|| {
         let text = format!("elements of type {from} do not convert to {to}");
         Error::new(ErrorKind::Unsupported, text)
     })?;
     let (source, mut target) = (tensor.bytes(), BufferMut::zeroed(ty.bytes())?);
-    if !is_packed(from) && !is_packed(to) {
+    if unpack.is_none() && pack.is_none() {
         convert(source, &mut target);
         return Tensor::new(ty, target.freeze());
     }
@@ -140,53 +139,33 @@ pub fn convert(tensor: &Tensor, to: DataType) -> Result<Tensor> {
     let offset = |dtype: DataType, index: usize| index * dtype.bits() / 8;
     for first in (0..ty.elements()).step_by(CHUNK) {
         let count = CHUNK.min(ty.elements() - first);
-        let from_bytes = if is_packed(from) {
-            unpack(&source[first / 2..], from, &mut unpacked[..count]);
+        let from_bytes = if let Some(packing) = unpack {
+            packing.unpack(source, first, &mut unpacked[..count]);
             &unpacked[..count]
         } else {
             &source[offset(from, first)..offset(from, first + count)]
         };
-        if is_packed(to) {
-            let wide = &mut wide[..8 * count];
-            convert(from_bytes, wide);
-            pack(wide, write, to, &mut target[first / 2..]);
-        } else {
-            convert(
-                from_bytes,
-                &mut target[offset(to, first)..offset(to, first + count)],
-            );
+        let Some(packing) = pack else {
+            let target = &mut target[offset(to, first)..offset(to, first + count)];
+            convert(from_bytes, target);
+            continue;
+        };
+        let wide = &mut wide[..8 * count];
+        convert(from_bytes, wide);
+        for (at, &bytes) in wide.as_chunks::<8>().0.iter().enumerate() {
+            let code = if write == DataType::F64 {
+                packing.saturated(f64::from_le_bytes(bytes))
+            } else {
+                packing.wrapped(i64::from_le_bytes(bytes).into())
+            };
+            packing.set(&mut target, first + at, code);
         }
     }
     Tensor::new(ty, target.freeze())
 }
 
-/// 4-bit elements converted at a time; even.
+/// Packed elements converted at a time, whole bytes.
 const CHUNK: usize = 4096;
-
-/// Unpacks 4-bit elements to one byte each, sign-extended for `i4`.
-fn unpack(packed: &[u8], dtype: DataType, elements: &mut [u8]) {
-    let halves = packed.iter().flat_map(|&byte| [byte & 15, byte >> 4]);
-    for (element, half) in elements.iter_mut().zip(halves) {
-        *element = match dtype {
-            DataType::I4 => ((half << 4) as i8 >> 4) as u8,
-            _ => half,
-        };
-    }
-}
-
-/// Packs 64-bit elements of type `from` to 4 bits each.
-fn pack(wide: &[u8], from: DataType, to: DataType, packed: &mut [u8]) {
-    for (index, &bytes) in wide.as_chunks::<8>().0.iter().enumerate() {
-        let half = match (from, to) {
-            (DataType::F64, DataType::I4) => f64::from_le_bytes(bytes).clamp(-8.0, 7.0) as i8 as u8,
-            (DataType::F64, _) => f64::from_le_bytes(bytes).clamp(0.0, 15.0) as u8,
-            _ => bytes[0],
-        };
-        if let Some(byte) = packed.get_mut(index / 2) {
-            *byte |= (half & 15) << (index % 2 * 4);
-        }
-    }
-}
 
 /// The representation of a data type. Values are loaded losslessly as one of four carrier types.
 trait Representation: Sized {
@@ -391,6 +370,9 @@ float8! {
     E5M2FnUz, Format::E5M2_FNUZ;
 }
 
+/// `f8e8m0fnu`: a biased exponent.
+struct E8M0;
+
 /// `tf32`: the upper 19 bits of a binary32.
 struct Truncated;
 
@@ -403,6 +385,13 @@ narrow! {
     load |bytes| f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16),
     f32 |value| bf16_bits(value).to_le_bytes(),
     f64 |value| (Format::BF16.encode(value) as u16).to_le_bytes();
+    E8M0, 1,
+    load |bytes: [u8; 1]| {
+        static TABLE: [f32; 256] = e8m0_table();
+        TABLE[usize::from(bytes[0])]
+    },
+    f32 |value: f32| [e8m0_code(value.into())],
+    f64 |value: f64| [e8m0_code(value)];
     Truncated, 4,
     load |bytes| truncated(f32::from_le_bytes(bytes)),
     f32 |value| truncated(value).to_le_bytes(),

@@ -100,6 +100,15 @@ data_types! {
     C128, "c128", bits 128;
     /// UTF-8 text (ONNX only).
     String, "string", bits 0;
+    /// 1-2-1, all values finite, `ml_dtypes.float4_e2m1fn`; two elements per byte, the first in the low
+    /// half.
+    F4E2M1Fn, "f4e2m1fn", bits 4;
+    /// A power of two from 2^-127 to 2^127, or NaN, `ml_dtypes.float8_e8m0fnu`.
+    F8E8M0Fnu, "f8e8m0fnu", bits 8;
+    /// Signed, four elements per byte, the first in the lowest bits.
+    I2, "i2", bits 2;
+    /// Unsigned, four elements per byte, the first in the lowest bits.
+    U2, "u2", bits 2;
 }
 
 impl DataType {
@@ -107,7 +116,7 @@ impl DataType {
     pub fn bytes(self, elements: usize) -> Option<usize> {
         match self.bits() {
             0 => None,
-            4 => Some(elements.div_ceil(2)),
+            bits if bits < 8 => Some(elements.div_ceil(8 / bits)),
             bits => elements.checked_mul(bits / 8),
         }
     }
@@ -137,18 +146,25 @@ impl DataType {
                 | F8E4M3FnUz
                 | F8E5M2
                 | F8E5M2FnUz
+                | F4E2M1Fn
+                | F8E8M0Fnu
         )
     }
 
     /// Whether the type is an integer; bool is not.
     pub fn is_integer(self) -> bool {
         use DataType::*;
-        matches!(self, I4 | U4 | I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
+        matches!(
+            self,
+            I2 | U2 | I4 | U4 | I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64
+        )
     }
 
     /// The least and the greatest value of an integer type of quantised elements.
     pub fn quantized_range(self) -> Option<[f64; 2]> {
         Some(match self {
+            DataType::I2 => [-2.0, 1.0],
+            DataType::U2 => [0.0, 3.0],
             DataType::I4 => [-8.0, 7.0],
             DataType::U4 => [0.0, 15.0],
             DataType::I8 => [i8::MIN.into(), i8::MAX.into()],
@@ -160,9 +176,11 @@ impl DataType {
         })
     }
 
-    /// The greatest finite value of a floating-point type of 8 bits, to which conversions saturate.
-    pub fn greatest_f8(self) -> Option<f64> {
+    /// The greatest finite value of a floating-point type of quantised elements, of 4 or 8 bits, to which
+    /// conversions saturate.
+    pub fn greatest_quantized(self) -> Option<f64> {
         Some(match self {
+            DataType::F4E2M1Fn => 6.0,
             DataType::F8E3M4 => 15.5,
             DataType::F8E4M3 | DataType::F8E4M3FnUz => 240.0,
             DataType::F8E4M3Fn => 448.0,
@@ -217,26 +235,28 @@ mod tests {
     }
 
     #[test]
-    fn half_bytes_round_up() {
+    fn parts_of_bytes_round_up() {
+        assert_eq!(DataType::U2.bytes(5), Some(2));
+        assert_eq!(DataType::I2.bytes(usize::MAX), Some(usize::MAX / 4 + 1));
         assert_eq!(DataType::I4.bytes(3), Some(2));
         assert_eq!(DataType::F64.bytes(usize::MAX), None);
         assert_eq!(DataType::String.bytes(1), None);
     }
 
     #[test]
-    fn the_greatest_f8_is_that_of_all_bytes() {
+    fn the_greatest_quantized_value_is_that_of_all_codes() {
         for &dtype in DataType::ALL {
-            let Some(greatest) = dtype.greatest_f8() else {
+            let Some(greatest) = dtype.greatest_quantized() else {
                 continue;
             };
             let bytes: Vec<u8> = (0..=255).collect();
-            let mut wide = [0; 8 * 256];
-            crate::converter(dtype, DataType::F64).unwrap()(&bytes, &mut wide);
-            let values = wide.as_chunks::<8>().0.iter().copied();
-            let values = values
-                .map(f64::from_ne_bytes)
-                .filter(|value| value.is_finite());
-            assert_eq!(values.reduce(f64::max), Some(greatest), "{dtype}");
+            let buffer = crate::BufferMut::copy_of(&bytes).unwrap().freeze();
+            let ty = crate::TensorType::new(dtype, [256 * 8 / dtype.bits()]).unwrap();
+            let codes = crate::Tensor::new(ty, buffer).unwrap();
+            let wide = crate::convert(&codes, DataType::F64).unwrap();
+            let values = wide.as_slice::<f64>().unwrap().iter().copied();
+            let finite = values.filter(|value| value.is_finite());
+            assert_eq!(finite.reduce(f64::max), Some(greatest), "{dtype}");
         }
     }
 }

@@ -381,8 +381,8 @@ fn header(tensor: &Tensor) -> Result<Vec<u8>> {
         C64 => "<c8",
         C128 => "<c16",
         BF16 => "<V2",
-        F8E3M4 | F8E4M3 | F8E4M3Fn | F8E4M3FnUz | F8E5M2 | F8E5M2FnUz => "<V1",
-        I4 | U4 | String => {
+        F8E3M4 | F8E4M3 | F8E4M3Fn | F8E4M3FnUz | F8E5M2 | F8E5M2FnUz | F8E8M0Fnu => "<V1",
+        I2 | U2 | I4 | U4 | F4E2M1Fn | String => {
             let text = format!("elements of type {} in .npy", tensor.dtype());
             return Err(Error::new(ErrorKind::Unsupported, text));
         }

@@ -10,6 +10,8 @@ pub(crate) enum Specials {
     Finite,
     /// No infinities and no negative zero; the code of negative zero is the one NaN.
     UnsignedZero,
+    /// Neither infinities nor NaN: overflow gives the greatest value, NaN negative zero.
+    None,
 }
 
 /// A format of sign, exponent and mantissa, at most 16 bits in total.
@@ -31,6 +33,7 @@ impl Format {
         }
     }
 
+    pub const E2M1: Self = Self::new(2, 1, 1, Specials::None);
     pub const F16: Self = Self::new(5, 10, 15, Specials::Ieee);
     pub const BF16: Self = Self::new(8, 7, 127, Specials::Ieee);
     pub const E3M4: Self = Self::new(3, 4, 3, Specials::Ieee);
@@ -49,13 +52,13 @@ impl Format {
         match self.specials {
             Specials::Ieee => ((1 << self.exponent_bits) - 1) << self.mantissa_bits,
             Specials::Finite => self.sign_bit() - 1,
-            Specials::UnsignedZero => self.sign_bit(),
+            Specials::UnsignedZero | Specials::None => self.sign_bit(),
         }
     }
 
-    /// The value of an 8-bit code. All exponents of such formats are in the normal range of
+    /// The value of an 8-bit code, or of a 4-bit code in the low bits. All exponents of such formats are in the normal range of
     /// binary32.
-    const fn decode(self, code: u32) -> f32 {
+    pub const fn decode(self, code: u32) -> f32 {
         let negative = code & self.sign_bit() != 0;
         let magnitude = code & (self.sign_bit() - 1);
         if matches!(self.specials, Specials::UnsignedZero) && negative && magnitude == 0 {
@@ -123,6 +126,7 @@ impl Format {
     fn overflow(self, sign: u32) -> u32 {
         match self.specials {
             Specials::Ieee => sign | self.end_of_finite(),
+            Specials::None => sign | (self.end_of_finite() - 1),
             _ => self.nan(sign),
         }
     }
@@ -131,10 +135,43 @@ impl Format {
         match self.specials {
             Specials::Ieee => sign | self.end_of_finite() | 1 << (self.mantissa_bits - 1),
             Specials::Finite => sign | self.end_of_finite(),
-            Specials::UnsignedZero => self.sign_bit(),
+            Specials::UnsignedZero | Specials::None => self.sign_bit(),
         }
     }
 }
+
+/// The values of all codes of E8M0, an exponent without sign and mantissa (OCP Microscaling Formats).
+pub(crate) const fn e8m0_table() -> [f32; 256] {
+    let mut table = [f32::NAN; 256];
+    // The smallest value is a subnormal binary32.
+    table[0] = f32::from_bits(1 << 22);
+    let mut code = 1;
+    while code < 255 {
+        table[code] = power_of_two(code as i32 - 127);
+        code += 1;
+    }
+    table
+}
+
+/// The E8M0 code nearest to `value`; ties go up, which makes the significand even. Overflow, zero and negative values
+/// give NaN.
+pub(crate) fn e8m0_code(value: f64) -> u8 {
+    let is_positive = value > 0.0;
+    if !is_positive {
+        return E8M0_NAN;
+    }
+    let bits = value.to_bits();
+    let exponent = (bits >> 52) as i32 - 1023;
+    let code = exponent + 127 + (bits >> 51 & 1) as i32;
+    if exponent < -127 {
+        0
+    } else {
+        u8::try_from(code).unwrap_or(E8M0_NAN)
+    }
+}
+
+/// The one code of E8M0 that is NaN.
+pub(crate) const E8M0_NAN: u8 = 0xff;
 
 /// 2 to the power of `exponent`, in the normal range of binary32.
 const fn power_of_two(exponent: i32) -> f32 {
@@ -177,6 +214,48 @@ mod tests {
         assert_eq!(Format::F16.encode(65520.0), 0x7c00);
         // Via binary32 the value would be rounded twice, to 0x3c02.
         assert_eq!(Format::F16.encode(1.0 + 1.5 / 1024.0 - 1e-12), 0x3c01);
+    }
+
+    #[test]
+    fn e2m1_saturates() {
+        let values = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+        for (code, &value) in values.iter().enumerate() {
+            assert_eq!(f64::from(Format::E2M1.decode(code as u32)), value);
+            assert_eq!(Format::E2M1.encode(value), code as u32);
+            assert_eq!(Format::E2M1.encode(-value), code as u32 | 8);
+        }
+        assert_eq!(Format::E2M1.encode(5.0), 6);
+        assert_eq!(Format::E2M1.encode(f64::INFINITY), 7);
+        assert_eq!(Format::E2M1.encode(-1e300), 15);
+        assert_eq!(Format::E2M1.encode(f64::NAN), 8);
+    }
+
+    #[test]
+    fn e8m0_codes_are_exponents() {
+        for (code, &value) in e8m0_table().iter().enumerate() {
+            let exact = if code == 255 {
+                f64::NAN
+            } else {
+                2f64.powi(code as i32 - 127)
+            };
+            assert!(f64::from(value) == exact || value.is_nan() && exact.is_nan());
+            assert_eq!(usize::from(e8m0_code(value.into())), code);
+        }
+        assert_eq!(e8m0_code(1.4999), 127);
+        assert_eq!(e8m0_code(1.5), 128);
+        assert_eq!(e8m0_code(2f64.powi(127) * 1.49), 254);
+        assert_eq!(e8m0_code(2f64.powi(-127) * 1.49), 0);
+        assert_eq!(e8m0_code(1e-300), 0);
+        for value in [
+            2f64.powi(127) * 1.5,
+            f64::INFINITY,
+            f64::NAN,
+            0.0,
+            -0.0,
+            -1.0,
+        ] {
+            assert_eq!(e8m0_code(value), E8M0_NAN);
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(crate) enum Numbering {
     New,
 }
 
-/// `NRT_DTYPE_UNKNOWN` in both: 64-bit floats, complex numbers, 4-bit integers, strings.
+/// `NRT_DTYPE_UNKNOWN` in both: 64-bit floats, complex numbers, types of 2 and 4 bits, exponents of 8 bits, strings.
 const UNKNOWN: u32 = 0;
 
 /// The types of each number from 1 on. Booleans and 8-bit floats are reported as bytes.

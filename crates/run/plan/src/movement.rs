@@ -338,13 +338,14 @@ impl<'a> MovementNode<'a> {
 }
 
 /// Whether a descriptor casts as the operator does: between all real types of whole bytes, except
-/// saturating casts to 8-bit floating-point types.
+/// saturating casts to 8-bit floating-point types, and casts to exponents, which have a rounding mode.
 fn casts(from: DataType, to: DataType, saturates: bool) -> bool {
     let is_real = |dtype: DataType| {
         dtype.bits() >= 8 && !matches!(dtype, DataType::C64 | DataType::C128 | DataType::String)
     };
     let is_saturating = to.is_float() && to.bits() == 8 && from != to && saturates;
-    is_real(from) && is_real(to) && !is_saturating
+    let is_rounded = to == DataType::F8E8M0Fnu && from != to;
+    is_real(from) && is_real(to) && !is_saturating && !is_rounded
 }
 
 fn copy(

@@ -92,8 +92,8 @@ pub(crate) fn tensor(
             let elements: Vec<bool> = (0..count).map(|_| next() % 2 == 0).collect();
             Tensor::from_bools(ty.shape().clone(), &elements)
         }
-        // Any bits are an element of the other types of 4 or 8 bits.
-        _ if (4..=8).contains(&ty.dtype().bits()) => bits(ty, next),
+        // Any bits are an element of the other types of 2 to 8 bits.
+        _ if (2..=8).contains(&ty.dtype().bits()) => bits(ty, next),
         _ => return None,
     })
 }

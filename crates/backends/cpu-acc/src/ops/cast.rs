@@ -1,20 +1,20 @@
-//! `Cast` to floating-point types of 8 bits with saturation, and to and from integers of 4 bits. Descriptors
-//! move data between all other types.
+//! `Cast` to floating-point types of 8 bits with saturation, and to and from types of 2 and 4 bits.
+//! Descriptors move data between all other types.
 
 use super::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse};
 use crate::simd::disjoint::for_each_chunk;
 use tenon_backend::{Operands, Reason, Refusal, Workload};
 use tenon_base::Result;
-use tenon_tensor::{ConvertFn, DataType, converter};
+use tenon_tensor::{ConvertFn, DataType, Packing, converter};
 
 /// Elements below which one thread is used.
 const PARALLEL: usize = 1 << 14;
 
-/// Elements that a thread converts at a time; even.
+/// Elements that a thread converts at a time, whole bytes of any type.
 const CHUNK: usize = 1 << 12;
 
-/// Elements of a conversion step, which are on the stack as 8 bytes each; even.
+/// Elements of a conversion step, which are on the stack as 8 bytes each; whole bytes of any type.
 const STEP: usize = 64;
 
 /// A conversion of elements.
@@ -27,18 +27,26 @@ enum Conversion {
         write: ConvertFn,
         greatest: f64,
     },
-    /// To integers of 4 bits, through f64.
-    RealToNibbles { size: usize, read: ConvertFn },
-    /// To integers of 4 bits, through i64.
-    IntegerToNibbles { size: usize, read: ConvertFn },
-    /// From integers of 4 bits, through i64.
-    FromNibbles {
-        signed: bool,
+    /// To elements of less than a byte, through f64.
+    RealToPacked {
+        size: usize,
+        read: ConvertFn,
+        packing: Packing,
+    },
+    /// To elements of less than a byte, through i64.
+    IntegerToPacked {
+        size: usize,
+        read: ConvertFn,
+        packing: Packing,
+    },
+    /// From elements of less than a byte, through elements of a byte.
+    FromPacked {
+        packing: Packing,
         size: usize,
         write: ConvertFn,
     },
-    /// Between integers of 4 bits, whose low bits are the same.
-    Nibbles,
+    /// Between integers of the same packing, whose bits are the same.
+    SameBits { per_byte: usize },
 }
 
 /// A cast of `elements` elements.
@@ -59,47 +67,56 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     }))
 }
 
-fn is_nibble(dtype: DataType) -> bool {
-    matches!(dtype, DataType::I4 | DataType::U4)
-}
-
 fn conversion(from: DataType, to: DataType, saturate: bool) -> Result<Conversion, Refusal> {
     use DataType::*;
     let refused = || refuse(format!("no kernel for a cast of {from} to {to}"));
     let size = from.bits() / 8;
     let plain =
         |dtype: DataType| dtype.is_integer() || matches!(dtype, F32 | F64 | F16 | BF16 | Bool);
-    if is_nibble(from) && is_nibble(to) {
-        return Ok(Conversion::Nibbles);
-    }
-    if is_nibble(from) {
-        let (signed, size) = (from == I4, to.bits() / 8);
-        let write = converter(I64, to)
-            .filter(|_| plain(to))
-            .ok_or_else(refused)?;
-        return Ok(Conversion::FromNibbles {
-            signed,
-            size,
-            write,
-        });
-    }
-    if is_nibble(to) {
-        if !plain(from) {
+    match (Packing::of(from), Packing::of(to)) {
+        (Some(packing), Some(_))
+            if from.bits() == to.bits() && !from.is_float() && !to.is_float() =>
+        {
+            let per_byte = packing.per_byte();
+            return Ok(Conversion::SameBits { per_byte });
+        }
+        (Some(_), Some(_)) => return Err(refused()),
+        (Some(packing), None) => {
+            let size = to.bits() / 8;
+            let write = converter(packing.unpacked(), to).filter(|_| plain(to));
+            let write = write.ok_or_else(refused)?;
+            return Ok(Conversion::FromPacked {
+                packing,
+                size,
+                write,
+            });
+        }
+        (None, Some(_)) if !plain(from) => {
             return Err(Reason::InputType {
                 input: 0,
                 found: from,
             }
             .into());
         }
-        return Ok(if from.is_float() {
+        (None, Some(packing)) if from.is_float() => {
             let read = converter(from, F64).ok_or_else(refused)?;
-            Conversion::RealToNibbles { size, read }
-        } else {
+            return Ok(Conversion::RealToPacked {
+                size,
+                read,
+                packing,
+            });
+        }
+        (None, Some(packing)) => {
             let read = converter(from, I64).ok_or_else(refused)?;
-            Conversion::IntegerToNibbles { size, read }
-        });
+            return Ok(Conversion::IntegerToPacked {
+                size,
+                read,
+                packing,
+            });
+        }
+        (None, None) => {}
     }
-    let greatest = to.greatest_f8().filter(|_| saturate && from != to);
+    let greatest = to.greatest_quantized().filter(|_| saturate && from != to);
     match (greatest, converter(from, F64), converter(F64, to)) {
         (Some(greatest), Some(read), Some(write)) if size > 0 => Ok(Conversion::Saturating {
             size,
@@ -116,12 +133,15 @@ impl Conversion {
     fn packing(self) -> (usize, usize) {
         match self {
             Self::Saturating { .. } => (1, 1),
-            Self::FromNibbles { size, .. } => (1, size),
-            _ => (2, 1),
+            Self::FromPacked { size, .. } => (1, size),
+            Self::RealToPacked { packing, .. } | Self::IntegerToPacked { packing, .. } => {
+                (packing.per_byte(), 1)
+            }
+            Self::SameBits { per_byte } => (per_byte, 1),
         }
     }
 
-    /// Converts `count` elements from `first` on, which is even.
+    /// Converts `count` elements from `first` on, the first of a byte.
     fn convert(self, from: &[u8], first: usize, count: usize, to: &mut [u8]) {
         match self {
             Self::Saturating {
@@ -142,75 +162,68 @@ impl Conversion {
                     write(wide, to);
                 }
             }
-            Self::RealToNibbles { size, read } => {
+            Self::RealToPacked {
+                size,
+                read,
+                packing,
+            } => {
                 let from = &from[first * size..(first + count) * size];
-                to_nibbles(from, size, read, to, |value| {
-                    f64::from_le_bytes(value) as i128 as u8
+                pack(from, size, read, packing, to, |value| {
+                    packing.cast(f64::from_le_bytes(value))
                 });
             }
-            Self::IntegerToNibbles { size, read } => {
+            Self::IntegerToPacked {
+                size,
+                read,
+                packing,
+            } => {
                 let from = &from[first * size..(first + count) * size];
-                to_nibbles(from, size, read, to, |value| value[0]);
+                pack(from, size, read, packing, to, |value| {
+                    packing.wrapped(i64::from_le_bytes(value).into())
+                });
             }
-            Self::FromNibbles {
-                signed,
+            Self::FromPacked {
+                packing,
                 size,
                 write,
             } => {
-                let from = &from[first / 2..];
-                let mut wide = [0; 8 * STEP];
-                for (from, to) in from.chunks(STEP / 2).zip(to.chunks_mut(size * STEP)) {
-                    let count = to.len() / size;
-                    for (at, value) in wide
-                        .as_chunks_mut::<8>()
-                        .0
-                        .iter_mut()
-                        .enumerate()
-                        .take(count)
-                    {
-                        *value = nibble(from[at / 2] >> (at % 2 * 4), signed).to_le_bytes();
-                    }
-                    write(&wide[..8 * count], to);
+                let mut bytes = [0; STEP];
+                for (step, to) in to.chunks_mut(size * STEP).enumerate() {
+                    let bytes = &mut bytes[..to.len() / size];
+                    packing.unpack(from, first + step * STEP, bytes);
+                    write(bytes, to);
                 }
             }
-            Self::Nibbles => {
-                to.copy_from_slice(&from[first / 2..][..to.len()]);
-                // The half byte after the last element is 0.
-                if count % 2 == 1
+            Self::SameBits { per_byte } => {
+                to.copy_from_slice(&from[first / per_byte..][..to.len()]);
+                // The bits after the last element are 0.
+                let rest = count % per_byte;
+                if rest > 0
                     && let Some(last) = to.last_mut()
                 {
-                    *last &= 15;
+                    *last &= (1 << (rest * 8 / per_byte)) - 1;
                 }
             }
         }
     }
 }
 
-/// The integer of the low 4 bits.
-pub(super) fn nibble(bits: u8, signed: bool) -> i64 {
-    if signed {
-        // Bit 3 is the sign.
-        ((bits << 4) as i8 >> 4).into()
-    } else {
-        (bits & 15).into()
-    }
-}
-
-/// Converts elements of `size` bytes, read as 8 bytes each, to their low 4 bits.
-fn to_nibbles(
+/// Converts elements of `size` bytes, read as 8 bytes each, to codes of a packed type.
+fn pack(
     from: &[u8],
     size: usize,
     read: ConvertFn,
+    packing: Packing,
     to: &mut [u8],
-    low: impl Fn([u8; 8]) -> u8,
+    code: impl Fn([u8; 8]) -> u8,
 ) {
     let mut wide = [0; 8 * STEP];
-    for (from, to) in from.chunks(size * STEP).zip(to.chunks_mut(STEP / 2)) {
+    let step_bytes = STEP / packing.per_byte();
+    for (from, to) in from.chunks(size * STEP).zip(to.chunks_mut(step_bytes)) {
         let wide = &mut wide[..8 * (from.len() / size)];
         read(from, wide);
-        for (to, pair) in to.iter_mut().zip(wide.as_chunks::<8>().0.chunks(2)) {
-            let high = pair.get(1).map_or(0, |&value| low(value));
-            *to = low(pair[0]) & 15 | high << 4;
+        for (at, &value) in wide.as_chunks::<8>().0.iter().enumerate() {
+            packing.set(to, at, code(value));
         }
     }
 }

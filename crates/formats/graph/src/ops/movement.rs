@@ -56,12 +56,13 @@ operators! { "movement"
     Movement "SpaceToDepth" (required("input", ANY)) -> (required("output", ANY))
         [BLOCK, string("mode", "DCR: depth, column, row; CRD: column, row, depth; default DCR")]
         space_to_depth;
-    /// The elements converted to another type: rounded towards zero for integers, != 0 for bool.
+    /// The elements converted to another type: rounded towards zero for integers, != 0 for bool. For f8e8m0fnu the
+    /// magnitude in f32 is rounded to a power of two, and infinity is NaN, as in ONNX's reference implementation.
     Movement "Cast" (required("input", ANY)) -> (required("output", ANY))
         [
             must(string("to", "the element type")),
             SATURATE,
-            string("round_mode", "for f8e8m0 only: up, down or nearest; default up"),
+            string("round_mode", "for f8e8m0fnu only: up, down or nearest; default up"),
         ] cast;
     /// The bits of the elements as another type of the same width.
     View "BitCast" (required("input", ANY)) -> (required("output", ANY))
@@ -69,7 +70,7 @@ operators! { "movement"
     /// The elements converted to the type of the second input.
     Compute "CastLike" (required("input", ANY), required("target_type", ANY))
         -> (required("output", ANY))
-        [SATURATE, string("round_mode", "for f8e8m0 only: up, down or nearest; default up")]
+        [SATURATE, string("round_mode", "for f8e8m0fnu only: up, down or nearest; default up")]
         cast_like;
     /// The input cropped or padded with zeros around its center to the extents `shape` of `axes`.
     Compute "CenterCropPad" (required("input_data", ANY), known(required("shape", INDICES)))

@@ -20,21 +20,21 @@ const BLOCK: AttributeDef = int(
 
 operators! { "quantize"
     /// x / y_scale + y_zero_point, rounded (ties to even) and saturated to the range of the output
-    /// type (an f8 overflows to infinity or NaN, unless `saturate` is set). That type is the zero point's,
+    /// type (an f8 overflows to infinity or NaN, unless `saturate` is set; the zero point of f8 is 0). That type is the zero point's,
     /// or `output_dtype`, or u8. Scales are a scalar, one for each position of the axis, or one for each
     /// block along it.
     Compute "QuantizeLinear"
-        (required("x", NUMERIC), required("y_scale", FLOATS), optional("y_zero_point", QUANTIZED))
+        (required("x", NUMERIC), required("y_scale", SCALES), optional("y_zero_point", QUANTIZED))
         -> (required("y", QUANTIZED))
         [
             AXIS, BLOCK,
             string("output_dtype", "the element type without a zero point; default u8"),
-            string("precision", "the type of the division; default that of the scale"),
+            string("precision", "the type of the division; default that of the scale, f32 for f8e8m0fnu"),
             int("saturate", "for f8 only; default 1"),
         ] quantize;
     /// (x - x_zero_point) times x_scale, of the scale's type or `output_dtype`.
     Compute "DequantizeLinear"
-        (required("x", DEQUANTIZED), required("x_scale", FLOATS), optional("x_zero_point", DEQUANTIZED))
+        (required("x", DEQUANTIZED), required("x_scale", SCALES), optional("x_zero_point", DEQUANTIZED))
         -> (required("y", FLOATS))
         [AXIS, BLOCK, string("output_dtype", "the element type; default that of x_scale")]
         dequantize;

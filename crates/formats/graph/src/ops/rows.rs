@@ -7,6 +7,15 @@ use crate::{AttributeKind, DataType};
 pub(super) const FLOATS: Types =
     Types::Only(&[DataType::F32, DataType::F64, DataType::F16, DataType::BF16]);
 
+/// The types of scales: also powers of two, as in microscaling formats.
+pub(super) const SCALES: Types = Types::Only(&[
+    DataType::F32,
+    DataType::F64,
+    DataType::F16,
+    DataType::BF16,
+    DataType::F8E8M0Fnu,
+]);
+
 /// Integers of 8 to 64 bits, and the floating-point types.
 pub(super) const NUMERIC: Types = Types::Only(&[
     DataType::F32,
@@ -76,7 +85,7 @@ pub(super) const F32: Types = Types::Only(&[DataType::F32]);
 pub(super) const BOOL: Types = Types::Only(&[DataType::Bool]);
 /// 8-bit quantized types.
 pub(super) const BYTES: Types = Types::Only(&[DataType::U8, DataType::I8]);
-/// The types of quantized values: integers and 8-bit floating-point types.
+/// The types of quantized values: integers of 2 to 16 bits, floating-point types of 4 and 8 bits.
 pub(super) const QUANTIZED: Types = Types::Only(&[
     DataType::U8,
     DataType::I8,
@@ -84,6 +93,9 @@ pub(super) const QUANTIZED: Types = Types::Only(&[
     DataType::I16,
     DataType::U4,
     DataType::I4,
+    DataType::U2,
+    DataType::I2,
+    DataType::F4E2M1Fn,
     DataType::F8E4M3Fn,
     DataType::F8E4M3FnUz,
     DataType::F8E5M2,
@@ -97,6 +109,9 @@ pub(super) const DEQUANTIZED: Types = Types::Only(&[
     DataType::I16,
     DataType::U4,
     DataType::I4,
+    DataType::U2,
+    DataType::I2,
+    DataType::F4E2M1Fn,
     DataType::F8E4M3Fn,
     DataType::F8E4M3FnUz,
     DataType::F8E5M2,

@@ -43,11 +43,13 @@ impl Tolerance {
     }
 }
 
-/// The machine epsilon of a type of 16 bits or fewer; 0 for other types.
+/// The greatest relative distance of two neighbours of a type of 16 bits or fewer; 0 for other types.
 fn step_of(dtype: DataType) -> f64 {
     match dtype {
         DataType::F16 => 1.0 / 1024.0,
         DataType::BF16 => 1.0 / 128.0,
+        DataType::F8E8M0Fnu => 1.0,
+        DataType::F4E2M1Fn => 0.5,
         _ if dtype.bits() <= 8 => 0.25,
         _ => 0.0,
     }

@@ -230,10 +230,14 @@ mod tests {
                 continue;
             }
             let count = 1usize << dtype.bits();
-            let all =
-                (0..count).flat_map(|bits| bits.to_le_bytes().into_iter().take(dtype.bits() / 8));
-            let bytes = tenon_tensor::BufferMut::copy_of(&all.collect::<Vec<u8>>()).unwrap();
             let ty = TensorType::new(dtype, [count]).unwrap();
+            let mut bytes = tenon_tensor::BufferMut::zeroed(ty.bytes()).unwrap();
+            for code in 0..count {
+                let first = code * dtype.bits();
+                let code = (code as u16) << (first % 8);
+                let element = bytes[first / 8..].iter_mut().zip(code.to_le_bytes());
+                element.for_each(|(byte, bits)| *byte |= bits);
+            }
             let tensor = Tensor::new(ty, bytes.freeze()).unwrap();
             let shown = text(&tensor);
             let shown: Vec<f64> = shown.split(' ').map(|text| text.parse().unwrap()).collect();

@@ -1,22 +1,21 @@
 //! QuantizeLinear and DequantizeLinear of all other types and granularities: blocks along an axis, types of
-//! 4 bits, floating point of 8 bits, scales of 16 bits. Computed in f64, a step of elements at a time.
+//! 2 and 4 bits, floating point of 8 bits, scales of 16 bits. Computed in f64, a step of elements at a time.
 
 use crate::floats::{FloatType, Floats};
-use crate::ops::cast::nibble;
 use crate::ops::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::disjoint::for_each_chunk;
 use tenon_backend::{Inputs, Operands, Refusal, Workload};
 use tenon_base::Result;
-use tenon_tensor::{ConvertFn, DataType, converter};
+use tenon_tensor::{ConvertFn, DataType, Packing, converter};
 
 /// Elements below which one thread is used.
 const PARALLEL: usize = 1 << 14;
 
-/// Elements that a thread converts at a time; even.
+/// Elements that a thread converts at a time, whole bytes of any type.
 const CHUNK: usize = 1 << 12;
 
-/// Elements of a conversion step; even.
+/// Elements of a conversion step, whole bytes of any type.
 const STEP: usize = 64;
 
 /// Values of a step, in f64 or as its bytes.
@@ -99,18 +98,18 @@ enum Format {
         read: ConvertFn,
         write: ConvertFn,
     },
-    /// Integers of 4 bits.
-    Nibbles { signed: bool },
+    /// Elements of less than a byte.
+    Packed(Packing),
 }
 
 impl Format {
     fn of(dtype: DataType) -> Option<Self> {
-        if let DataType::I4 | DataType::U4 = dtype {
-            let signed = dtype == DataType::I4;
-            return Some(Self::Nibbles { signed });
+        if let Some(packing) = Packing::of(dtype) {
+            return Some(Self::Packed(packing));
         }
-        let known =
-            dtype.is_integer() || FloatType::of(dtype).is_some() || dtype.greatest_f8().is_some();
+        let known = dtype.is_integer()
+            || FloatType::of(dtype).is_some()
+            || dtype.greatest_quantized().is_some();
         let known = known || dtype == DataType::F64;
         let (read, write) = (
             converter(dtype, DataType::F64)?,
@@ -120,11 +119,11 @@ impl Format {
         known.then_some(Self::Bytes { size, read, write })
     }
 
-    /// Bytes of `count` elements, which is even unless it is the last step.
+    /// Bytes of `count` elements, whole bytes unless it is the last step.
     fn bytes(self, count: usize) -> usize {
         match self {
             Self::Bytes { size, .. } => count * size,
-            Self::Nibbles { .. } => count.div_ceil(2),
+            Self::Packed(packing) => count.div_ceil(packing.per_byte()),
         }
     }
 
@@ -136,11 +135,11 @@ impl Format {
                 read(&from[at * size..(at + 1) * size], &mut wide);
                 f64::from_le_bytes(wide)
             }
-            Self::Nibbles { signed } => nibble(from[at / 2] >> (at % 2 * 4), signed) as f64,
+            Self::Packed(packing) => packing.value(from, at),
         }
     }
 
-    /// Elements from `first` on, which is even.
+    /// Elements from `first` on, the first of a byte.
     fn read(self, from: &[u8], first: usize, count: usize, to: &mut [f64; STEP]) {
         match self {
             Self::Bytes { size, read, .. } => {
@@ -150,7 +149,7 @@ impl Format {
                     *to = f64::from_le_bytes(value);
                 }
             }
-            Self::Nibbles { .. } => {
+            Self::Packed(_) => {
                 for (at, to) in to.iter_mut().enumerate().take(count) {
                     *to = self.get(from, first + at);
                 }
@@ -168,10 +167,9 @@ impl Format {
                 }
                 write(&wide[..8 * from.len()], to);
             }
-            Self::Nibbles { .. } => {
-                for (to, pair) in to.iter_mut().zip(from.chunks(2)) {
-                    let high = pair.get(1).map_or(0, |&value| value as i64 as u8);
-                    *to = pair[0] as i64 as u8 & 15 | high << 4;
+            Self::Packed(packing) => {
+                for (at, &value) in from.iter().enumerate() {
+                    packing.set(to, at, packing.saturated(value));
                 }
             }
         }
@@ -186,7 +184,7 @@ enum Function {
         division: FloatType,
         range: [f64; 2],
     },
-    /// To floating point of 8 bits, saturated at this magnitude.
+    /// To floating point of 4 or 8 bits, saturated at this magnitude.
     SmallFloats { division: FloatType, greatest: f64 },
     /// The difference from the zero point times the scale.
     Dequantization,
@@ -246,7 +244,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
             name => name.parse().ok().and_then(FloatType::of),
         };
         let division = division.ok_or_else(|| refuse_attribute("precision", name))?;
-        if let Some(greatest) = y.greatest_f8() {
+        if let Some(greatest) = y.greatest_quantized() {
             let saturate = signature.flag("saturate", true)?;
             let greatest = if saturate { greatest } else { f64::INFINITY };
             Function::SmallFloats { division, greatest }
@@ -265,8 +263,11 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     }) {
         return Err(refuse("the types do not fit"));
     }
-    // The zero point of floating-point types is 0.
-    let zero = zero.filter(|_| quantized.greatest_f8().is_none());
+    if quantize && zero.is_some() && y.is_float() && y.bits() < 8 {
+        return Err(refuse("a zero point of a floating-point type of 4 bits"));
+    }
+    // The zero point of other floating-point types is 0.
+    let zero = zero.filter(|_| !quantized.is_float());
     Ok(Box::new(MixedQuantization {
         elements: signature.input(0)?.elements(),
         from: format(x)?,

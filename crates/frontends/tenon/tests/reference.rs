@@ -1,0 +1,65 @@
+//! Operators that onnxruntime lacks or treats in another way, compared with onnx's reference evaluator. The models are
+//! made by `reference.py`.
+
+#![allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
+
+use std::path::Path;
+use std::process::Command;
+use tenon::tensor::npy;
+use tenon::{Compiler, LoadOptions, Model, Tensor};
+
+/// The outputs of a model that are not those of the reference.
+fn differences(folder: &Path, name: &str) -> Vec<String> {
+    let load = || -> tenon::Result<Model> {
+        let compiled = Compiler::new().compile_file(folder.join(format!("{name}.onnx")))?;
+        Model::from_package(&compiled.to_package()?, &LoadOptions::default())
+    };
+    let arrays = npy::read_npz(folder.join(format!("{name}.npz"))).unwrap();
+    let with = |prefix: &'static str| {
+        let named = arrays.iter();
+        named.filter_map(move |(name, tensor)| Some((name.strip_prefix(prefix)?, tensor)))
+    };
+    let inputs: Vec<(&str, &Tensor)> = with("in.").collect();
+    let outputs = match load().and_then(|model| model.run(&inputs)) {
+        Ok(outputs) => outputs,
+        Err(error) => return vec![format!("{name}: {error}")],
+    };
+    let mut found = Vec::new();
+    for (output, expected) in with("out.") {
+        let result = outputs.tensor(output).unwrap();
+        let close = |(a, b): (&f32, &f32)| {
+            a == b || (a - b).abs() <= 1e-5 * (1.0 + b.abs()) || a.is_nan() && b.is_nan()
+        };
+        let pairs = result.as_slice::<f32>().zip(expected.as_slice::<f32>());
+        let equal = pairs.is_some_and(|(a, b)| a.iter().zip(b).all(close));
+        if result.ty() != expected.ty() || !equal {
+            found.push(format!("{name}, {output}: {pairs:?}"));
+        }
+    }
+    found
+}
+
+#[test]
+fn models_equal_the_reference() {
+    let Some(python) = std::env::var_os("TENON_PYTHON") else {
+        eprintln!("skipped: TENON_PYTHON is not set");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference.py");
+    let mut command = Command::new(python);
+    let done = command.arg(script).arg(folder.path()).status().unwrap();
+    assert!(done.success());
+    let entries = std::fs::read_dir(folder.path()).unwrap();
+    let names = entries.filter_map(|entry| {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        Some(name.strip_suffix(".onnx")?.to_owned())
+    });
+    let names: Vec<String> = names.collect();
+    assert_eq!(names.len(), 46);
+    let found: Vec<String> = names
+        .iter()
+        .flat_map(|name| differences(folder.path(), name))
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
