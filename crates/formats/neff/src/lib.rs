@@ -18,6 +18,7 @@
 
 mod activation;
 mod archive;
+mod buckets;
 mod constant;
 mod contents;
 mod definition;
@@ -57,6 +58,7 @@ mod verify;
 mod writer;
 
 pub use activation::{ActInfo, ActivationProfile, ActivationSet};
+pub use buckets::{BucketInfo, Buckets, MAX_COMBINATIONS, PaddingInfo};
 pub use constant::Constant;
 pub use contents::{
     Contents, CpuFunction, GraphPort, HostFunction, Movement, NodeAttribute, NodeGraph, NodeWork,

@@ -1,8 +1,8 @@
 //! `sg00/tenon.json`: Tenon's data in addition to NEFF's members (docs/package.md).
 
-use crate::PlacementReport;
 use crate::extent::{Extent, PortShape};
 use crate::json::{cpu_level, dtype, optional_variable, variable};
+use crate::{BucketInfo, PaddingInfo, PlacementReport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tenon_base::{CpuLevel, Error, Result};
@@ -10,8 +10,11 @@ use tenon_dma::VariableId;
 use tenon_tensor::DataType;
 use tenon_tensor::size::{Symbol, Symbols};
 
-/// The newest `format` that this build reads: that of packages with symbols.
-pub const TENON_FORMAT: u32 = 2;
+/// The newest `format` that this build reads: that of packages with buckets.
+pub const TENON_FORMAT: u32 = 3;
+
+/// The `format` of packages with symbols and without buckets.
+const SYMBOLIC_FORMAT: u32 = 2;
 
 /// The `format` of packages without symbols.
 const FIXED_FORMAT: u32 = 1;
@@ -19,7 +22,7 @@ const FIXED_FORMAT: u32 = 1;
 /// The whole member. Keys of later versions are ignored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TenonMember {
-    /// 1, or 2 if there are symbols.
+    /// 1, 2 if there are symbols, or 3 if they have buckets.
     pub format: u32,
     /// The version of Tenon that wrote it, `X.Y.Z`.
     pub tenon_version: String,
@@ -31,6 +34,12 @@ pub struct TenonMember {
     /// The dimensions of the inputs that are known only when the model runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub symbols: Vec<SymbolInfo>,
+    /// The sizes of symbols for which there are instances.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buckets: Vec<BucketInfo>,
+    /// The inputs that are padded up to the size of a bucket.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paddings: Vec<PaddingInfo>,
     /// The model's inputs, in its order.
     pub inputs: Vec<Port>,
     /// The model's outputs, in its order.
@@ -64,6 +73,8 @@ impl TenonMember {
             model,
             cpu: CpuLevel::Baseline,
             symbols: Vec::new(),
+            buckets: Vec::new(),
+            paddings: Vec::new(),
             inputs: Vec::new(),
             outputs: Vec::new(),
             states: Vec::new(),
@@ -81,11 +92,26 @@ impl TenonMember {
     /// Makes the package one with symbols.
     pub fn set_symbols(&mut self, symbols: &Symbols) {
         self.symbols = SymbolInfo::list(symbols);
-        self.format = if self.is_symbolic() {
-            TENON_FORMAT
-        } else {
-            FIXED_FORMAT
-        };
+        self.format = self.least_format();
+    }
+
+    /// Gives symbols buckets, and inputs their paddings.
+    pub fn set_buckets(&mut self, buckets: Vec<BucketInfo>, paddings: Vec<PaddingInfo>) {
+        self.buckets = buckets;
+        self.paddings = paddings;
+        self.format = self.least_format();
+    }
+
+    /// The `format` that a reader of this member needs.
+    pub(crate) fn least_format(&self) -> u32 {
+        match (
+            self.buckets.is_empty() && self.paddings.is_empty(),
+            self.is_symbolic(),
+        ) {
+            (false, _) => TENON_FORMAT,
+            (true, true) => SYMBOLIC_FORMAT,
+            (true, false) => FIXED_FORMAT,
+        }
     }
 
     /// Whether some dimensions are known only when the model runs.

@@ -2,7 +2,7 @@
 
 use super::{Contents, PackageVariable, Role};
 use crate::package::invalid;
-use crate::{MappedTensor, Port, PortShape, SizesInfo, TENON_FORMAT};
+use crate::{Buckets, MappedTensor, Port, PortShape, SizesInfo, TENON_FORMAT};
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_dma::VariableId;
@@ -237,10 +237,11 @@ impl Contents {
     /// The rules of packages with symbols.
     fn check_symbols(&self, called: bool, problems: &mut Vec<Error>) {
         let tenon = &self.tenon;
-        let is_newest = tenon.format == TENON_FORMAT;
-        if tenon.is_symbolic() != is_newest {
-            let error = invalid("format 2 is that of packages with symbols");
-            problems.push(error.found(tenon.format).at(Location::field("format")));
+        if tenon.format != tenon.least_format() {
+            let error =
+                invalid("format 2 is that of packages with symbols, 3 of those with buckets");
+            let error = error.expected(tenon.least_format()).found(tenon.format);
+            problems.push(error.at(Location::field("format")));
         }
         let symbols = match tenon.symbol_table() {
             Ok(symbols) => symbols,
@@ -268,6 +269,14 @@ impl Contents {
                 let error = invalid("no extent of an input is this symbol");
                 problems.push(error.found(&symbol.name).at(Location::field("symbols")));
             }
+        }
+        match Buckets::new(tenon, &symbols) {
+            Ok(buckets) if called && !buckets.is_empty() => {
+                let error = invalid("buckets in a subgraph that a host function calls");
+                problems.push(error.at(Location::field("buckets")));
+            }
+            Ok(_) => {}
+            Err(error) => problems.push(error),
         }
         for (index, info) in tenon.sizes.iter().enumerate() {
             if let Some(error) = self.check_sizes(info, &symbols) {
