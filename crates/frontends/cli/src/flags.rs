@@ -1,6 +1,6 @@
 //! The flags of the command, from which help, man page and shell completions are generated.
 
-use crate::model_flags::{CompileFlags, InputFlags};
+use crate::model_flags::{BucketFlags, CompileFlags, InputFlags};
 use crate::package_flags::{Cat, Diff, Dma, LimitFlags, Ls, Pack, Strip, Unpack, Verify};
 use crate::plugin_flags::{BackendFlags, Plugin};
 use crate::program_flags::{Exec, Opt, Translate};
@@ -66,6 +66,7 @@ pub enum Command {
 Examples:
   tenon compile model.onnx -o model.neff
   tenon compile bert.onnx -o bert.neff --dim batch=1 --dim sequence=128
+  tenon compile model.onnx --bucket sequence=64,128 --pad ids=0 --pad mask=0
   tenon compile model.onnx -o model.neff --backends CpuRef   plain and exact
   tenon compile model.onnx --place 'head/*=CpuRef' --placement
   tenon compile gpt2.onnx --dim batch=1 --auto-state   a cache that grows in place
@@ -81,6 +82,8 @@ pub struct Compile {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub compiling: CompileFlags,
+    #[command(flatten)]
+    pub buckets: BucketFlags,
     #[command(flatten)]
     pub netlist: crate::netlist_flags::NetlistCompile,
     /// Print the graph after all passes instead of writing a package; with --json as the field

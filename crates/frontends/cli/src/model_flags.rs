@@ -72,6 +72,19 @@ impl CompileFlags {
     }
 }
 
+/// The sizes at which a package with symbolic dimensions is executed.
+#[derive(Args, Clone)]
+pub struct BucketFlags {
+    /// Execute the model only at these sizes of a symbolic dimension, ascending; libnrt prepares all of them when it
+    /// loads the package. Repeat for several dimensions.
+    #[arg(long = "bucket", value_name = "NAME=A,B,C", value_parser = bucket, help_heading = "Compiling")]
+    pub buckets: Vec<(String, Vec<u64>)>,
+    /// Pad an input with this value at the end, up to the next bucket, and cut the outputs: where a
+    /// mask excludes the padding, or where it does not change the other results. Repeat for several.
+    #[arg(long = "pad", value_name = "INPUT=VALUE", value_parser = padding, requires = "buckets", help_heading = "Compiling")]
+    pub paddings: Vec<(String, String)>,
+}
+
 /// A node, and the library and symbol of the function that computes it.
 pub type CpuNode = (String, (PathBuf, String));
 
@@ -134,6 +147,22 @@ fn dimension(text: &str) -> Result<(String, DimensionSize), String> {
         }
     };
     Ok((name.to_owned(), size))
+}
+
+fn bucket(text: &str) -> Result<(String, Vec<u64>), String> {
+    let (name, sizes) = text.split_once('=').ok_or("expected NAME=A,B,C")?;
+    let size = |size: &str| {
+        let parsed = size.trim().parse();
+        parsed.map_err(|_| format!("'{size}' is not a size"))
+    };
+    let sizes = sizes.split(',').map(size).collect::<Result<_, _>>()?;
+    Ok((name.to_owned(), sizes))
+}
+
+fn padding(text: &str) -> Result<(String, String), String> {
+    // A name may hold '=', a value does not.
+    let (input, value) = text.rsplit_once('=').ok_or("expected INPUT=VALUE")?;
+    Ok((input.to_owned(), value.to_owned()))
 }
 
 fn cpu_node(text: &str) -> Result<CpuNode, String> {

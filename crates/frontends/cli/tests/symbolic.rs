@@ -105,3 +105,94 @@ fn sizes_of_flags_are_checked() {
     ];
     assert!(done(folder, &bench).contains("median"));
 }
+
+#[test]
+fn sizes_between_buckets_are_padded() {
+    let folder = folder();
+    let folder = folder.path();
+    let model = repository(LSTM);
+    let compile = [
+        "compile",
+        &model,
+        "-o",
+        "model.neff",
+        "--bucket",
+        "time=4,32",
+    ];
+    done(folder, &[&compile[..], &["--pad", "x=0.5"]].concat());
+    let text = done(folder, &["info", "model.neff"]);
+    for line in [
+        "time 1 to 32\n",
+        "buckets of time: 4, 32\n",
+        "x is padded with 0.5\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let json: Value =
+        serde_json::from_str(&done(folder, &["info", "model.neff", "--json"])).unwrap();
+    let buckets = serde_json::json!([{"symbol": "time", "sizes": [4, 32]}]);
+    assert_eq!(json["buckets"], buckets);
+    let paddings = serde_json::json!([{"input": "x", "value": "0.5"}]);
+    assert_eq!(json["paddings"], paddings);
+    assert!(done(folder, &["verify", "model.neff"]).contains("0 errors"));
+    // 9, 1 and 30 steps; onnxruntime computed the outputs.
+    for sample in 1..=3 {
+        let arrays = repository(&format!("models/small/lstm-dynamic.{sample}.npz"));
+        let run = [
+            "run",
+            "model.neff",
+            "--input",
+            &arrays,
+            "--compare",
+            &arrays,
+        ];
+        done(folder, &run);
+    }
+    let bench = ["bench", "model.neff", "--dim", "time=9", "--seconds", "0.1"];
+    assert!(done(folder, &bench).contains("median"));
+    done(folder, &compile);
+    let answer = tenon(folder, &["bench", "model.neff", "--dim", "time=9"]);
+    assert_ne!(answer.status, Some(0));
+    assert!(
+        answer.err.contains("expected 4, 32, found 9"),
+        "{}",
+        answer.err
+    );
+}
+
+#[test]
+fn flags_of_buckets_are_checked() {
+    let folder = folder();
+    let folder = folder.path();
+    let model = repository(LSTM);
+    for (flags, part) in [
+        (&["--bucket", "time"][..], "expected NAME=A,B,C"),
+        (&["--bucket", "time=4,x"], "'x' is not a size"),
+        (
+            &["--bucket", "time=4", "--bucket", "time=8"],
+            "--bucket gives 'time' twice",
+        ),
+        (
+            &["--bucket", "time=8,4"],
+            "the buckets of dimension 'time' do not ascend",
+        ),
+        (&["--bucket", "tmie=4"], "the model has no dimension 'tmie'"),
+        (
+            &["--bucket", "time=4", "--pad", "x"],
+            "expected INPUT=VALUE",
+        ),
+        (
+            &["--bucket", "time=4", "--pad", "y=0"],
+            "no input of the model has this name",
+        ),
+        (&["--pad", "x=0"], "--bucket"),
+    ] {
+        let answer = tenon(
+            folder,
+            &[&["compile", &model, "-o", "model.neff"][..], flags].concat(),
+        );
+        assert_ne!(answer.status, Some(0), "{flags:?}");
+        assert!(answer.err.contains(part), "{flags:?}: {}", answer.err);
+        assert!(!folder.join("model.neff").exists());
+    }
+}

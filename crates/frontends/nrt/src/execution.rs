@@ -1,6 +1,6 @@
 //! Executing models in the caller's thread or in queues.
 
-use crate::arguments::invalid;
+use crate::arguments::{check, invalid, read_input, text, write_output};
 use crate::call::entry;
 use crate::debug_stream::{self, StreamTap};
 use crate::models::model;
@@ -8,7 +8,7 @@ use crate::process::{self, process};
 use crate::tensor_sets::{HandleSet, set};
 use crate::trace::{self, ExecutionSink};
 use crate::{asynchronous, failed_inputs};
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use tenon_base::Result;
 use tenon_base::trace::TraceSink;
 use tenon_runtime::{CoreModel, ExecuteOptions, Tap};
@@ -51,6 +51,22 @@ pub(crate) fn run(
     done
 }
 
+/// The shape of an output of an execution on these inputs.
+fn output_shape(model: &CoreModel, inputs: &HandleSet, name: &str) -> Result<Vec<u32>> {
+    let mut ports = model.outputs().iter();
+    let position = ports.position(|port| port.name == name || port.signature.name == name);
+    let types = model.output_types(&inputs.tensors)?;
+    let ty = position.and_then(|position| types.get(position));
+    let ty = ty.ok_or_else(|| {
+        let names: Vec<&str> = model.outputs().iter().map(|port| &*port.name).collect();
+        invalid(format!("the model has no output '{name}'")).expected(names.join(", "))
+    })?;
+    let extents = ty.shape().iter();
+    Ok(extents
+        .map(|&extent| u32::try_from(extent).unwrap_or(u32::MAX))
+        .collect())
+}
+
 #[cold]
 fn run_observed(
     model: &CoreModel,
@@ -88,5 +104,32 @@ entry! {
             invalid("repeat_count must be positive").expected("1 or more").found(repeat_count)
         })?;
         execute(model, input_set, output_set, count)
+    }
+
+    fn tenon_nrt_get_output_shape(
+        model: *const c_void, input_set: *const c_void, output_name: *const c_char, shape: *mut u32,
+        ndim: *mut u32,
+    ) {
+        let model = self::model(model)?;
+        let inputs = set(input_set)?;
+        // SAFETY: `output_name` is null or NUL-terminated, `ndim` is null or readable (header).
+        let (name, capacity) =
+            unsafe { (text(output_name, "output_name")?, *read_input(ndim, "ndim")?) };
+        let extents = output_shape(&model, &inputs, name)?;
+        let count = extents.len() as u32;
+        // SAFETY: `ndim` is writable (header).
+        unsafe { write_output(ndim, "ndim", count)? };
+        if capacity < count {
+            return Err(invalid("shape is too short").expected(count).found(capacity));
+        }
+        if count > 0 {
+            check(shape, "shape")?;
+        }
+        for (index, extent) in extents.into_iter().enumerate() {
+            // SAFETY: `shape` is not null and aligned by `check`; it has `capacity` writable elements
+            // (header), which are at least `count`.
+            unsafe { shape.add(index).write(extent) };
+        }
+        Ok(())
     }
 }

@@ -211,6 +211,9 @@ fn load(function: &'static str, package: &Package, vnc: i32, vnc_count: i32) -> 
     for substitution in model.model().substitutions() {
         call::log().warning(Component::Nmgr, function, format_args!("{substitution}"));
     }
+    if let Some(warning) = model.ambiguity() {
+        call::log().warning(Component::Nmgr, function, format_args!("{warning}"));
+    }
     let handle = MODELS.insert(Arc::new(model))?;
     // `nrt_close` may have run meanwhile and would not remove the handle.
     if let Err(error) = process::check() {

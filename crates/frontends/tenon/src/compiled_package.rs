@@ -5,9 +5,12 @@ use crate::inspect::ReferenceTime;
 use crate::{LoadOptions, Model, StatePair};
 use std::path::Path;
 use tenon_backend::Registry;
-use tenon_base::{Control, Result};
+use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_compiler::{CompiledNodes, Placement};
-use tenon_neff::{Limits, NodeGraph, NodeWork, Package, PlacementReport, StateInfo, WriteOptions};
+use tenon_neff::{
+    BucketInfo, Buckets, Limits, NodeGraph, NodeWork, Package, PaddingInfo, PlacementReport,
+    StateInfo, WriteOptions,
+};
 use tenon_tensor::Buffer;
 
 /// The package that a [`Compiler`](crate::Compiler) made, in memory.
@@ -27,6 +30,26 @@ impl CompiledPackage {
             compiled,
             control,
         }
+    }
+
+    /// Gives symbols buckets, and inputs their paddings.
+    pub(crate) fn set_buckets(
+        &mut self,
+        buckets: Vec<BucketInfo>,
+        paddings: Vec<PaddingInfo>,
+    ) -> Result<()> {
+        let CompiledNodes { nodes, parts } = &mut self.compiled;
+        let [node] = &mut nodes.nodes[..] else {
+            return Err(no_buckets());
+        };
+        let (NodeWork::Core(contents), Some(part)) = (&mut node.work, parts.first_mut()) else {
+            return Err(no_buckets());
+        };
+        contents.tenon.set_buckets(buckets, paddings);
+        let checked = Buckets::new(&contents.tenon, &contents.tenon.symbol_table()?);
+        checked.map_err(|error| Error::new(ErrorKind::InvalidArgument, error.to_string()))?;
+        part.contents.tenon = contents.tenon.clone();
+        Ok(())
     }
 
     /// Writes the package under a temporary name and renames it, so that `path` is replaced as a
@@ -109,6 +132,11 @@ impl CompiledPackage {
         let graphs: Vec<String> = parts.map(|part| part.graph.to_string()).collect();
         graphs.join("\n")
     }
+}
+
+fn no_buckets() -> Error {
+    let text = "a model with sizes that depend on data, control flow or CPU nodes has no buckets";
+    Error::new(ErrorKind::Unsupported, text).help("compile it without --bucket and --pad")
 }
 
 impl std::fmt::Debug for CompiledPackage {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tenon_backend::{BackendId, CpuLevel, Registry};
 use tenon_base::{Control, Error, ErrorKind, Location, Result, expect_regular_file};
 use tenon_compiler::CpuNode;
-use tenon_neff::{Extent, NodeGraph};
+use tenon_neff::{BucketInfo, Extent, NodeGraph, PaddingInfo};
 use tenon_onnx::{
     CpuCall, Dimension, Evaluator, ExampleSizes, ImportOptions, Model as OnnxModel,
     PartitionedGraph, ValueSignature,
@@ -36,6 +36,8 @@ pub use tenon_compiler::{
 pub struct Compiler {
     dims: BTreeMap<String, usize>,
     ranges: BTreeMap<String, RangeInclusive<u64>>,
+    buckets: BTreeMap<String, Vec<u64>>,
+    paddings: BTreeMap<String, String>,
     symbolic: bool,
     constants: BTreeMap<String, Tensor>,
     known_inputs: BTreeMap<String, Tensor>,
@@ -79,6 +81,8 @@ impl Default for Compiler {
         Self {
             dims: BTreeMap::new(),
             ranges: BTreeMap::new(),
+            buckets: BTreeMap::new(),
+            paddings: BTreeMap::new(),
             symbolic: true,
             constants: BTreeMap::new(),
             known_inputs: BTreeMap::new(),
@@ -112,6 +116,34 @@ impl Compiler {
     #[must_use]
     pub fn dim(mut self, name: impl Into<String>, extent: usize) -> Self {
         self.dims.insert(name.into(), extent);
+        self
+    }
+
+    /// Gives a symbolic dimension buckets, ascending: the sizes at which the model is executed. Without
+    /// [`Self::dim_range`] its sizes are from 1 to the last bucket. Sizes between buckets need a [`Self::pad`] of each
+    /// input with the dimension. libnrt makes the instances of all buckets when it loads the package.
+    ///
+    /// ```no_run
+    /// use tenon::Compiler;
+    ///
+    /// let compiler = Compiler::new().dim("batch", 1).bucket("sequence", [64, 128, 256]);
+    /// let compiler = compiler.pad("input_ids", 0).pad("attention_mask", 0);
+    /// compiler.compile_file("bert.onnx")?.write("bert.neff")?;
+    /// # Ok::<(), tenon::Error>(())
+    /// ```
+    #[must_use]
+    pub fn bucket(mut self, name: impl Into<String>, sizes: impl IntoIterator<Item = u64>) -> Self {
+        self.buckets
+            .insert(name.into(), sizes.into_iter().collect());
+        self
+    }
+
+    /// Sets the value that an input is padded with, at the end of each dimension, up to the next bucket. Outputs are
+    /// cut to the actual sizes. Only the author of a model knows whether its results stay the same: with a mask that
+    /// excludes the padding, or if positions do not depend on each other.
+    #[must_use]
+    pub fn pad(mut self, input: impl Into<String>, value: impl std::fmt::Display) -> Self {
+        self.paddings.insert(input.into(), value.to_string());
         self
     }
 
@@ -252,6 +284,23 @@ impl Compiler {
     /// # Errors
     /// As [`Self::compile_file`].
     pub fn compile_model(&self, model: &OnnxModel) -> Result<CompiledPackage> {
+        let mut compiled = self.compile_for_sizes(model)?;
+        if !self.buckets.is_empty() || !self.paddings.is_empty() {
+            let bucket = |(symbol, sizes): (&String, &Vec<u64>)| BucketInfo {
+                symbol: symbol.clone(),
+                sizes: sizes.clone(),
+            };
+            let padding = |(input, value): (&String, &String)| PaddingInfo {
+                input: input.clone(),
+                value: value.clone(),
+            };
+            let buckets = self.buckets.iter().map(bucket).collect();
+            compiled.set_buckets(buckets, self.paddings.iter().map(padding).collect())?;
+        }
+        Ok(compiled)
+    }
+
+    fn compile_for_sizes(&self, model: &OnnxModel) -> Result<CompiledPackage> {
         let registry = self.registry.clone();
         let registry = &registry.unwrap_or_else(tenon_builtin::registry);
         // Functions of libraries take tensors of fixed shapes.
@@ -304,7 +353,7 @@ impl Compiler {
         let known = self.known_inputs.iter();
         let import = ImportOptions {
             dims: self.dims.clone(),
-            ranges: self.ranges.clone(),
+            ranges: self.size_ranges(),
             symbolic,
             constants: self.constants.clone(),
             given: known
@@ -352,6 +401,17 @@ impl Compiler {
         Ok(package)
     }
 
+    /// The ranges of dimensions; of those with buckets up to the greatest, if none is given.
+    fn size_ranges(&self) -> BTreeMap<String, RangeInclusive<u64>> {
+        let mut ranges = self.ranges.clone();
+        for (name, sizes) in &self.buckets {
+            if let Some(&greatest) = sizes.iter().max() {
+                ranges.entry(name.clone()).or_insert(1..=greatest);
+            }
+        }
+        ranges
+    }
+
     /// Name and type of each input of a model. Symbolic dimensions get their extents from
     /// [`Self::dim`] and from the types of arrays that will be `given` for inputs; those that stay
     /// symbolic have an example size.
@@ -366,7 +426,7 @@ impl Compiler {
     ) -> Result<Vec<(String, TensorType)>> {
         model.input_types(&ImportOptions {
             dims: self.dims.clone(),
-            ranges: self.ranges.clone(),
+            ranges: self.size_ranges(),
             symbolic: self.symbolic.then_some(ExampleSizes::Primes),
             given: given.clone(),
             ..ImportOptions::default()

@@ -33,6 +33,17 @@ fn symbolic_package() -> &'static [u8] {
     })
 }
 
+/// A package with buckets and a padding.
+fn bucket_package() -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    BYTES.get_or_init(|| {
+        let onnx = include_bytes!("../../../../models/small/lstm-dynamic.onnx");
+        let model = OnnxModel::from_bytes(onnx, &Control::new()).unwrap();
+        let compiler = Compiler::new().bucket("time", [2, 8]).pad("x", 1);
+        compiler.compile_model(&model).unwrap().to_bytes().unwrap()
+    })
+}
+
 /// A package with host functions, and a loop that does not end.
 fn hosted_package() -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
@@ -44,9 +55,9 @@ fn hosted_package() -> &'static [u8] {
     })
 }
 
-/// The bytes of one of the three packages.
+/// The bytes of one of the four packages.
 fn bytes_of(which: usize) -> Vec<u8> {
-    let packages = [package, symbolic_package, hosted_package];
+    let packages = [package, symbolic_package, hosted_package, bucket_package];
     packages[which % packages.len()]().to_vec()
 }
 
@@ -143,7 +154,7 @@ proptest! {
 
     #[test]
     fn flipped_packages(
-        which in 0..3usize,
+        which in 0..4usize,
         flips in prop::collection::vec((0..STRUCTURE, any::<u8>()), 1..4),
     ) {
         let mut bytes = bytes_of(which);
@@ -156,7 +167,7 @@ proptest! {
 
     #[test]
     fn digits_in_the_json_changed(
-        which in 0..3usize,
+        which in 0..4usize,
         flips in prop::collection::vec((any::<prop::sample::Index>(), b'0'..=b'9'), 1..3),
     ) {
         // Values of the JSON members: offsets, sizes, ids, shapes.

@@ -1,6 +1,7 @@
 //! Several runs joined into one execution along the batch, the first dimension of inputs and outputs.
 
 use crate::inputs::in_order;
+use crate::model::Nodes;
 use crate::{Dimension, ExecuteOptions, Model, Signature};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
@@ -34,7 +35,11 @@ impl Model {
         };
         let symbol = first(self.outputs().first()?)?;
         let id = self.symbols().find(&symbol)?;
-        let max = self.symbols().symbol(id)?.max;
+        let max = match &self.0.nodes {
+            // Joined runs need a bucket as any other.
+            Nodes::Symbolic(core) if core.has_buckets(id) => core.padded_up_to(id)?,
+            _ => self.symbols().symbol(id)?.max,
+        };
         let mut inputs = Vec::with_capacity(self.inputs().len());
         for input in self.inputs() {
             inputs.push(first(input).is_some_and(|first| first == symbol));

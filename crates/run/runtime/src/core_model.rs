@@ -2,6 +2,7 @@
 
 mod access;
 mod feedback;
+mod sizes;
 
 use crate::cores::{CoreGroup, Cores, MemoryUse, Reservation};
 use crate::tensors::{CoreTensor, TensorSet};
@@ -10,10 +11,12 @@ use crate::{
 };
 use access::{Access, Port, Ports};
 use feedback::feedback_pairs;
+use sizes::CoreSizes;
 use smallvec::SmallVec;
 use std::time::{Duration, Instant};
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_neff::Package;
+use tenon_tensor::TensorType;
 
 /// Options for loading a model onto cores.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +42,8 @@ pub struct CoreModel {
     timeout: Option<Duration>,
     inputs: Vec<CorePort>,
     outputs: Vec<CorePort>,
+    /// How the sizes of an execution follow from its tensors; `None` if they are fixed.
+    sizes: Option<CoreSizes>,
     _memory: Vec<Reservation>,
 }
 
@@ -47,7 +52,7 @@ pub struct CoreModel {
 pub struct CorePort {
     /// The assigned name: unique in the model, at most 251 bytes, a valid file name.
     pub name: String,
-    /// The model's name, and the type.
+    /// The model's name, and the type; with the largest size of each symbolic dimension.
     pub signature: Signature,
 }
 
@@ -56,7 +61,8 @@ impl CoreModel {
     ///
     /// # Errors
     /// Those of [`Model::load`]; `NotEnoughCores` when the process has fewer, `InvalidArgument` for
-    /// a count that is not a multiple of the number that the model requires, `OutOfMemory`.
+    /// a count that is not a multiple of the number that the model requires, `OutOfMemory`; `Unsupported` for
+    /// symbolic dimensions without bound, or that the byte counts of tensors do not decide.
     pub fn load(
         runtime: &Runtime,
         cores: &Cores,
@@ -90,27 +96,22 @@ impl CoreModel {
         let constants = cores.core(start)?.memory();
         let mut memory = vec![constants.reserve(MemoryUse::Constants, bytes)?];
         let model = Model::load(runtime, package, &options)?;
-        // The memory of a core is reserved before the sizes of an execution are known.
-        if !model.symbols().is_empty() {
-            let names = model
-                .symbols()
-                .iter()
-                .map(|(_, symbol)| symbol.name.as_str());
-            let names = names.collect::<Vec<_>>().join(", ");
-            let text = "a model on cores has fixed sizes, but this one has symbolic dimensions";
-            return Err(Error::new(ErrorKind::Unsupported, text)
-                .found(names)
-                .help("compile it for its sizes with --dim NAME=N"));
-        }
-        let scratch = model.idle_bytes() as u64 / u64::from(copies);
-        for core in firsts.cores().iter().step_by(needs as usize) {
-            memory.push(core.memory().reserve(MemoryUse::Scratch, scratch)?);
-        }
         let group = match needs {
             1 => firsts,
             _ => firsts.every(needs as usize),
         };
-        let all = model.inputs().iter().chain(model.outputs());
+        let sizes = CoreSizes::of(&model, &group)?;
+        if sizes.is_none() {
+            let scratch = model.idle_bytes() as u64 / u64::from(copies);
+            for core in group.cores() {
+                memory.push(core.memory().reserve(MemoryUse::Scratch, scratch)?);
+            }
+        }
+        let [inputs, outputs] = match &sizes {
+            Some(sizes) => sizes.largest(&model)?,
+            None => [model.inputs().to_vec(), model.outputs().to_vec()],
+        };
+        let all = inputs.iter().chain(&outputs);
         let names = port_names::assign_names(all.clone().map(|signature| signature.name.as_str()));
         let port = |(name, signature): (String, &Signature)| CorePort {
             name,
@@ -137,9 +138,15 @@ impl CoreModel {
             timeout: load.timeout,
             inputs,
             outputs,
+            sizes,
             _memory: memory,
             model,
         })
+    }
+
+    /// A warning about buckets that byte counts do not distinguish.
+    pub fn ambiguity(&self) -> Option<String> {
+        self.sizes.as_ref()?.ambiguity(&self.model)
     }
 
     /// The id, unique in the process.
@@ -179,7 +186,8 @@ impl CoreModel {
 
     /// Executes once: reads the tensors of `inputs`, writes those of `outputs`, looked up by the
     /// assigned name or the model's name. Inputs may overlap outputs: they are read first. Other
-    /// tensors of the sets are not accessed.
+    /// tensors of the sets are not accessed. The byte counts of inputs decide the sizes of symbolic dimensions; then
+    /// outputs may be larger than their values, which are written from their first byte on.
     ///
     /// # Errors
     /// `InvalidArgument` for tensors that are missing or have the wrong size, all reported
@@ -230,10 +238,15 @@ impl CoreModel {
         };
         let mut written: SmallVec<[CoreTensor; 4]> = SmallVec::new();
         let inputs = self.ports("input", &self.inputs, inputs, None)?;
-        let outputs = self.ports("output", &self.outputs, outputs, Some(&mut written))?;
+        let instance = self.instance(&inputs)?;
+        let model = instance.as_ref().unwrap_or(&self.model);
+        let mut outputs = self.ports("output", &self.outputs, outputs, Some(&mut written))?;
+        if instance.is_some() {
+            self.shorten(&mut outputs, model.outputs())?;
+        }
         let feedback = match count {
             0 | 1 => Vec::new(),
-            _ => feedback_pairs(&self.inputs, &self.outputs)?,
+            _ => feedback_pairs(model.inputs(), model.outputs())?,
         };
         let mut access = Access::new(inputs, outputs, control)?;
         let ExecuteOptions {
@@ -254,11 +267,47 @@ impl CoreModel {
                 cores: Some(&self.group),
             };
             let (inputs, outputs) = access.bytes();
-            self.model.execute_on(inputs, outputs, options)?;
+            model.execute_on(inputs, outputs, options)?;
         }
         drop(access);
         written.iter().for_each(CoreTensor::complete);
         Ok(())
+    }
+
+    /// The types of the outputs of an execution on these inputs, in order.
+    ///
+    /// # Errors
+    /// Those of [`CoreModel::execute`] that concern the inputs.
+    pub fn output_types(&self, inputs: &TensorSet) -> Result<Vec<TensorType>> {
+        let inputs = self.ports("input", &self.inputs, inputs, None)?;
+        let instance = self.instance(&inputs)?;
+        let outputs = instance.as_ref().unwrap_or(&self.model).outputs().iter();
+        Ok(outputs.map(|signature| signature.ty.clone()).collect())
+    }
+
+    /// The model for the byte counts of these inputs; `None` if its sizes are fixed.
+    fn instance(&self, inputs: &Ports) -> Result<Option<Model>> {
+        let Some(sizes) = &self.sizes else {
+            return Ok(None);
+        };
+        let bytes: SmallVec<[usize; 4]> = inputs.iter().map(|port| port.range.len()).collect();
+        sizes.instance(&self.model, &self.group, &bytes).map(Some)
+    }
+
+    /// Shortens the memory of outputs to their actual sizes; all problems together.
+    fn shorten(&self, outputs: &mut Ports, actual: &[Signature]) -> Result<()> {
+        let mut errors = Vec::new();
+        for ((port, output), actual) in self.outputs.iter().zip(outputs).zip(actual) {
+            let (bytes, found) = (actual.ty.bytes(), output.range.len());
+            if found < bytes {
+                let text = format!("the tensor of output '{}' is too small", port.name);
+                let error = Error::new(ErrorKind::InvalidArgument, text).found(found);
+                let expected = format_args!("at least {bytes} bytes ({})", actual.ty);
+                errors.push(error.expected(expected));
+            }
+            output.range.end = output.range.start + bytes.min(found);
+        }
+        Error::from_all(errors).map_or(Ok(()), Err)
     }
 
     /// The memory of ports, in order; all problems together.
@@ -305,7 +354,7 @@ impl CoreModel {
             let text = format!("the tensor of {what} '{name}' has no memory");
             Error::new(ErrorKind::BadInput, text).source(error)
         })?;
-        if range.len() != port.signature.ty.bytes() {
+        if self.sizes.is_none() && range.len() != port.signature.ty.bytes() {
             let text = format!("the tensor of {what} '{name}' has the wrong size");
             return Err(Error::new(ErrorKind::InvalidArgument, text)
                 .expected(format_args!(

@@ -7,7 +7,7 @@ use crate::lifecycle::ModelLifecycle;
 use crate::nan_check::NanCheckedTap;
 use crate::profile::ExecutionObserver;
 use crate::substitute::Substitution;
-use crate::symbolic::{SymbolicCore, known_sizes};
+use crate::symbolic::{PaddedModel, SymbolicCore, known_sizes};
 use crate::walker::{Node, Walker};
 use crate::{ActiveModel, Bindings, CoreGroup, Profile, Tap, inputs};
 use std::collections::BTreeMap;
@@ -74,6 +74,8 @@ pub(crate) enum Nodes {
     Several(Walker),
     /// One subgraph with sizes that are known only when the model runs.
     Symbolic(Box<SymbolicCore>),
+    /// Actual sizes between buckets.
+    Padded(Box<PaddedModel>),
     /// Subgraphs that a host function calls; `true` when the sizes of the inputs are chosen.
     Host(Arc<HostCore>, bool),
 }
@@ -86,6 +88,7 @@ impl Nodes {
             Nodes::Several(walker) => walker.nodes().collect(),
             // It is executed by the models for its sizes.
             Nodes::Symbolic(_) => Vec::new(),
+            Nodes::Padded(padded) => padded.instance.0.nodes.list(),
             Nodes::Host(host, _) => host.cores().map(Node::Core).collect(),
         }
     }
@@ -100,6 +103,23 @@ impl Nodes {
 pub(crate) enum Caller<'a, I, O> {
     Lists(I, O),
     Bound(&'a mut BoundPorts),
+}
+
+impl<'a, I, O> Caller<'a, I, O>
+where
+    I: Iterator<Item = &'a [u8]>,
+    O: Iterator<Item = &'a mut [u8]>,
+{
+    /// The bytes of inputs and outputs.
+    fn lists(self) -> (Vec<&'a [u8]>, Vec<&'a mut [u8]>) {
+        match self {
+            Self::Lists(inputs, outputs) => (inputs.collect(), outputs.collect()),
+            Self::Bound(ports) => {
+                let (inputs, outputs) = ports.bytes();
+                (inputs.collect(), outputs.collect())
+            }
+        }
+    }
 }
 
 /// Options of one execution. The default has no control, profile, trace and tap.
@@ -172,7 +192,7 @@ impl Model {
         match &self.0.nodes {
             Nodes::Symbolic(core) => return core.idle_bytes(),
             Nodes::Host(host, _) => return host.idle_bytes(),
-            Nodes::One(_) | Nodes::Several(_) => {}
+            Nodes::One(_) | Nodes::Several(_) | Nodes::Padded(_) => {}
         }
         let cores = self.0.nodes.cores();
         cores.map(|core| core.arenas.free_bytes()).sum()
@@ -212,9 +232,7 @@ impl Model {
                 let model = core.model_for(&self.0.context, &types)?;
                 model.run_in_order(&inputs, options)
             }
-            Nodes::One(_) | Nodes::Several(_) | Nodes::Host(..) => {
-                self.run_in_order(&inputs, options)
-            }
+            _ => self.run_in_order(&inputs, options),
         }
     }
 
@@ -557,14 +575,16 @@ impl Model {
                 core.execute(caller, control, watch)
             }
             Nodes::Several(walker) => {
-                let (inputs, outputs): (Vec<&[u8]>, Vec<&mut [u8]>) = match caller {
-                    Caller::Lists(inputs, outputs) => (inputs.collect(), outputs.collect()),
-                    Caller::Bound(ports) => {
-                        let (inputs, outputs) = ports.bytes();
-                        (inputs.collect(), outputs.collect())
-                    }
-                };
+                let (inputs, outputs) = caller.lists();
                 walker.execute(&inputs, outputs, control, turn, watch)
+            }
+            Nodes::Padded(padded) => {
+                let (inputs, outputs) = caller.lists();
+                padded.execute(&inputs, outputs, |inputs, outputs| {
+                    let caller = Caller::Lists(inputs.into_iter(), outputs.into_iter());
+                    let instance = &padded.instance;
+                    instance.execute_nodes(caller, control, turn, watch)
+                })
             }
             Nodes::Symbolic(_) | Nodes::Host(..) => self.require_fixed(),
         }

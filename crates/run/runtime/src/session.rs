@@ -50,7 +50,7 @@ impl Model {
         let declared = match &self.0.nodes {
             Nodes::One(core) => &core.member.states[..],
             Nodes::Symbolic(core) => &core.member().states,
-            Nodes::Several(_) | Nodes::Host(..) => &[],
+            Nodes::Several(_) | Nodes::Padded(_) | Nodes::Host(..) => &[],
         };
         if declared.is_empty() {
             return find_state_pairs(self.inputs(), self.outputs());
@@ -70,7 +70,7 @@ impl Model {
     ) -> Result<Model> {
         match &self.0.nodes {
             Nodes::Symbolic(core) => core.appending_model_for(&self.0.context, types, appended),
-            Nodes::One(_) | Nodes::Several(_) | Nodes::Host(..) => self.for_types(types),
+            _ => self.for_types(types),
         }
     }
 
@@ -100,7 +100,7 @@ impl Model {
         ];
         let appended = match &self.0.nodes {
             Nodes::Symbolic(core) => core.appended(),
-            Nodes::One(_) | Nodes::Several(_) | Nodes::Host(..) => &[],
+            _ => &[],
         };
         let is_state = |port: &&AppendedPort| {
             let is_port = |state: &State| (state.input, state.output) == (port.input, port.output);

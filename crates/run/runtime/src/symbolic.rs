@@ -2,10 +2,14 @@
 //! fixed sizes that shares the constants (docs/package.md, "Sizes that are known only when a model runs").
 
 mod appended;
+mod byte_counts;
 mod instances;
+mod padded;
 mod variables;
 
 pub(crate) use appended::AppendedPort;
+pub(crate) use byte_counts::ByteCounts;
+pub(crate) use padded::PaddedModel;
 
 use crate::core_node::{CoreNode, CoreParts};
 use crate::model::{Inner, ModelContext, Nodes};
@@ -17,7 +21,7 @@ use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
 use tenon_bef::{Module, decode};
 use tenon_graph::shape_for;
 use tenon_kernels::{Variables, planned_kernel, workload_backend};
-use tenon_neff::{Contents, GraphPort, LiveRange, MemoryPlan, Port, TenonMember};
+use tenon_neff::{Buckets, Contents, GraphPort, LiveRange, MemoryPlan, Port, TenonMember};
 use tenon_plan::{KernelOperands, MemoryStrategy, Quick, plan_arena};
 use tenon_tensor::size::{SizeExpr, SymbolId, Symbols};
 use tenon_tensor::{BufferPool, DataType, TensorType};
@@ -28,6 +32,7 @@ pub(crate) struct SymbolicCore {
     name: String,
     member: Arc<TenonMember>,
     symbols: Symbols,
+    buckets: Buckets,
     inputs: Vec<SymbolicPort>,
     outputs: Vec<SymbolicPort>,
     /// The outputs that may extend an input in its memory.
@@ -108,6 +113,7 @@ impl SymbolicCore {
         } = contents;
         let read = || -> Result<_> {
             let symbols = tenon.symbol_table()?;
+            let buckets = Buckets::new(&tenon, &symbols)?;
             let port = |port: &Port| match port.dtype {
                 DataType::String => Err(Error::new(ErrorKind::Unsupported, "a tensor of strings")),
                 _ => SymbolicPort::new(&port.into(), &symbols),
@@ -115,17 +121,19 @@ impl SymbolicCore {
             let inputs = tenon.inputs.iter().map(port).collect::<Result<Vec<_>>>()?;
             let outputs = tenon.outputs.iter().map(port).collect::<Result<Vec<_>>>()?;
             let variables = SymbolicVariables::new(variables, &tenon, &symbols)?;
-            Ok((symbols, inputs, outputs, variables))
+            Ok((symbols, buckets, inputs, outputs, variables))
         };
-        let (symbols, inputs, outputs, variables) =
+        let (symbols, buckets, inputs, outputs, variables) =
             read().map_err(|error| error.at(member("tenon.json")))?;
         let in_program = |error: Error| error.at(member("program.bef"));
         let module = decode(&program).map_err(in_program)?;
         check_backends(&module, runtime).map_err(in_program)?;
+        let instance_count = options.instance_count.max(buckets.combinations().len());
         Ok(Self {
             name: name.to_owned(),
             member: Arc::new(tenon),
             symbols,
+            buckets,
             inputs,
             outputs,
             appended: appended_ports(&module, &variables),
@@ -138,7 +146,7 @@ impl SymbolicCore {
                 activity: None,
                 ..options.clone()
             },
-            instances: Instances::new(options.instance_count),
+            instances: Instances::new(instance_count),
             pool: BufferPool::new(options.instance_bytes),
         })
     }
@@ -175,14 +183,20 @@ impl SymbolicCore {
         &self.inputs
     }
 
-    /// The outputs that may extend an input in its memory, in the order of the outputs.
+    /// The outputs that may extend an input in its memory, in the order of the outputs; none with buckets, whose
+    /// instances have other sizes.
     pub fn appended(&self) -> &[AppendedPort] {
-        &self.appended
+        match self.buckets.is_empty() {
+            true => &self.appended,
+            false => &[],
+        }
     }
 
-    /// The instance for inputs of these types, in order.
+    /// The model for inputs of these types, in order.
     pub fn model_for(&self, context: &ModelContext, types: &[&TensorType]) -> Result<Model> {
-        self.appending_model_for(context, types, &[])
+        let ports: Vec<&SymbolicPort> = self.inputs.iter().collect();
+        let sizes = solve_sizes(&ports, &self.symbols, types)?;
+        self.model_at(context, &sizes)
     }
 
     /// The instance for inputs of these types, all of them in order, in which the outputs of `appended` extend their
@@ -198,9 +212,18 @@ impl SymbolicCore {
         self.instance_at(context, &sizes, appended)
     }
 
-    /// The instance for these values of the symbols, which are in their ranges.
+    /// The model for these values of the symbols, which are in their ranges: an instance, or one of a larger bucket
+    /// between paddings.
     pub fn model_at(&self, context: &ModelContext, sizes: &[i64]) -> Result<Model> {
-        self.instance_at(context, sizes, &[])
+        if self.buckets.is_empty() {
+            return self.instance_at(context, sizes, &[]);
+        }
+        let bucket = self.bucket_for(sizes)?;
+        let instance = self.instance_at(context, &bucket, &[])?;
+        match bucket == sizes {
+            true => Ok(instance),
+            false => self.padded(instance, sizes, &bucket),
+        }
     }
 
     fn instance_at(
@@ -217,14 +240,8 @@ impl SymbolicCore {
             Some(limit) => pool::with_thread_limit(limit, make),
             None => make(),
         };
-        let named = |(_, symbol): (_, &tenon_tensor::size::Symbol), size| {
-            format!("{} = {size}", symbol.name)
-        };
-        let core = made.map_err(|error| {
-            let pairs = self.symbols.iter().zip(sizes);
-            let pairs: Vec<String> = pairs.map(|(symbol, size)| named(symbol, size)).collect();
-            error.at(Location::field(format!("sizes {}", pairs.join(", "))))
-        })?;
+        let core = made
+            .map_err(|error| error.at(Location::field(format!("sizes {}", self.named(sizes)))))?;
         let made = Model(Arc::new(Inner {
             inputs: core.inputs.clone(),
             outputs: core.outputs.clone(),

@@ -1,5 +1,6 @@
 //! `tenon compile`
 
+use super::input_files::once;
 use super::{load, placement};
 use crate::flags::Compile;
 use crate::output::{self, say};
@@ -9,7 +10,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tenon::files::write_through;
-use tenon::{Error, ErrorKind, Location, ModelFile, OpenOptions, Result};
+use tenon::{Compiler, Error, ErrorKind, Location, ModelFile, OpenOptions, Result};
 
 pub fn run(flags: &Compile) -> Result<()> {
     if super::netlist_run::is_netlist(&flags.model) {
@@ -24,7 +25,15 @@ pub fn run(flags: &Compile) -> Result<()> {
             .at(Location::file(&flags.model)));
     };
     let registry = load::backends(&flags.compiling.loading)?;
-    let compiled = load::compile(&onnx, &flags.compiling, None, &registry, &control);
+    let mut compiler = Compiler::new();
+    for (name, sizes) in once("--bucket", &flags.buckets.buckets)? {
+        compiler = compiler.bucket(name, sizes);
+    }
+    for (input, value) in once("--pad", &flags.buckets.paddings)? {
+        compiler = compiler.pad(input, value);
+    }
+    let compiling = &flags.compiling;
+    let compiled = load::compile_with(compiler, &onnx, compiling, None, &registry, &control);
     let compiled = compiled.map_err(|error| error.at(Location::file(&flags.model)))?;
     if flags.emit_graph {
         let graph = compiled.graph_text();

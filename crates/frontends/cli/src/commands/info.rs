@@ -10,7 +10,7 @@ use crate::table::{Table, bytes};
 use serde_json::{Value, json};
 use std::path::Path;
 use tenon::inspect::{Contents, PackageVariable, Role};
-use tenon::neff::{FeatureBits, HeaderBlock, NodeTable, SymbolInfo};
+use tenon::neff::{BucketInfo, FeatureBits, HeaderBlock, NodeTable, PaddingInfo, SymbolInfo};
 use tenon::tensor::size::Symbols;
 use tenon::{Location, ModelFile, OnnxModel, OpenOptions, Package, Result};
 
@@ -248,6 +248,8 @@ fn package_json(
         "neff": neff_json(package)?,
         "model": contents.tenon.model.name,
         "symbols": contents.tenon.symbols,
+        "buckets": contents.tenon.buckets,
+        "paddings": contents.tenon.paddings,
         "inputs": ports(&contents.tenon.inputs),
         "outputs": ports(&contents.tenon.outputs),
         "functions": functions,
@@ -299,6 +301,13 @@ fn print_package(
     if tenon.is_symbolic() {
         let ranges = symbol_ranges(&tenon.symbols);
         say!("sizes that are known when it runs: {ranges}")?;
+    }
+    for BucketInfo { symbol, sizes } in &tenon.buckets {
+        let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+        say!("buckets of {symbol}: {}", sizes.join(", "))?;
+    }
+    for PaddingInfo { input, value } in &tenon.paddings {
+        say!("{input} is padded with {value}")?;
     }
     for function in &program.functions {
         say!(

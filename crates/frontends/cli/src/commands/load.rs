@@ -234,7 +234,19 @@ pub fn compile(
     registry: &Registry,
     control: &Control,
 ) -> Result<CompiledPackage> {
-    let mut compiler = Compiler::new()
+    compile_with(Compiler::new(), onnx, flags, given, registry, control)
+}
+
+/// The same with a compiler for options that are not in these flags.
+pub fn compile_with(
+    compiler: Compiler,
+    onnx: &OnnxModel,
+    flags: &CompileFlags,
+    given: Option<(&mut InputFiles, &InputFlags)>,
+    registry: &Registry,
+    control: &Control,
+) -> Result<CompiledPackage> {
+    let mut compiler = compiler
         .backends(flags.backends.iter().map(String::as_str))
         .cpu_level(flags.loading.cpu.unwrap_or_default())
         .keep_plain_constants(flags.keep_plain)

@@ -1,15 +1,15 @@
 //! Feedback of outputs to inputs in repeated executions.
 
-use super::CorePort;
+use crate::Signature;
 use tenon_base::{Error, ErrorKind, Result};
 
 /// Pairs of an output and the input that it feeds: of the same name, else in order.
 pub(super) fn feedback_pairs(
-    inputs: &[CorePort],
-    outputs: &[CorePort],
+    inputs: &[Signature],
+    outputs: &[Signature],
 ) -> Result<Vec<(usize, usize)>> {
-    let by_name = |(output, port): (usize, &CorePort)| {
-        let same = |input: &CorePort| input.signature.name == port.signature.name;
+    let by_name = |(output, port): (usize, &Signature)| {
+        let same = |input: &Signature| input.name == port.name;
         Some((output, inputs.iter().position(same)?))
     };
     let all = outputs.iter().enumerate();
@@ -18,14 +18,12 @@ pub(super) fn feedback_pairs(
         let count = outputs.len().min(inputs.len());
         pairs = (0..count).map(|index| (index, index)).collect();
     }
-    let fits = |&(output, input): &(usize, usize)| {
-        outputs[output].signature.ty == inputs[input].signature.ty
-    };
+    let fits = |&(output, input): &(usize, usize)| outputs[output].ty == inputs[input].ty;
     if pairs.is_empty() || !pairs.iter().all(fits) {
-        let types = |ports: &[CorePort]| {
+        let types = |ports: &[Signature]| {
             let types: Vec<String> = ports
                 .iter()
-                .map(|port| format!("{} {}", port.signature.name, port.signature.ty))
+                .map(|port| format!("{} {}", port.name, port.ty))
                 .collect();
             types.join(", ")
         };
