@@ -36,13 +36,13 @@ impl SizesTest {
     fn run_with(
         &self,
         inputs: &[(&str, &[u8])],
-        numbers: [u32; 3],
+        values: [u32; 3],
         environment: &[(&str, &str)],
     ) -> ProgramOutput {
         for (name, bytes) in inputs {
             fs::write(self.folder.path().join(format!("{name}.bin")), bytes).unwrap();
         }
-        let [load, execute, count] = numbers.map(|number| number.to_string());
+        let [load, execute, count] = values.map(|value| value.to_string());
         let arguments = ["model.neff", ".", &load, &execute, &count];
         let environment = [environment, &[("NEURON_RT_LOG_LEVEL", "WARNING")]].concat();
         let ran = self.folder.run(&self.program, &arguments, &environment);

@@ -7,7 +7,7 @@ use tenon_graph::shape_for;
 use tenon_tensor::TensorType;
 use tenon_tensor::size::{SizeExpr, SymbolId, Symbols};
 
-/// The greatest size of a dimension for which callers may be told to allocate tensors.
+/// The greatest size of a dimension: callers allocate tensors of the largest sizes.
 const MAX_BOUND: u64 = 1 << 24;
 
 /// How the sizes of symbols follow from the byte counts of the inputs.

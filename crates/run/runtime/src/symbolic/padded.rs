@@ -32,7 +32,7 @@ impl PaddedPort {
 }
 
 impl SymbolicCore {
-    /// The sizes of the smallest buckets that have room for these sizes.
+    /// The sizes of the smallest buckets that are at least these sizes.
     ///
     /// # Errors
     /// A size above the greatest bucket of its symbol; one that is no bucket, if an input with this symbol has no
@@ -62,7 +62,7 @@ impl SymbolicCore {
             };
             let list: Vec<String> = buckets.iter().map(i64::to_string).collect();
             let error = Error::new(ErrorKind::InvalidArgument, text);
-            let error = error.expected(list.join(", ")).found(&*slot);
+            let error = error.expected(list.join(", ")).found(*slot);
             let error = error.at(Location::field(format!("dimension '{}'", symbol.name)));
             problems.push(match help {
                 Some(help) => error.help(help),
