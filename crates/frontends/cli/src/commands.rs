@@ -25,3 +25,4 @@ pub mod watch;
 mod input_files;
 mod load;
 mod placement;
+mod runner;

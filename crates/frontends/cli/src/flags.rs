@@ -1,6 +1,6 @@
 //! The flags of the command, from which help, man page and shell completions are generated.
 
-use crate::model_flags::{BucketFlags, CompileFlags, InputFlags};
+use crate::model_flags::{BucketFlags, CompileFlags, DimensionSize, InputFlags, dimension};
 use crate::package_flags::{Cat, Diff, Dma, LimitFlags, Ls, Pack, Strip, Unpack, Verify};
 use crate::plugin_flags::{BackendFlags, Plugin};
 use crate::program_flags::{Exec, Opt, Translate};
@@ -286,6 +286,7 @@ Examples:
   tenon info model.neff --wide          also the NEFF header, the table of nodes
   tenon info model.neff --placement     each node's backend, and why not others
   tenon info model.neff --memory --svg memory.svg   the memory plan, drawn
+  tenon info model.neff --memory --dim seq=128      the plan for a size
   tenon info model.neff --json")]
 pub struct Info {
     /// The ONNX model or package; - is standard input.
@@ -305,6 +306,9 @@ pub struct Info {
     /// Write the memory plan as a picture; - is standard output.
     #[arg(long, value_name = "FILE", requires = "memory")]
     pub svg: Option<PathBuf>,
+    /// Give a symbolic dimension of the package the size for which memory is planned; repeat for several.
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension, requires = "memory")]
+    pub dims: Vec<(String, DimensionSize)>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

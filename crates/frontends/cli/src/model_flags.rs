@@ -135,7 +135,8 @@ pub enum DimensionSize {
     Range(RangeInclusive<u64>),
 }
 
-fn dimension(text: &str) -> Result<(String, DimensionSize), String> {
+/// The size or range of a dimension.
+pub fn dimension(text: &str) -> Result<(String, DimensionSize), String> {
     let (name, size) = text.split_once('=').ok_or("expected NAME=N or NAME=A..B")?;
     let wrong = |text: &str| format!("'{text}' is not a size");
     let size = match size.split_once("..") {

@@ -81,7 +81,7 @@ fn sizes_of_flags_are_checked() {
         ),
         (
             &["time=2..5"],
-            "--dim time: one size is needed to run a package: expected time=N",
+            "--dim time: one size is needed for a package: expected time=N",
         ),
         (
             &["time=3", "tmie=4"],
@@ -194,5 +194,94 @@ fn flags_of_buckets_are_checked() {
         assert_ne!(answer.status, Some(0), "{flags:?}");
         assert!(answer.err.contains(part), "{flags:?}: {}", answer.err);
         assert!(!folder.join("model.neff").exists());
+    }
+}
+
+#[test]
+fn memory_is_planned_for_sizes() {
+    let folder = folder();
+    let folder = folder.path();
+    common::package(folder, LSTM);
+    let plan = |time: &str| -> Value {
+        let dim = format!("time={time}");
+        let flags = ["info", "model.neff", "--memory", "--json", "--dim", &dim];
+        serde_json::from_str::<Value>(&done(folder, &flags)).unwrap()["memory"].take()
+    };
+    let [small, large] = ["2", "128"].map(plan);
+    for plan in [&small, &large] {
+        let rows = plan["variables"].as_array().unwrap();
+        let end = |row: &Value| row["offset"].as_u64().unwrap() + row["bytes"].as_u64().unwrap();
+        let ends = rows.iter().map(end).max().unwrap();
+        assert!(ends > 0 && ends <= plan["arena_bytes"].as_u64().unwrap());
+    }
+    let live = |plan: &Value| plan["live_bytes"].as_u64().unwrap();
+    assert!(live(&large) > 8 * live(&small), "{small} {large}");
+    let text = done(
+        folder,
+        &["info", "model.neff", "--memory", "--dim", "time=2"],
+    );
+    assert!(text.contains(": arena "), "{text}");
+    for (flags, part) in [
+        (&["--memory"][..], "dimension 'time' has no size"),
+        (
+            &["--memory", "--dim", "size=1"],
+            "no symbolic dimension 'size'",
+        ),
+        (&["--memory", "--dim", "time=1..4"], "one size is needed"),
+    ] {
+        let refused = tenon(folder, &[&["info", "model.neff"], flags].concat());
+        assert_ne!(refused.status, Some(0));
+        assert!(refused.err.contains(part), "{}", refused.err);
+    }
+}
+
+#[test]
+fn models_with_host_functions_are_observed() {
+    let folder = folder();
+    let folder = folder.path();
+    let model = repository("crates/frontends/cli/tests/data/positive.onnx");
+    done(folder, &["compile", &model, "-o", "model.neff"]);
+    let x = Tensor::from_slice([4], &[1.0f32, -2.0, 0.0, 3.5]).unwrap();
+    npy::write_npy(&folder.join("x.npy"), &x).unwrap();
+    {
+        // Compiled for its input, the model would have fixed sizes.
+        let file = "model.neff";
+        let run = ["run", file, "-i", "x=x.npy", "--tap", "*", "--profile"];
+        let text = done(folder, &[&run[..], &["--tap-dir", "taps"]].concat());
+        assert!(
+            text.contains("Compress") && text.contains("choose"),
+            "{text}"
+        );
+        let some = npy::read_npy(folder.join("taps/some.npy")).unwrap();
+        assert_eq!(some.as_slice::<f32>().unwrap(), [1.0, 3.5]);
+
+        let profile = ["profile", file, "-i", "x=x.npy", "--runs", "2"];
+        let text = done(folder, &profile);
+        assert!(text.contains("choose") && text.contains("negate"), "{text}");
+        let json = done(
+            folder,
+            &[&profile[..], &["--json", "--trace", "t.json"]].concat(),
+        );
+        let json: Value = serde_json::from_str(&json).unwrap();
+        let nodes = json["nodes"].as_array().unwrap();
+        let choose = nodes.iter().find(|row| row["node"] == "choose").unwrap();
+        assert_eq!(
+            (&choose["backend"], &choose["runs"]),
+            (&"host".into(), &1.0.into())
+        );
+        assert_eq!(choose["gflops"], Value::Null);
+        let trace = std::fs::read_to_string(folder.join("t.json")).unwrap();
+        assert!(
+            trace.contains("\"choose\"") && trace.contains("f32[4] bool[4] -> f32[2]"),
+            "{trace}"
+        );
+
+        let compared = done(folder, &["compare", file, "-i", "x=x.npy", "--json"]);
+        let compared: Value = serde_json::from_str(&compared).unwrap();
+        assert_eq!(compared["divergence"], Value::Null);
+        assert!(
+            !compared["compared"].as_array().unwrap().is_empty(),
+            "{compared}"
+        );
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The package runs as usual. After each workload of one of the two backends, the other backend
 //! computes the same operator on the inputs that the first one read. A difference is therefore caused
-//! by that operator and not by those before it.
+//! by that operator and not by those before it. Nodes of the body of a loop are compared in each iteration, nodes with
+//! sizes that are known only when the model runs for the sizes of the run.
 //!
 //! ```
 //! use tenon::compare::{CompareOptions, compare_backends};
@@ -46,11 +47,12 @@ use tenon_tensor::Tensor;
 pub struct Comparison {
     /// The two backends; the outputs of the second one are the expected ones.
     pub backends: [BackendId; 2],
-    /// Nodes that both backends computed, in order, up to the divergence.
+    /// Nodes that both backends computed, in order, up to the divergence; of several runs, as in a loop, the one that
+    /// differs most.
     pub compared: Vec<ComparedNode>,
     /// Nodes that only one of them could compute.
     pub skipped: Vec<UncomparedNode>,
-    /// Kernels of neither backend: data movement, CPU nodes, and nodes of other backends.
+    /// Kernels of neither backend: data movement, CPU nodes, operators of host functions, and nodes of other backends.
     pub other_kernels: usize,
     /// The first node whose outputs differ by more than the tolerance; later nodes did not run.
     pub divergence: Option<Divergence>,
@@ -189,7 +191,7 @@ pub fn compare_backends(
         }
     }
     let model = Model::from_package(package, &options.load)?;
-    let lock_step = LockStep::new(package, &model.model, registry, options)?;
+    let lock_step = LockStep::new(package, registry, options)?;
     let run = RunOptions::new()
         .control(options.load.control.clone())
         .tap(&lock_step);

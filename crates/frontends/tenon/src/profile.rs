@@ -33,6 +33,8 @@ pub struct ProfileRow {
     pub backend: String,
     /// Mean time of an execution.
     pub time: Duration,
+    /// Mean number of runs in an execution; other than 1 in branches and loops.
+    pub runs: f64,
     /// The share of the time of all rows, 0 to 1.
     pub share: f64,
     /// Arithmetic operations.
@@ -46,6 +48,13 @@ pub struct ProfileRow {
     /// The least time that the [`Ceiling`] allows, divided by the time; above 1 where data came from
     /// caches. `None` where the package has no operation and byte counts of the kernel.
     pub of_ceiling: Option<f64>,
+}
+
+impl ProfileRow {
+    /// Whether the package has operation and byte counts of the kernel; not for sizes that are not fixed.
+    pub fn is_counted(&self) -> bool {
+        self.of_ceiling.is_some()
+    }
 }
 
 /// The rows of a profile, in the program's order.
@@ -62,6 +71,7 @@ pub fn rows(profile: &Profile, ceiling: &Ceiling) -> Vec<ProfileRow> {
             operator: kernel.operator.clone(),
             backend: kernel.backend.clone(),
             time: Duration::from_secs_f64(all / executions),
+            runs: kernel.runs as f64 / executions,
             share: all / total,
             flops: kernel.flops,
             bytes,
@@ -88,6 +98,8 @@ mod tests {
             read,
             flops,
             time: Duration::from_millis(millis),
+            runs: 2,
+            ..KernelProfile::default()
         };
         let profile = Profile {
             kernels: vec![kernel("a", 40_000_000, 3_000_000, 6), kernel("b", 0, 0, 2)],
@@ -102,6 +114,7 @@ mod tests {
         let rows = rows(&profile, &ceiling);
         // 3 ms an execution: 40 million operations, 4 million bytes; the ceiling allows 2 ms.
         assert_eq!(rows[0].time, Duration::from_millis(3));
+        assert_eq!(rows[0].runs, 1.0);
         let close =
             |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}");
         close(rows[0].share, 0.75);

@@ -16,6 +16,7 @@
 //! ```
 
 use crate::files::file_names;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use tenon_base::{Error, ErrorKind, Pattern, Result};
@@ -32,6 +33,8 @@ pub struct Taps {
 #[derive(Default)]
 struct TapRecord {
     tensors: Vec<(String, Tensor)>,
+    /// The position of a value by its name, subgraph and run.
+    positions: HashMap<(String, String, u64), usize>,
     /// Some names that do not match, for the error.
     others: Vec<String>,
 }
@@ -48,19 +51,26 @@ impl Taps {
         }
     }
 
-    /// The matching values by name, in the order of their first computation.
+    /// The matching values by name, in the order of their first computation. The tensors of a value that is computed
+    /// several times, as in the body of a loop, are called `NAME.0`, `NAME.1` and so on.
     ///
     /// # Errors
     /// No value matched.
     pub fn tensors(self) -> Result<Vec<(String, Tensor)>> {
         let found = self.found.into_inner();
-        let TapRecord { tensors, others } = found.unwrap_or_else(PoisonError::into_inner);
+        let record = found.unwrap_or_else(PoisonError::into_inner);
+        let TapRecord {
+            mut tensors,
+            others,
+            ..
+        } = record;
         if tensors.is_empty() {
             let patterns: Vec<&str> = self.patterns.iter().map(Pattern::as_str).collect();
             let text = format!("no value matches '{}'", patterns.join("' or '"));
             return Err(Error::new(ErrorKind::Usage, text)
                 .expected(format_args!("a name such as {}", others.join(", "))));
         }
+        number(&mut tensors);
         Ok(tensors)
     }
 
@@ -84,7 +94,9 @@ impl Tap for Taps {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let matches =
             |pattern: &Pattern| pattern.matches(tapped.value) || pattern.matches(tapped.node);
-        if !self.patterns.iter().any(matches) {
+        // Strings have no form in .npy files.
+        let is_string = tapped.ty.is_some_and(|ty| ty.dtype() == DataType::String);
+        if is_string || !self.patterns.iter().any(matches) {
             if found.others.len() < SHOWN {
                 found.others.push(tapped.value.to_owned());
             }
@@ -96,14 +108,36 @@ impl Tap for Taps {
             None => TensorType::new(DataType::U8, [tapped.bytes.len()])?,
         };
         let tensor = Tensor::new(ty, BufferMut::copy_of(tapped.bytes)?.freeze())?;
-        let known = found.tensors.iter_mut();
-        match known
-            .map(|(name, tensor)| (&*name, tensor))
-            .find(|(name, _)| *name == tapped.value)
-        {
-            Some((_, known)) => *known = tensor,
-            None => found.tensors.push((tapped.value.to_owned(), tensor)),
+        // A value that is written in several steps is reported after each.
+        let key = (
+            tapped.value.to_owned(),
+            tapped.subgraph.to_owned(),
+            tapped.run,
+        );
+        match found.positions.get(&key).copied() {
+            Some(position) => found.tensors[position].1 = tensor,
+            None => {
+                let position = found.tensors.len();
+                found.tensors.push((tapped.value.to_owned(), tensor));
+                found.positions.insert(key, position);
+            }
         }
         Ok(())
+    }
+}
+
+/// Adds numbers to the names that occur several times.
+fn number(tensors: &mut [(String, Tensor)]) {
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for (name, _) in tensors.iter() {
+        *counts.entry(name.clone()).or_default() += 1;
+    }
+    let mut next: HashMap<String, usize> = HashMap::new();
+    for (name, _) in tensors {
+        if counts.get(name).is_some_and(|&count| count > 1) {
+            let next = next.entry(name.clone()).or_default();
+            *name = format!("{name}.{next}");
+            *next += 1;
+        }
     }
 }

@@ -423,7 +423,30 @@ def strings(rng):
     write("strings", body, [{"i": np.array(i), "x": x} for i in ([0, 1, 2], [3, 3, 0, 1, 4], [0, 5, 2])], opset=20)
 
 
+def observed(rng):
+    """A loop that returns what its body computes in each iteration, and an operator on its result."""
+    body = [
+        node("MatMul", ["state", "w"], ["h"], "project"),
+        node("Sin", ["h"], ["t"], "wave"),
+        node("ReduceSum", ["t", "axis"], ["row"], "total", keepdims=0),
+        node("Identity", ["keep"], ["kept"], "keep"),
+    ]
+    body = graph("body", body, [("step", I, []), ("keep", B, []), ("state", F, ["n", 4])],
+                 [("kept", B, []), ("t", F, ["n", 4]), ("row", F, [4])])
+    nodes = [
+        node("Loop", ["count", "", "x"], ["last", "rows"], "loop", body=body),
+        node("Greater", ["last", "zero"], ["mask"], "compare"),
+        node("NonZero", ["mask"], ["where"], "find"),
+    ]
+    constants = {"w": normal(rng, 4, 4), "axis": np.array([0]), "zero": np.float32(0)}
+    inputs = [("x", F, ["n", 4]), ("count", I, [])]
+    outputs = [("last", F, ["n", 4]), ("rows", F, None), ("where", I, None)]
+    samples = [{"x": normal(rng, n, 4), "count": np.array(count)} for n, count in ((3, 1), (5, 4))]
+    write("observed", graph("observed", nodes, inputs, outputs, constants), samples)
+
+
 counts(np.random.default_rng(SEED))
+observed(np.random.default_rng(SEED))
 sequences(np.random.default_rng(SEED))
 strings(np.random.default_rng(SEED))
 ports()

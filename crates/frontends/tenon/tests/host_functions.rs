@@ -6,9 +6,16 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tenon::compare::{CompareOptions, Tolerance, compare_backends};
+use tenon::profile::Recording;
+use tenon::tap::{NanCheck, Tap, TapValue, Taps};
 use tenon::tensor::npy;
-use tenon::{Compiler, Control, ErrorKind, LoadOptions, Model, ModelValue, RunOptions, Tensor};
+use tenon::{
+    Compiler, Control, Error, ErrorKind, LoadOptions, Model, ModelValue, Pattern, RunOptions,
+    Tensor,
+};
 
 /// The models, or `None` without Python.
 fn models(count: usize) -> Option<tempfile::TempDir> {
@@ -192,15 +199,214 @@ fn a_loop_without_end_stops_at_the_deadline() {
 }
 
 #[test]
-fn models_with_host_functions_are_neither_bound_nor_observed() {
+fn models_with_host_functions_cannot_be_bound() {
     let compiled = Compiler::new().compile_bytes(ENDLESS).unwrap();
     let model = compiled.load(&LoadOptions::default()).unwrap();
     let error = model.bind().err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    // Nor can its subgraphs be observed yet: an empty profile would mislead.
+}
+
+/// The sample `observed.K.npz`: count, inputs and the outputs of onnxruntime.
+fn observed(folder: &Path, index: usize) -> (usize, Vec<(String, Tensor)>, Vec<(String, Tensor)>) {
+    let all = npy::read_npz(folder.join(format!("observed.{index}.npz"))).unwrap();
+    let inputs = arrays(&all, "in.");
+    let count = inputs.iter().find(|(name, _)| name == "count").unwrap();
+    let count = count.1.to_i64s().unwrap()[0] as usize;
+    (count, inputs, arrays(&all, "out."))
+}
+
+fn named(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
+    let tensors = tensors.iter();
+    tensors
+        .map(|(name, tensor)| (name.as_str(), tensor))
+        .collect()
+}
+
+fn assert_close(found: &Tensor, expected: &[f32], what: &str) {
+    let found = found.as_slice::<f32>().unwrap();
+    let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4 * (1.0 + b.abs());
+    let all = found.len() == expected.len() && found.iter().zip(expected).all(close);
+    assert!(all, "{what}: {found:?} instead of {expected:?}");
+}
+
+#[test]
+fn tapped_values_of_iterations_are_those_of_onnxruntime() {
+    let Some(folder) = models(0) else { return };
+    let model = load(&folder.path().join("observed.onnx")).unwrap();
+    for index in 0..2 {
+        let (count, inputs, expected) = observed(folder.path(), index);
+        let output = |name: &str| &expected.iter().find(|(it, _)| it == name).unwrap().1;
+        let patterns = ["*row", "*t", "where"].map(Pattern::new);
+        let taps = Taps::new(patterns.to_vec());
+        let options = RunOptions::new().tap(&taps);
+        model.run_with(&named(&inputs), options).unwrap();
+        let found = taps.tensors().unwrap();
+        let of = |suffix: &str| -> Vec<&(String, Tensor)> {
+            let base = |name: &str| match name.rsplit_once('.') {
+                Some((base, run)) if run.parse::<u64>().is_ok() => base.to_owned(),
+                _ => name.to_owned(),
+            };
+            let is = |(name, _): &&(String, Tensor)| {
+                base(name).rsplit(['/', '.']).next() == Some(suffix)
+            };
+            found.iter().filter(is).collect()
+        };
+        let rows = of("row");
+        assert_eq!(rows.len(), count);
+        let stacked = output("rows").as_slice::<f32>().unwrap();
+        for (at, (name, row)) in rows.iter().enumerate() {
+            assert_close(row, &stacked[at * 4..][..4], name);
+            if count > 1 {
+                assert!(name.ends_with(&format!("row.{at}")), "{name}");
+            }
+        }
+        let last = output("last").as_slice::<f32>().unwrap();
+        assert_close(&of("t").last().unwrap().1, last, "the last state");
+        assert_eq!(of("where").len(), 1);
+        assert_eq!(of("where")[0].1, *output("where"));
+    }
+}
+
+#[test]
+fn profiles_and_traces_have_the_nodes_of_every_iteration() {
+    let Some(folder) = models(0) else { return };
+    let model = load(&folder.path().join("observed.onnx")).unwrap();
     let mut profile = model.profile();
+    let mut runs = 0;
+    // Other sizes are other kernels of the same nodes.
+    for index in [0, 1, 1] {
+        let (count, inputs, _) = observed(folder.path(), index);
+        let options = RunOptions::new().profile(&mut profile);
+        model.run_with(&named(&inputs), options).unwrap();
+        runs += count as u64;
+    }
+    assert_eq!(profile.executions, 3);
+    let of = |node: &str| {
+        let kernels = profile.kernels.iter();
+        let found: Vec<_> = kernels.filter(|it| it.node.ends_with(node)).collect();
+        assert_eq!(found.len(), 1, "{node}: {:?}", profile.kernels);
+        found[0]
+    };
+    let total = of("total");
+    assert_eq!(total.runs, runs);
+    // Four elements of f32 in each iteration.
+    assert_eq!(total.bytes, runs * 16 / 3);
+    let find = of("find");
+    assert_eq!(
+        (find.runs, &*find.operator, &*find.backend),
+        (3, "NonZero", "host")
+    );
+    assert!(profile.total() > Duration::ZERO && profile.total() <= profile.elapsed);
+
+    let (count, inputs, _) = observed(folder.path(), 1);
+    let recording = Recording::new();
+    let options = RunOptions::new().trace(&recording);
+    model.run_with(&named(&inputs), options).unwrap();
+    let text = recording.json("observed");
+    assert_eq!(text.matches("total\"").count(), count, "{text}");
+    assert_eq!(text.matches("\"find\"").count(), 1);
+}
+
+#[test]
+fn nodes_of_loops_are_compared_in_every_iteration() {
+    let Some(folder) = models(0) else { return };
+    let compiled = Compiler::new()
+        .compile_file(folder.path().join("observed.onnx"))
+        .unwrap();
+    let (_, inputs, _) = observed(folder.path(), 1);
+    let options = CompareOptions::new("CpuAcc", "CpuRef").fused_nodes(compiled.fused_nodes());
+    let package = compiled.to_package().unwrap();
+    let found = compare_backends(&package, &named(&inputs), &options).unwrap();
+    assert!(found.divergence.is_none());
+    let nodes: BTreeSet<&str> = found.compared.iter().map(|it| &*it.node).collect();
+    assert_eq!(nodes.len(), found.compared.len(), "one entry for a node");
+    assert!(
+        nodes.iter().any(|node| node.ends_with("total")),
+        "{nodes:?}"
+    );
+    // No difference is accepted: the first that is not zero ends the comparison.
+    let exact = options.tolerance(Tolerance {
+        relative: 0.0,
+        absolute: 0.0,
+        steps: 0,
+    });
+    let found = compare_backends(&package, &named(&inputs), &exact).unwrap();
+    let divergence = found.divergence.expect("sines differ in their last bits");
+    assert!(divergence.difference.absolute > 0.0);
+}
+
+#[test]
+fn operators_of_the_host_program_are_observed() {
+    let positive = include_bytes!("../../cli/tests/data/positive.onnx");
+    let compiled = Compiler::new().compile_bytes(positive).unwrap();
+    let model = compiled.load(&LoadOptions::default()).unwrap();
+    let x = Tensor::from_slice([4], &[1.0f32, -2.0, 0.0, 3.5]).unwrap();
+    let taps = Taps::new(vec![Pattern::new("*")]);
+    let mut profile = model.profile();
+    let options = RunOptions::new().tap(&taps).profile(&mut profile);
+    model.run_with(&[("x", &x)], options).unwrap();
+    let tensors = taps.tensors().unwrap();
+    let some = tensors.iter().find(|(name, _)| name == "some").unwrap();
+    assert_eq!(some.1.as_slice::<f32>().unwrap(), [1.0, 3.5]);
+    let choose = profile.kernels.iter().find(|it| it.node == "choose");
+    let choose = choose.unwrap();
+    assert_eq!((choose.runs, choose.bytes), (1, 8));
+    assert!(profile.kernels.iter().any(|it| it.node == "negate"));
+
+    // NaN is greater than nothing, so that none passes; infinity does, and its negation is none.
+    let x = Tensor::from_slice([2], &[f32::NAN, f32::INFINITY]).unwrap();
+    let options = RunOptions::new().tap(&NanCheck);
+    model.run_with(&[("x", &x)], options).unwrap();
+}
+
+/// A tap that ends the execution at its third value of a node.
+#[derive(Default)]
+struct EndsAtThird(AtomicU64);
+
+impl Tap for EndsAtThird {
+    fn selects(&self, node: &str) -> bool {
+        node.ends_with("where")
+    }
+
+    fn on_value(&self, tapped: TapValue<'_>) -> tenon::Result<()> {
+        assert_eq!(tapped.run, self.0.fetch_add(1, Ordering::Relaxed));
+        match tapped.run {
+            2 => Err(Error::new(
+                ErrorKind::ExecutionFailed,
+                "the third iteration",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn the_error_of_a_tap_ends_the_execution() {
+    let compiled = Compiler::new().compile_bytes(ENDLESS).unwrap();
+    let model = compiled.load(&LoadOptions::default()).unwrap();
     let x = Tensor::from_slice([2], &[1.0f32, 2.0]).unwrap();
-    let options = RunOptions::new().profile(&mut profile);
+    let tap = EndsAtThird::default();
+    let control = Control::with_deadline(Instant::now() + Duration::from_secs(60));
+    let options = RunOptions::new().tap(&tap).control(control);
     let error = model.run_with(&[("x", &x)], options).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert_eq!(error.message(), "the third iteration");
+    assert_eq!(tap.0.into_inner(), 3);
+}
+
+#[test]
+fn the_nan_check_names_the_node_of_a_loop() {
+    let Some(folder) = models(0) else { return };
+    let model = load(&folder.path().join("observed.onnx")).unwrap();
+    let x = Tensor::from_slice([1, 4], &[0.0, f32::NAN, 1.0, 2.0]).unwrap();
+    let count = Tensor::scalar(3i64).unwrap();
+    let options = RunOptions::new().tap(&NanCheck);
+    let error = model
+        .run_with(&[("x", &x), ("count", &count)], options)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotANumber);
+    let node = error.location().node.clone().unwrap();
+    assert!(
+        node.ends_with("project") || node.ends_with("wave"),
+        "{node}"
+    );
 }

@@ -137,6 +137,12 @@ impl Frame<'_> {
             .ok_or_else(|| wrong_type(index, T::TYPE, operand))
     }
 
+    /// A result that is set; empty otherwise, and for an index out of range.
+    pub fn result(&self, index: usize) -> &Value {
+        const EMPTY: &Value = &Value::Empty;
+        self.view.result(index).unwrap_or(EMPTY)
+    }
+
     /// Sets a result; an index out of range is ignored. An error set here, rather than returned, is
     /// not reported as a diagnostic.
     #[inline(always)]

@@ -112,6 +112,18 @@ impl KernelDef {
         }
     }
 
+    /// The kernel inside another one, which `wrap` makes for each site.
+    pub fn wrapped(
+        self,
+        wrap: impl Fn(&Site<'_>, Box<dyn Kernel>) -> Box<dyn Kernel> + Send + Sync + 'static,
+    ) -> Self {
+        let bind = self.bind;
+        Self {
+            bind: Arc::new(move |site| Ok(wrap(site, bind(site)?))),
+            ..self
+        }
+    }
+
     pub(crate) fn bind(&self, site: &Site<'_>) -> Result<Box<dyn Kernel>> {
         (self.bind)(site)
     }

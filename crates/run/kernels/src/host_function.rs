@@ -171,6 +171,11 @@ pub fn size_names<'a>(attributes: KernelAttributes<'a>) -> Result<Vec<&'a str>> 
     texts(attributes, "symbols")
 }
 
+/// The names of the values that an operator's results are in the model; none in packages of older versions.
+pub fn value_names<'a>(attributes: KernelAttributes<'a>) -> Vec<&'a str> {
+    texts(attributes, "values").unwrap_or_default()
+}
+
 /// `tenon.sizes`
 struct SizeList {
     ty: TensorType,

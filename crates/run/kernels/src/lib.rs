@@ -31,7 +31,7 @@ pub use access::{Access, accesses, written_variables};
 pub use call::{WorkloadCall, workload_backend, workload_call};
 pub use dma::Movements;
 pub use dma_engines::{Engine, EngineProgram, Engines, engine_library};
-pub use host_function::{HostTensor, TensorList, host_function_kernels, size_names};
+pub use host_function::{HostTensor, TensorList, host_function_kernels, size_names, value_names};
 pub use memory::{BoundPorts, Memory, MoveBinding, WorkloadBinding};
 pub use movement::ConcatOperands;
 pub use order::verify_order;

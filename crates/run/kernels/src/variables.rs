@@ -225,7 +225,7 @@ impl Variables {
     }
 
     /// Whether the variables are those of one set of sizes.
-    pub(crate) fn is_of_sizes(&self) -> bool {
+    pub fn is_of_sizes(&self) -> bool {
         self.of_sizes
     }
 

@@ -6,19 +6,19 @@ use crate::profile::{ExecutionObserver, LoopTrace, NodeObserver};
 use crate::substitute::{ProgramParts, Substitution, substitute};
 use crate::tap::KernelOutputs;
 use crate::{LoadOptions, Runtime, Signature};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
 use tenon_bef::Module;
 use tenon_bef::decode;
 use tenon_dma::{StochasticRounding, VariableId};
-use tenon_executor::{BoundFunction, Program, Services};
+use tenon_executor::{BoundFunction, Label, Program, Services};
 use tenon_kernels::{
     Memory, Movements, PreparedForm, Storage, TensorPlacements, Variable, Variables, accesses,
     verify_order,
 };
 use tenon_neff::{
-    Contents, MemoryPlan, Movement, PackageVariable, Port, PortShape, Role, TenonMember,
+    Contents, MemoryPlan, Movement, NodeCost, PackageVariable, Port, PortShape, Role, TenonMember,
 };
 use tenon_netlist_kernels::DeclaredQueues;
 use tenon_tensor::{BufferPool, DataType, TensorType};
@@ -33,6 +33,8 @@ pub(crate) struct CoreNode {
     /// The memory plan of the arena.
     pub plan: MemoryPlan,
     flops: u64,
+    /// Bytes read and arithmetic operations of each kernel, by the cost table of the package.
+    costs: Vec<[u64; 2]>,
     program: Program,
     /// Position of the function `main`.
     main: usize,
@@ -102,6 +104,11 @@ impl CoreNode {
     /// Arithmetic operations of one execution, by the cost table of the package.
     pub fn flops(&self) -> u64 {
         self.flops
+    }
+
+    /// Bytes that kernel `index` reads and its arithmetic operations, by the cost table of the package; 0 if absent.
+    pub fn costs(&self, index: usize) -> [u64; 2] {
+        self.costs.get(index).copied().unwrap_or_default()
     }
 
     /// Bytes of the arena with live values while kernel `index` runs.
@@ -217,8 +224,15 @@ impl CoreParts<'_> {
             options.in_flight,
             options.max_in_flight,
         )?;
+        let by_node = member.costs.iter();
+        let by_node: HashMap<&str, &NodeCost> =
+            by_node.map(|cost| (cost.node.as_str(), cost)).collect();
+        let cost = |label: Label<'_>| by_node.get(label.node).map(|cost| [cost.read, cost.flops]);
+        let kernels = program.functions()[main].kernels();
+        let costs = kernels.map(|(_, label)| cost(label).unwrap_or_default());
         Ok(CoreNode {
             name: name.to_owned(),
+            costs: costs.collect(),
             inputs,
             outputs,
             flops: member

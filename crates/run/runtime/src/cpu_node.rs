@@ -117,6 +117,7 @@ impl CpuNode {
             made.try_for_each(|(form, bytes)| {
                 tap.on_value(TapValue {
                     subgraph: &self.name,
+                    run: 0,
                     node: &self.name,
                     value: &form.signature.name,
                     ty: Some(&form.signature.ty),

@@ -2,11 +2,13 @@
 //! "Host functions").
 
 mod call;
+mod watch;
 
 use self::call::{Subgraph, Subgraphs};
 use crate::core_node::CoreNode;
 use crate::inputs::InputValue;
 use crate::model::ModelContext;
+use crate::profile::ExecutionObserver;
 use crate::symbolic::{SymbolicCore, SymbolicPort, solve_sizes};
 use crate::{Dimension, LoadOptions, Runtime, Signature};
 use std::sync::Arc;
@@ -138,7 +140,8 @@ impl HostCore {
         let bound = || -> Result<FunctionHandle> {
             let mut registry = Registry::new();
             registry.register_all(host_library())?;
-            registry.register_all(host_function_kernels())?;
+            let kernels = host_function_kernels().into_iter();
+            registry.register_all(kernels.map(watch::observable))?;
             registry.register_all([call::definition()])?;
             let services = Services::new()
                 .with(subgraphs.clone())
@@ -223,8 +226,13 @@ impl HostCore {
         self.subgraphs.idle_bytes()
     }
 
-    /// Executes on values in the order of the inputs, which have their types.
-    pub fn run(&self, inputs: &[&ModelValue], control: &Control) -> Result<Vec<ModelValue>> {
+    /// Executes on values in the order of the inputs, which have their types, observed by `watch`.
+    pub fn run(
+        &self,
+        inputs: &[&ModelValue],
+        control: &Control,
+        mut watch: Option<&mut ExecutionObserver<'_>>,
+    ) -> Result<Vec<ModelValue>> {
         let tensors = inputs.iter().zip(&self.inputs);
         let types = tensors.filter_map(|(value, port)| match (value, port) {
             (ModelValue::Tensor(tensor), HostPort::Tensor(_)) => Some(tensor.ty()),
@@ -235,18 +243,23 @@ impl HostCore {
         let values = inputs.iter().zip(&self.inputs);
         let values = values.map(|(value, port)| argument(value, port));
         let arguments = values.chain(sizes.into_iter().map(Value::I64)).collect();
-        let results = match self.main.kind() {
+        let execute = || match self.main.kind() {
             FunctionKind::Async => {
                 // A queue for this execution alone, which this thread runs.
                 let host = Host::new();
                 let request = Request::with(&host, control.clone(), false);
-                host.wait(self.main.execute(&request, arguments))
+                Ok(host.wait(self.main.execute(&request, arguments)))
             }
             FunctionKind::Sync | FunctionKind::Native => {
                 let request = Request::with(&self.host, control.clone(), false);
-                self.main.execute_sync(&request, arguments)?
+                self.main.execute_sync(&request, arguments)
             }
         };
+        let results = watch::with_watch(watch.as_deref_mut(), execute);
+        if let Some(error) = watch.and_then(ExecutionObserver::take_error) {
+            return Err(error);
+        }
+        let results = results?;
         let outputs = results.iter().zip(&self.outputs);
         outputs.map(|(value, port)| output(value, port)).collect()
     }

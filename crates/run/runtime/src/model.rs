@@ -198,12 +198,14 @@ impl Model {
         cores.map(|core| core.arenas.free_bytes()).sum()
     }
 
-    /// An empty profile for executions of this model.
+    /// An empty profile for executions of this model. Kernels that a host function or sizes decide are added when they
+    /// first run.
     pub fn profile(&self) -> Profile {
-        Profile::of(
-            self.0.nodes.list(),
-            self.0.context.shared.lifecycle.counters(),
-        )
+        let nodes = match &self.0.nodes {
+            Nodes::Host(..) => Vec::new(),
+            nodes => nodes.list(),
+        };
+        Profile::of(nodes, self.0.context.shared.lifecycle.counters())
     }
 
     /// Executes on tensors by name; returns the outputs in order.
@@ -280,26 +282,18 @@ impl Model {
         outputs.map(tensor).collect()
     }
 
-    /// Executes a host function. Its subgraphs cannot be observed yet.
+    /// Executes a host function.
     fn run_host(
         &self,
         host: &HostCore,
         inputs: &[&ModelValue],
         options: ExecuteOptions<'_>,
     ) -> Result<Vec<ModelValue>> {
-        if options.profile.is_some() || options.trace.is_some() || options.tap.is_some() {
-            let text = "a model whose sizes depend on data, or with control flow, cannot be profiled, traced or tapped yet";
-            return Err(Error::new(ErrorKind::Unsupported, text).help(
-                "if sizes of its inputs decide the others, compile it for those with --dim",
-            ));
-        }
         let control = options.control.unwrap_or(&self.0.uncontrolled);
-        self.execution(control, || {
-            let _turn = options
-                .cores
-                .map(|cores| cores.occupy(control))
-                .transpose()?;
-            host.run(inputs, control)
+        let cores = options.cores;
+        self.observed(control, options, |watch| {
+            let _turn = cores.map(|cores| cores.occupy(control)).transpose()?;
+            host.run(inputs, control, watch)
         })
     }
 
@@ -492,20 +486,8 @@ impl Model {
         I: Iterator<Item = &'a [u8]>,
         O: Iterator<Item = &'a mut [u8]>,
     {
-        let ExecuteOptions {
-            control,
-            profile,
-            trace,
-            tap,
-            cores,
-        } = options;
-        let control = control.unwrap_or(&self.0.uncontrolled);
-        let checked = NanCheckedTap(tap);
-        let tap = if self.0.context.nan_check {
-            Some(&checked as &dyn Tap)
-        } else {
-            tap
-        };
+        let (trace, cores) = (options.trace, options.cores);
+        let control = options.control.unwrap_or(&self.0.uncontrolled);
         let turn = |flops| {
             let since = trace.map(|_| Instant::now());
             let turn = cores.map(|cores| cores.occupy(control)).transpose()?;
@@ -517,18 +499,32 @@ impl Model {
             }
             Ok(turn)
         };
-        let work = || match ExecutionObserver::new(
-            profile,
-            trace,
-            tap,
-            &self.0.context.shared.lifecycle,
-        ) {
-            None => self.execute_nodes(caller, control, turn, None),
+        self.observed(control, options, |watch| {
+            self.execute_nodes(caller, control, turn, watch)
+        })
+    }
+
+    /// Runs `work` as one execution, with the observer of the options.
+    fn observed<R>(
+        &self,
+        control: &Control,
+        options: ExecuteOptions<'_>,
+        work: impl FnOnce(Option<&mut ExecutionObserver<'_>>) -> Result<R>,
+    ) -> Result<R> {
+        let checked = NanCheckedTap(options.tap);
+        let tap = if self.0.context.nan_check {
+            Some(&checked as &dyn Tap)
+        } else {
+            options.tap
+        };
+        let lifecycle = &self.0.context.shared.lifecycle;
+        let work = || match ExecutionObserver::new(options.profile, options.trace, tap, lifecycle) {
+            None => work(None),
             Some(mut watch) => {
                 let started = Instant::now();
-                self.execute_nodes(caller, control, turn, Some(&mut watch))?;
+                let done = work(Some(&mut watch))?;
                 watch.executed(&self.0.context.shared.name, started);
-                Ok(())
+                Ok(done)
             }
         };
         self.execution(control, work)

@@ -1,7 +1,9 @@
 //! The NaN check.
 
 use crate::{Tap, TapValue};
+use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_kernels::Variables;
 use tenon_tensor::{DataType, TensorType};
 
 /// Fails an execution at the first NaN in the values of its nodes, with its position.
@@ -26,6 +28,11 @@ impl Tap for NanCheck {
 pub(crate) struct NanCheckedTap<'a>(pub Option<&'a dyn Tap>);
 
 impl Tap for NanCheckedTap<'_> {
+    fn on_subgraph(&self, name: &str, variables: &Arc<Variables>) -> Result<()> {
+        self.0
+            .map_or(Ok(()), |tap| tap.on_subgraph(name, variables))
+    }
+
     fn on_input(&self, tapped: TapValue<'_>) -> Result<()> {
         self.0.map_or(Ok(()), |tap| tap.on_input(tapped))
     }

@@ -5,21 +5,22 @@ use crate::core_node::CoreNode;
 use crate::cpu_node::CpuNode;
 use crate::lifecycle::ModelLifecycle;
 use crate::walker::Node;
-use crate::{CounterProfile, Tap};
+use crate::{CounterProfile, Tap, TapValue};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tenon_base::Result;
 use tenon_base::trace::TraceSink;
+use tenon_base::{Error, Result};
 use tenon_executor::{BoundFunction, Label, Observer};
 use tenon_kernels::Memory;
-use tenon_neff::NodeCost;
+use tenon_tensor::Tensor;
 
 /// The time of each kernel of a model, summed over executions. Profiling does not allocate, unless
-/// a backend has counters.
+/// a backend has counters, or sizes or control flow decide the kernels: then a kernel is added when it first runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// Every kernel, in the program's order.
+    /// Every kernel, in the program's order; of a model with sizes that are not fixed, or with a host function, those
+    /// that ran. Kernels of one node, kernel name and backend are one entry there.
     pub kernels: Vec<KernelProfile>,
     /// The number of executions.
     pub executions: u64,
@@ -32,7 +33,7 @@ pub struct Profile {
 }
 
 /// The time of one kernel.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KernelProfile {
     /// The kernel's name, such as `tenon.workload`.
     pub kernel: String,
@@ -42,44 +43,69 @@ pub struct KernelProfile {
     pub operator: String,
     /// The backend, `dma`, or `cpu node`.
     pub backend: String,
-    /// Bytes written in one execution.
+    /// Bytes written in one execution; the mean where executions differ.
     pub bytes: u64,
-    /// Bytes read in one execution, by the cost table of the package; 0 if absent.
+    /// Bytes read in one execution, by the cost table of the package; 0 if absent, as it is for sizes that are not
+    /// fixed.
     pub read: u64,
     /// Arithmetic operations of one execution, by the cost table of the package; a multiply-add is
     /// two.
     pub flops: u64,
     /// The time, summed over executions.
     pub time: Duration,
+    /// The number of runs in all executions; several in one execution in a loop.
+    pub runs: u64,
+    /// Bytes written, read, and arithmetic operations, summed over executions.
+    pub sums: [u64; 3],
+}
+
+impl KernelProfile {
+    /// A kernel that has not run. `costs` are bytes written, read, and arithmetic operations.
+    fn new(kernel: &str, label: &Label<'_>, [bytes, read, flops]: [u64; 3]) -> Self {
+        Self {
+            kernel: kernel.to_owned(),
+            node: label.node.to_owned(),
+            operator: label.operator.to_owned(),
+            backend: label.backend.to_owned(),
+            bytes,
+            read,
+            flops,
+            time: Duration::ZERO,
+            runs: 0,
+            sums: [0; 3],
+        }
+    }
+
+    /// Whether it is the entry of a kernel.
+    fn is_of(&self, kernel: &str, label: &Label<'_>) -> bool {
+        self.node == label.node && self.kernel == kernel && self.backend == label.backend
+    }
+
+    fn add(&mut self, time: Duration, costs: [u64; 3]) {
+        self.time += time;
+        self.runs += 1;
+        for (sum, cost) in self.sums.iter_mut().zip(costs) {
+            *sum = sum.saturating_add(cost);
+        }
+    }
 }
 
 impl Profile {
     /// A profile of the kernels of `nodes` and the counters of their backends, all times zero.
     pub(crate) fn of(nodes: Vec<Node<'_>>, counters: &ModelCounters) -> Self {
-        let kernel = |kernel: &str, label: Label<'_>, cost: Option<&NodeCost>| KernelProfile {
-            kernel: kernel.to_owned(),
-            node: label.node.to_owned(),
-            operator: label.operator.to_owned(),
-            backend: label.backend.to_owned(),
-            bytes: label.bytes,
-            read: cost.map_or(0, |cost| cost.read),
-            flops: cost.map_or(0, |cost| cost.flops),
-            time: Duration::ZERO,
-        };
         let mut kernels = Vec::new();
         for node in nodes {
             match node {
-                Node::Cpu(cpu) => kernels.push(kernel("tenon.cpu_node", cpu.label(), None)),
+                Node::Cpu(cpu) => {
+                    let label = cpu.label();
+                    kernels.push(KernelProfile::new(CPU_NODE, &label, [label.bytes, 0, 0]));
+                }
                 Node::Core(core) => {
-                    let costs = core.member.costs.iter();
-                    let costs: HashMap<&str, &NodeCost> =
-                        costs.map(|cost| (cost.node.as_str(), cost)).collect();
-                    let rows = core.main().kernels();
-                    kernels.extend(
-                        rows.map(|(name, label)| {
-                            kernel(name, label, costs.get(label.node).copied())
-                        }),
-                    );
+                    let rows = core.main().kernels().enumerate();
+                    kernels.extend(rows.map(|(index, (name, label))| {
+                        let [read, flops] = core.costs(index);
+                        KernelProfile::new(name, &label, [label.bytes, read, flops])
+                    }));
                 }
             }
         }
@@ -130,6 +156,12 @@ impl Profile {
     }
 }
 
+/// The subgraph of the values of a host function.
+const HOST: &str = "host";
+
+/// The kernel name of CPU nodes.
+const CPU_NODE: &str = "tenon.cpu_node";
+
 /// The time of all kernels of one operator on one backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OperatorProfile<'a> {
@@ -150,8 +182,24 @@ pub(crate) struct ExecutionObserver<'a> {
     pub tap: Option<&'a dyn Tap>,
     counting: CounterSession,
     lifecycle: &'a ModelLifecycle,
-    /// Rows of the profile that belong to nodes before the one that executes.
-    rows: usize,
+    /// The entry of the profile after that of the last kernel.
+    next: usize,
+    /// The number of runs of each subgraph, and of each node of a host function, for a tap.
+    runs: HashMap<String, u64>,
+    /// Whether a tap has ended the execution.
+    is_ended: bool,
+    /// Its error, in a host function, whose results are other errors.
+    error: Option<Error>,
+}
+
+/// A kernel that has run.
+pub(crate) struct RanKernel<'k> {
+    pub name: &'k str,
+    pub label: Label<'k>,
+    pub category: &'static str,
+    pub started: Instant,
+    /// Bytes read, and arithmetic operations.
+    pub costs: [u64; 2],
 }
 
 impl<'a> ExecutionObserver<'a> {
@@ -173,7 +221,10 @@ impl<'a> ExecutionObserver<'a> {
                 CounterSession::default()
             },
             lifecycle,
-            rows: 0,
+            next: 0,
+            runs: HashMap::new(),
+            is_ended: false,
+            error: None,
         })
     }
 
@@ -183,6 +234,10 @@ impl<'a> ExecutionObserver<'a> {
         if let Some(profile) = &mut self.profile {
             profile.executions += 1;
             profile.elapsed += ended - started;
+            let executions = profile.executions;
+            for kernel in profile.kernels.iter_mut().filter(|kernel| kernel.runs > 0) {
+                [kernel.bytes, kernel.read, kernel.flops] = kernel.sums.map(|sum| sum / executions);
+            }
             self.counting.finish(profile);
         }
         if let Some(trace) = self.trace {
@@ -193,32 +248,105 @@ impl<'a> ExecutionObserver<'a> {
         }
     }
 
-    /// Records a kernel or CPU node that started at `started`, in row `rows + index`.
-    fn ran(
-        &mut self,
-        index: usize,
-        name: &str,
-        category: &'static str,
-        started: Instant,
-        label: &Label<'_>,
-        shapes: impl FnOnce() -> String,
-    ) {
-        let now = Instant::now();
-        let rows = self.profile.as_mut().map(|profile| &mut profile.kernels);
-        if let Some(row) = rows.and_then(|rows| rows.get_mut(self.rows + index)) {
-            row.time += now - started;
-        }
-        if let Some(trace) = self.trace {
-            let (bytes, shapes) = (label.bytes, shapes());
-            trace.scope_with(category, name, started, now, bytes, &label.texts(&shapes));
+    /// The number of earlier runs of a subgraph or of a node of a host function; counts this one.
+    pub fn count_run(&mut self, name: &str) -> u64 {
+        match self.runs.get_mut(name) {
+            Some(runs) => {
+                *runs += 1;
+                *runs
+            }
+            None => {
+                self.runs.insert(name.to_owned(), 0);
+                0
+            }
         }
     }
 
-    /// Records a CPU node, and advances to the rows of the next node.
+    /// Notes whether a tap ends the execution.
+    fn tapped(&mut self, result: Result<()>) -> Result<()> {
+        self.is_ended |= result.is_err();
+        result
+    }
+
+    /// Whether a tap has ended the execution.
+    pub fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
+    /// Keeps the error of the tap that ended the execution of a host function.
+    pub fn keep_error(&mut self, error: Error) {
+        self.error.get_or_insert(error);
+    }
+
+    /// The error of the tap that ended the execution of a host function.
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.error.take()
+    }
+
+    /// Records a kernel or CPU node.
+    pub fn ran(&mut self, kernel: &RanKernel<'_>, shapes: impl FnOnce() -> String) {
+        let now = Instant::now();
+        let RanKernel { name, label, .. } = kernel;
+        let [read, flops] = kernel.costs;
+        let costs = [label.bytes, read, flops];
+        if let Some(profile) = &mut self.profile {
+            let rows = &mut profile.kernels;
+            let is_next = rows
+                .get(self.next)
+                .is_some_and(|row| row.is_of(name, label));
+            let found = match is_next {
+                true => self.next,
+                false => rows
+                    .iter()
+                    .position(|row| row.is_of(name, label))
+                    .unwrap_or_else(|| {
+                        rows.push(KernelProfile::new(name, label, costs));
+                        rows.len() - 1
+                    }),
+            };
+            rows[found].add(now - kernel.started, costs);
+            self.next = found + 1;
+        }
+        if let Some(trace) = self.trace {
+            let (name, shapes) = (shown(name, label), shapes());
+            let texts = label.texts(&shapes);
+            trace.scope_with(
+                kernel.category,
+                name,
+                kernel.started,
+                now,
+                label.bytes,
+                &texts,
+            );
+        }
+    }
+
+    /// Reports a value of a host function to the tap.
+    pub fn host_value(&mut self, node: &str, run: u64, value: &str, tensor: &Tensor) -> Result<()> {
+        let Some(tap) = self.tap.filter(|tap| tap.selects(node)) else {
+            return Ok(());
+        };
+        let reported = tap.on_value(TapValue {
+            subgraph: HOST,
+            run,
+            node,
+            value,
+            ty: Some(tensor.ty()),
+            bytes: tensor.bytes(),
+        });
+        self.tapped(reported)
+    }
+
+    /// Records a CPU node.
     pub fn cpu_node(&mut self, node: &CpuNode, started: Instant) {
-        let label = node.label();
-        self.ran(0, label.node, "cpu node", started, &label, || node.shapes());
-        self.rows += 1;
+        let ran = RanKernel {
+            name: CPU_NODE,
+            label: node.label(),
+            category: "cpu node",
+            started,
+            costs: [0; 2],
+        };
+        self.ran(&ran, || node.shapes());
     }
 }
 
@@ -271,6 +399,8 @@ pub(crate) struct NodeObserver<'w, 'a> {
     loops: Option<&'w LoopTrace<'w>>,
     began: Instant,
     started: Instant,
+    /// Earlier runs of the subgraph in this execution.
+    run: u64,
 }
 
 impl<'w, 'a> NodeObserver<'w, 'a> {
@@ -289,20 +419,23 @@ impl<'w, 'a> NodeObserver<'w, 'a> {
             loops,
             began: now,
             started: now,
+            run: 0,
         }
     }
 
-    /// Reports the inputs of the subgraph to a tap, before it starts.
-    pub fn begin(&self) -> Result<()> {
-        match self.watch.tap {
-            Some(tap) => self.core.outputs_by_kernel.report_inputs(self.memory, tap),
-            None => Ok(()),
-        }
+    /// Reports the subgraph and its inputs to a tap, before it starts.
+    pub fn begin(&mut self) -> Result<()> {
+        let Some(tap) = self.watch.tap else {
+            return Ok(());
+        };
+        self.run = self.watch.count_run(&self.core.name);
+        let outputs = &self.core.outputs_by_kernel;
+        let reported = outputs.report_start(self.run, self.memory, tap);
+        self.watch.tapped(reported)
     }
 
-    /// Records the subgraph, and advances to the rows of the next node.
+    /// Records the subgraph.
     pub fn finish(self) {
-        self.watch.rows += self.main.len();
         if let Some(trace) = self.watch.trace {
             let now = Instant::now();
             trace.scope("function", &self.core.name, self.began, now, 0);
@@ -323,26 +456,31 @@ impl Observer for NodeObserver<'_, '_> {
         let Some((kernel, label)) = self.main.kernel(index) else {
             return Ok(());
         };
-        let name = shown(kernel, &label);
         let category = match (label.node, label.backend) {
             ("", _) => "kernel",
             (_, "dma") => "dma",
             _ => "kernel",
         };
-        self.watch
-            .ran(index, name, category, self.started, &label, || {
-                self.main.shapes(index)
-            });
+        let ran = RanKernel {
+            name: kernel,
+            label,
+            category,
+            started: self.started,
+            costs: self.core.costs(index),
+        };
+        self.watch.ran(&ran, || self.main.shapes(index));
         if let Some(trace) = self.watch.trace {
             trace.counter(ALIVE, self.started, self.core.alive(index));
             let now = Instant::now();
             self.watch.counting.trace(label.backend, now, trace);
         }
         match self.watch.tap {
-            Some(tap) => self
-                .core
-                .outputs_by_kernel
-                .report(index, label.node, self.memory, tap),
+            Some(tap) => {
+                let node = (label.node, self.run);
+                let outputs = &self.core.outputs_by_kernel;
+                let reported = outputs.report(index, node, self.memory, tap);
+                self.watch.tapped(reported)
+            }
             None => Ok(()),
         }
     }

@@ -10,8 +10,11 @@ use tenon_tensor::TensorType;
 /// A value that a kernel, or a CPU node, has just written.
 #[derive(Clone, Copy)]
 pub struct TapValue<'a> {
-    /// The subgraph of the node; a CPU node is its own subgraph.
+    /// The subgraph of the node; a CPU node is its own subgraph, operators of a host function are in `host`.
     pub subgraph: &'a str,
+    /// How often the subgraph ran before in this execution of the model: the iteration of a loop's body. Of an
+    /// operator of a host function the number of its own earlier runs.
+    pub run: u64,
     /// The graph node; empty for an input of the subgraph.
     pub node: &'a str,
     /// The value's name in the model.
@@ -31,6 +34,12 @@ pub trait Tap: Send + Sync {
         true
     }
 
+    /// Called before a subgraph starts, with its variables for the sizes of this run.
+    fn on_subgraph(&self, name: &str, variables: &Arc<Variables>) -> Result<()> {
+        let _ = (name, variables);
+        Ok(())
+    }
+
     /// Called with each input of a subgraph before it starts.
     fn on_input(&self, tapped: TapValue<'_>) -> Result<()> {
         let _ = tapped;
@@ -45,6 +54,7 @@ impl fmt::Debug for TapValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TapValue")
             .field("subgraph", &self.subgraph)
+            .field("run", &self.run)
             .field("node", &self.node)
             .field("value", &self.value)
             .field("ty", &self.ty)
@@ -84,20 +94,27 @@ impl KernelOutputs {
     }
 
     /// Reports the values that kernel `index` has written to `tap`.
-    pub fn report(&self, index: usize, node: &str, memory: &Memory, tap: &dyn Tap) -> Result<()> {
+    pub fn report(
+        &self,
+        index: usize,
+        (node, run): (&str, u64),
+        memory: &Memory,
+        tap: &dyn Tap,
+    ) -> Result<()> {
         if !tap.selects(node) {
             return Ok(());
         }
         for &id in self.by_kernel.get(index).into_iter().flatten() {
-            self.with_value(id, node, memory, |tapped| tap.on_value(tapped))?;
+            self.with_value(id, (node, run), memory, |tapped| tap.on_value(tapped))?;
         }
         Ok(())
     }
 
-    /// Reports the inputs of the subgraph to `tap`.
-    pub fn report_inputs(&self, memory: &Memory, tap: &dyn Tap) -> Result<()> {
+    /// Reports the subgraph and its inputs to `tap`.
+    pub fn report_start(&self, run: u64, memory: &Memory, tap: &dyn Tap) -> Result<()> {
+        tap.on_subgraph(&self.subgraph, &self.table)?;
         for id in self.table.inputs() {
-            self.with_value(id, "", memory, |tapped| tap.on_input(tapped))?;
+            self.with_value(id, ("", run), memory, |tapped| tap.on_input(tapped))?;
         }
         Ok(())
     }
@@ -105,7 +122,7 @@ impl KernelOutputs {
     fn with_value(
         &self,
         id: VariableId,
-        node: &str,
+        (node, run): (&str, u64),
         memory: &Memory,
         report: impl FnOnce(TapValue<'_>) -> Result<()>,
     ) -> Result<()> {
@@ -113,6 +130,7 @@ impl KernelOutputs {
         memory.inspect(id, |bytes| {
             report(TapValue {
                 subgraph: &self.subgraph,
+                run,
                 node,
                 value: &variable.name,
                 ty: variable.ty.as_ref(),

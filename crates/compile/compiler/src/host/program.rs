@@ -368,6 +368,11 @@ impl<'a> HostProgram<'a> {
         let attributes = attributes.collect::<Result<Vec<_>>>()?;
         let present = node.outputs.iter();
         let outputs = present.map(|output| Attribute::I1(output.is_some()));
+        let results: Vec<ValueId> = node.outputs.iter().flatten().copied().collect();
+        let names: Vec<&str> = results
+            .iter()
+            .map(|&id| &*self.graph.value(id).name)
+            .collect();
         let kernel = self
             .function
             .kernel("tenon.operator")
@@ -376,8 +381,8 @@ impl<'a> HostProgram<'a> {
             .attribute("inputs", Attribute::list(inputs))
             .attribute("node", node.name.as_str())
             .attribute("operator", node.op.name)
-            .attribute("outputs", Attribute::list(outputs.collect()));
-        let results: Vec<ValueId> = node.outputs.iter().flatten().copied().collect();
+            .attribute("outputs", Attribute::list(outputs.collect()))
+            .attribute("values", names);
         let types = results.iter().map(|&id| register_type(self.graph, id));
         let registers = kernel.result_types(&types.collect::<Vec<_>>());
         self.tensors.extend(results.into_iter().zip(registers));

@@ -1,6 +1,7 @@
 //! `tenon bench`
 
 use super::load::{self, ModelFlags};
+use super::runner::Runner;
 use crate::flags::Bench;
 use crate::output::{self, say};
 use crate::progress;
@@ -53,25 +54,8 @@ fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
     inputs.random.get_or_insert(0);
     let image = load::image_options(model.metadata(), &inputs)?;
     let tensors = given.tensors(&load::signature(model), &inputs, &image)?;
-    let named: Vec<_> = tensors
-        .iter()
-        .map(|(name, tensor)| (name.as_str(), tensor))
-        .collect();
-    let mut bindings = match model.bind() {
-        Ok(bindings) => Some(bindings),
-        // Sizes depend on data: each run allocates its outputs.
-        Err(error) if error.kind() == ErrorKind::Unsupported => None,
-        Err(error) => return Err(error),
-    };
-    if let Some(bindings) = &mut bindings {
-        for (name, tensor) in &named {
-            bindings.set_input(name, tensor)?;
-        }
-    }
-    let mut run = || match &mut bindings {
-        Some(bindings) => bindings.run(RunOptions::default()),
-        None => model.run(&named).map(drop),
-    };
+    let mut runner = Runner::new(model, &tensors)?;
+    let mut run = || runner.run(RunOptions::default());
     let start = Instant::now();
     run()?;
     let first = start.elapsed();

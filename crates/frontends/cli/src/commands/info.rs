@@ -3,7 +3,7 @@
 mod memory;
 mod nodes;
 
-use super::placement;
+use super::{load, placement};
 use crate::flags::Info;
 use crate::output::{self, say};
 use crate::table::{Table, bytes};
@@ -40,7 +40,7 @@ pub fn run(flags: &Info) -> Result<()> {
             }
             let contents = Contents::read(&package).map_err(here)?;
             if flags.memory || flags.placement {
-                return print_parts(flags, &contents).map_err(here);
+                return print_parts(flags, &package, &contents).map_err(here);
             }
             let program = tenon::inspect::decode_program(&contents).map_err(here)?;
             if flags.json {
@@ -57,9 +57,9 @@ pub fn run(flags: &Info) -> Result<()> {
 }
 
 /// The selected parts of a package: placement, memory plan.
-fn print_parts(flags: &Info, contents: &Contents) -> Result<()> {
+fn print_parts(flags: &Info, package: &Package, contents: &Contents) -> Result<()> {
     if flags.json {
-        return output::json(parts_json(flags, contents)?);
+        return output::json(parts_json(flags, package, contents)?);
     }
     let report = &contents.tenon.placement;
     if flags.placement {
@@ -67,12 +67,12 @@ fn print_parts(flags: &Info, contents: &Contents) -> Result<()> {
         say!("\n{report}")?;
     }
     if flags.memory {
-        memory::print(&memory::report(flags, contents)?, &contents.name)?;
+        memory::print(&memory::report(flags, package, contents)?, &contents.name)?;
     }
     Ok(())
 }
 
-fn parts_json(flags: &Info, contents: &Contents) -> Result<Value> {
+fn parts_json(flags: &Info, package: &Package, contents: &Contents) -> Result<Value> {
     let mut parts = serde_json::Map::new();
     if flags.placement {
         let report = &contents.tenon.placement;
@@ -80,7 +80,8 @@ fn parts_json(flags: &Info, contents: &Contents) -> Result<Value> {
         parts.insert("placement".into(), report);
     }
     if flags.memory {
-        parts.insert("memory".into(), memory::report(flags, contents)?.json());
+        let report = memory::report(flags, package, contents)?;
+        parts.insert("memory".into(), report.json());
     }
     Ok(parts.into())
 }

@@ -209,20 +209,26 @@ fn at_sizes(model: Model, given: &mut InputFiles, flags: &CompileFlags) -> Resul
     given.read_arrays(&signature(&model))?;
     let types: Vec<(String, TensorType)> = given.types().collect();
     let types: Vec<_> = types.iter().map(|(name, ty)| (name.as_str(), ty)).collect();
-    let dims = once("--dim", &flags.dims)?;
+    let sizes = fixed_sizes(&flags.dims)?;
+    model
+        .at_inputs(&types, &sizes)
+        .map_err(|error| error.help("give sizes with --dim NAME=N, or arrays with --input"))
+}
+
+/// The sizes of dimensions, by name.
+pub fn fixed_sizes(dims: &[(String, DimensionSize)]) -> Result<Vec<(&str, u64)>> {
+    once("--dim", dims)?;
     let mut sizes = Vec::new();
-    for (name, size) in &dims {
+    for (name, size) in dims {
         match size {
             DimensionSize::Fixed(size) => sizes.push((name.as_str(), *size as u64)),
             DimensionSize::Range(_) => {
-                let text = format!("--dim {name}: one size is needed to run a package");
+                let text = format!("--dim {name}: one size is needed for a package");
                 return Err(Error::new(ErrorKind::Usage, text).expected(format!("{name}=N")));
             }
         }
     }
-    model
-        .at_inputs(&types, &sizes)
-        .map_err(|error| error.help("give sizes with --dim NAME=N, or arrays with --input"))
+    Ok(sizes)
 }
 
 /// Compiles with the flags. Inputs `given` for a run are read first: mistakes in them are reported

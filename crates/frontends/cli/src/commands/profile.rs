@@ -1,12 +1,13 @@
 //! `tenon profile`
 
 use super::load::{self, ModelFlags};
+use super::runner::Runner;
 use crate::flags::Profile;
 use crate::model_flags::InputFlags;
 use crate::output::{self, say};
 use crate::progress;
 use crate::table::{Table, duration};
-use serde_json::json;
+use serde_json::{Value, json};
 use tenon::machine::Ceiling;
 use tenon::profile::{ProfileRow, Recording};
 use tenon::{Location, Result, RunOptions, files};
@@ -39,22 +40,17 @@ fn profile(flags: &Profile) -> Result<()> {
     };
     let image = load::image_options(model.metadata(), &inputs)?;
     let tensors = given.tensors(&load::signature(model), &inputs, &image)?;
-    let mut bindings = model.bind()?;
-    for (name, tensor) in &tensors {
-        bindings.set_input(name, tensor)?;
-    }
+    let mut runner = Runner::new(model, &tensors)?;
     for _ in 0..WARM_UP {
-        bindings.run(RunOptions::default())?;
+        runner.run(RunOptions::default())?;
     }
     let mut profile = model.profile();
     for _ in 0..flags.runs {
-        let options = RunOptions::new().profile(&mut profile);
-        bindings.run(options)?;
+        runner.run(RunOptions::new().profile(&mut profile))?;
     }
     if let Some(path) = &flags.trace {
         let recording = Recording::new();
-        let options = RunOptions::new().trace(&recording);
-        bindings.run(options)?;
+        runner.run(RunOptions::new().trace(&recording))?;
         let text = recording.json(model.name());
         files::write(path, text.as_bytes())?;
     }
@@ -96,7 +92,7 @@ fn print_counters(profile: &tenon::profile::Profile) -> Result<()> {
 
 fn print(mut rows: Vec<ProfileRow>, top: usize) -> Result<()> {
     rows.sort_by_key(|row| std::cmp::Reverse(row.time));
-    let mut table = Table::new(&[
+    let mut headings = vec![
         "time",
         "share",
         "GFLOP/s",
@@ -105,21 +101,34 @@ fn print(mut rows: Vec<ProfileRow>, top: usize) -> Result<()> {
         "backend",
         "operator",
         "node",
-    ]);
+    ];
+    let has_runs = rows.iter().any(|row| row.runs != 1.0);
+    if has_runs {
+        headings.insert(2, "runs");
+    }
+    let mut table = Table::new(&headings);
     for row in rows.iter().take(top) {
+        let rate = |rate: f64| match row.is_counted() {
+            true => format!("{rate:.1}"),
+            false => String::new(),
+        };
         let ceiling = row
             .of_ceiling
             .map(|share| format!("{:.0} %", share * 100.0));
-        table.row([
+        let mut cells = vec![
             duration(row.time),
             format!("{:.1} %", row.share * 100.0),
-            format!("{:.1}", row.gflops),
-            format!("{:.1}", row.gigabytes),
+            rate(row.gflops),
+            rate(row.gigabytes),
             ceiling.unwrap_or_default(),
             row.backend.clone(),
             row.operator.clone(),
             row.node.clone(),
-        ]);
+        ];
+        if has_runs {
+            cells.insert(2, format!("{:.1}", row.runs));
+        }
+        table.row(cells);
     }
     say!("{table}")?;
     match rows.len().saturating_sub(top) {
@@ -138,10 +147,13 @@ fn as_json(
 ) -> Result<()> {
     let micros = |time: std::time::Duration| time.as_secs_f64() * 1e6;
     let row = |row: &ProfileRow| {
+        let counted = |value: Value| if row.is_counted() { value } else { Value::Null };
         json!({
             "node": row.node, "operator": row.operator, "backend": row.backend,
-            "us": micros(row.time), "share": row.share, "flops": row.flops, "bytes": row.bytes,
-            "gflops": row.gflops, "gigabytes": row.gigabytes, "of_ceiling": row.of_ceiling,
+            "us": micros(row.time), "runs": row.runs, "share": row.share,
+            "flops": counted(row.flops.into()), "bytes": row.bytes,
+            "gflops": counted(row.gflops.into()), "gigabytes": counted(row.gigabytes.into()),
+            "of_ceiling": row.of_ceiling,
         })
     };
     let counter = |counter: &tenon::profile::CounterProfile| {

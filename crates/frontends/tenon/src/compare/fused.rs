@@ -4,7 +4,7 @@ use super::OperandTensors;
 use std::collections::HashMap;
 use tenon_backend::{Backend, evaluate, supports};
 use tenon_base::Result;
-use tenon_graph::{Graph, Node};
+use tenon_graph::{Graph, Node, infer};
 use tenon_tensor::{Tensor, TensorType};
 
 /// The outputs of those names that `backend` computes, or the reason why it cannot.
@@ -27,7 +27,7 @@ pub(super) fn execute(
         })
         .collect();
     for node in &graph.nodes {
-        if let Err(reason) = step(backend, graph, node, &mut known)? {
+        if let Err(reason) = step(backend, node, &mut known)? {
             return Ok(Err(format!("{}: {reason}", node.op.name)));
         }
     }
@@ -44,7 +44,6 @@ pub(super) fn execute(
 /// Computes one node; its outputs become known.
 fn step(
     backend: &dyn Backend,
-    graph: &Graph,
     node: &Node,
     known: &mut [Option<Tensor>],
 ) -> Result<std::result::Result<(), String>> {
@@ -59,11 +58,13 @@ fn step(
             "an input is not a separate variable of the package".into()
         ));
     }
-    let types: Vec<Option<TensorType>> = node
-        .outputs
-        .iter()
-        .map(|id| id.and_then(|id| graph.value(id).ty.clone()))
-        .collect();
+    // The types in the graph may be those of other sizes.
+    let input_types: Vec<Option<&TensorType>> =
+        inputs.iter().map(|input| input.map(Tensor::ty)).collect();
+    let count = node.outputs.len();
+    let inferred = infer(node.op, &node.attributes, &input_types, &inputs, count)?;
+    let types = node.outputs.iter().zip(inferred);
+    let types: Vec<Option<TensorType>> = types.map(|(id, ty)| id.map(|_| ty)).collect();
     if let Err(refusal) = supports(backend, node.op, &node.attributes, &inputs, &types) {
         return Ok(Err(refusal.to_string()));
     }

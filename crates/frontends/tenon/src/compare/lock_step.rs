@@ -5,15 +5,16 @@ use super::{
     CompareOptions, ComparedNode, Comparison, Difference, Divergence, FusedNodes, OperandTensors,
     Tolerance, UncomparedNode, fused,
 };
-use crate::inspect::decode_program;
+use crate::inspect::{decode_module, decode_program};
 use crate::outputs::{Element, elements};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenon_backend::{Backend, BackendId, CpuLevel, NodeView, OwnedOperands, Registry};
 use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_bef::{Kernel, Module};
 use tenon_kernels::{Variables, WorkloadCall};
 use tenon_neff::{Contents, NodeGraph, NodeWork, Package};
-use tenon_runtime::{Model, Tap, TapValue};
+use tenon_runtime::{Tap, TapValue};
 use tenon_tensor::{Tensor, TensorType};
 
 /// Receives every output of a node, and computes the node on the other backend.
@@ -21,11 +22,17 @@ pub(super) struct LockStep<'a> {
     registry: &'a Registry,
     fused_nodes: &'a FusedNodes,
     tolerance: &'a Tolerance,
-    parts: HashMap<String, Part>,
+    programs: HashMap<String, SubgraphProgram>,
     state: Mutex<State>,
 }
 
-/// The workloads of one subgraph.
+/// The program of a subgraph, whose sizes are known when it runs.
+struct SubgraphProgram {
+    contents: Box<Contents>,
+    module: Module,
+}
+
+/// The workloads of one subgraph on one of two backends, for the sizes of a run.
 struct Part {
     calls: Vec<WorkloadCall>,
     /// The call of each node.
@@ -35,37 +42,86 @@ struct Part {
 struct State {
     progress: HashMap<String, Progress>,
     found: Comparison,
+    /// The positions of nodes in `found`.
+    compared: HashMap<String, usize>,
 }
 
-/// The progress of one subgraph.
+/// The progress of one run of a subgraph.
 struct Progress {
+    part: Part,
     values: Values,
     /// The next workload, and the number of its outputs that were not received yet.
     next: usize,
     missing: usize,
 }
 
-impl Part {
-    /// The workloads of a subgraph on one of two backends, and the number of other kernels.
-    fn of(
-        contents: &Contents,
-        table: &Variables,
-        backends: &[BackendId; 2],
-    ) -> Result<(Self, usize)> {
-        let module = decode_program(contents)?;
-        let mut functions = module.functions.iter();
+impl SubgraphProgram {
+    fn read(contents: Box<Contents>) -> Result<Self> {
+        let module = decode_program(&contents)?;
+        Ok(Self { contents, module })
+    }
+
+    fn kernels(&self) -> &[Kernel] {
+        let mut functions = self.module.functions.iter();
         let main = functions.find(|function| &*function.name == "main");
-        let kernels = main.map_or(&[][..], |main| &main.kernels);
+        main.map_or(&[], |main| &main.kernels)
+    }
+
+    /// The number of kernels that are of neither backend.
+    fn others(&self, backends: &[BackendId; 2]) -> Result<usize> {
+        let mut others = 0;
+        for kernel in self.kernels() {
+            let backend = tenon_kernels::workload_backend(kernel)?;
+            let compared = backend.is_some_and(|id| backends.iter().any(|it| it.as_str() == id));
+            others += usize::from(!compared);
+        }
+        Ok(others)
+    }
+
+    /// The start of a run with these variables.
+    fn start(
+        &self,
+        table: &Variables,
+        registry: &Registry,
+        backends: &[BackendId; 2],
+    ) -> Result<Progress> {
         let mut calls = Vec::new();
-        for kernel in kernels {
+        for kernel in self.kernels() {
             let call = tenon_kernels::workload_call(kernel, table)?;
+            let call = call.map(|call| call_for_sizes(call, table, registry));
             calls.extend(call.filter(|call| backends.contains(&call.backend)));
         }
         let nodes = calls.iter().enumerate();
         let nodes = nodes.map(|(index, call)| (call.node.clone(), index));
-        let others = kernels.len() - calls.len();
-        let nodes = nodes.collect();
-        Ok((Self { calls, nodes }, others))
+        let part = Part {
+            nodes: nodes.collect(),
+            calls,
+        };
+        Ok(Progress {
+            values: Values::new(&self.contents, &part.calls),
+            next: 0,
+            missing: part.calls.first().map_or(0, outputs_of),
+            part,
+        })
+    }
+}
+
+/// The call on the backend that runs it: the reference where its backend refuses these sizes.
+fn call_for_sizes(call: WorkloadCall, table: &Variables, registry: &Registry) -> WorkloadCall {
+    let constants = call.spec.inputs.iter().flatten();
+    let are_plain = constants
+        .clone()
+        .all(|input| input.prepared.is_none() || input.constant.is_some());
+    let refused = || {
+        let backend = registry.find(&call.backend);
+        backend.is_some_and(|backend| refusal(&**backend, &call).is_some())
+    };
+    match registry.reference() {
+        Some(reference) if table.is_of_sizes() && are_plain && refused() => WorkloadCall {
+            backend: reference.id(),
+            ..call
+        },
+        _ => call,
     }
 }
 
@@ -78,31 +134,27 @@ impl<'a> LockStep<'a> {
     /// For a model that was loaded from `package`.
     pub fn new(
         package: &Package,
-        model: &Model,
         registry: &'a Registry,
         options: &'a CompareOptions,
     ) -> Result<Self> {
         let backends = options.backends.clone();
-        let tables: HashMap<&str, &Variables> = model.subgraphs().collect();
-        let (mut parts, mut progress) = (HashMap::new(), HashMap::new());
+        let mut programs = HashMap::new();
         let mut other_kernels = 0;
         for node in NodeGraph::read(package)?.nodes {
-            let (NodeWork::Core(contents), Some(table)) = (node.work, tables.get(&*node.name))
-            else {
-                other_kernels += 1;
-                continue;
-            };
-            let (part, rest) = Part::of(&contents, table, &backends)?;
-            other_kernels += rest;
-            let values = Values::new(&contents, &part.calls);
-            let missing = part.calls.first().map_or(0, outputs_of);
-            let start = Progress {
-                values,
-                next: 0,
-                missing,
-            };
-            progress.insert(node.name.clone(), start);
-            parts.insert(node.name, part);
+            match node.work {
+                NodeWork::Core(contents) => {
+                    let program = SubgraphProgram::read(contents)?;
+                    other_kernels += program.others(&backends)?;
+                    programs.insert(node.name, program);
+                }
+                NodeWork::Cpu(_) => other_kernels += 1,
+                NodeWork::Host(function) => {
+                    let module = decode_module(&function.program)?;
+                    let kernels = module.functions.iter().flat_map(|it| &it.kernels);
+                    let operators = kernels.filter(|kernel| kernel.name == "tenon.operator");
+                    other_kernels += operators.count();
+                }
+            }
         }
         let found = Comparison {
             backends,
@@ -115,8 +167,12 @@ impl<'a> LockStep<'a> {
             registry,
             fused_nodes: &options.fused_nodes,
             tolerance: &options.tolerance,
-            parts,
-            state: Mutex::new(State { progress, found }),
+            programs,
+            state: Mutex::new(State {
+                progress: HashMap::new(),
+                found,
+                compared: HashMap::new(),
+            }),
         })
     }
 
@@ -132,6 +188,16 @@ impl<'a> LockStep<'a> {
 }
 
 impl Tap for LockStep<'_> {
+    fn on_subgraph(&self, name: &str, variables: &Arc<Variables>) -> Result<()> {
+        let Some(program) = self.programs.get(name) else {
+            return Ok(());
+        };
+        let mut state = self.lock();
+        let started = program.start(variables, self.registry, &state.found.backends)?;
+        state.progress.insert(name.to_owned(), started);
+        Ok(())
+    }
+
     fn on_input(&self, tapped: TapValue<'_>) -> Result<()> {
         match self.lock().progress.get_mut(tapped.subgraph) {
             Some(progress) => progress.values.keep(tapped.value, tapped.bytes),
@@ -141,12 +207,16 @@ impl Tap for LockStep<'_> {
 
     fn on_value(&self, tapped: TapValue<'_>) -> Result<()> {
         let mut state = self.lock();
-        let State { progress, found } = &mut *state;
-        let known = progress.get_mut(tapped.subgraph);
-        let (Some(progress), Some(part)) = (known, self.parts.get(tapped.subgraph)) else {
+        let State {
+            progress,
+            found,
+            compared,
+        } = &mut *state;
+        let Some(progress) = progress.get_mut(tapped.subgraph) else {
             return Ok(());
         };
         progress.values.keep(tapped.value, tapped.bytes)?;
+        let part = &progress.part;
         if part.nodes.get(tapped.node) != Some(&progress.next) {
             return Ok(());
         }
@@ -157,6 +227,7 @@ impl Tap for LockStep<'_> {
         let call = &part.calls[progress.next];
         self.compare(call, &progress.values, found)
             .map_err(|error| error.at(Location::node(call.node.as_str())))?;
+        merge_runs(found, compared);
         if found.divergence.is_some() {
             return Err(Error::new(ErrorKind::Cancelled, "the backends differ here"));
         }
@@ -266,6 +337,25 @@ impl LockStep<'_> {
             difference,
         }));
         Ok(())
+    }
+}
+
+/// Joins the last entries with those of earlier runs of their nodes: the largest difference is kept.
+fn merge_runs(found: &mut Comparison, positions: &mut HashMap<String, usize>) {
+    if let Some(last) = found.compared.last() {
+        let last_at = found.compared.len() - 1;
+        let at = *positions.entry(last.node.clone()).or_insert(last_at);
+        if at != last_at
+            && let Some(last) = found.compared.pop()
+            && last.difference.relative > found.compared[at].difference.relative
+        {
+            found.compared[at] = last;
+        }
+    }
+    if let [earlier @ .., last] = &found.skipped[..]
+        && earlier.contains(last)
+    {
+        found.skipped.pop();
     }
 }
 

@@ -35,8 +35,13 @@ pub struct MemoryRow {
 impl MemoryReport {
     /// The report of a package.
     pub fn new(contents: &Contents) -> Result<Self> {
+        Self::of(contents, &contents.tenon.plan)
+    }
+
+    /// The report of a package with symbolic dimensions, for the sizes of `plan`: the
+    /// [`memory_plan`](crate::Model::memory_plan) of [`Model::at`](crate::Model::at).
+    pub fn of(contents: &Contents, plan: &MemoryPlan) -> Result<Self> {
         let module = super::decode_program(contents)?;
-        let plan = &contents.tenon.plan;
         let name = |range: &LiveRange| {
             let variable = contents.variable(range.var_id);
             variable.map_or_else(String::new, |variable| variable.name.clone())

@@ -1,12 +1,11 @@
 //! `tenon.call`: a subgraph, called by a host function.
 
+use super::watch;
 use crate::core_node::CoreNode;
 use crate::model::{Caller, ModelContext};
-use crate::nan_check::NanCheckedTap;
-use crate::profile::ExecutionObserver;
 use crate::symbolic::SymbolicCore;
 use std::sync::{Arc, OnceLock};
-use tenon_base::{Control, Error, ErrorKind, Result};
+use tenon_base::{Error, ErrorKind, Result};
 use tenon_executor::{Frame, Kernel, KernelDef, Signature, Site, Value};
 use tenon_kernels::{HostTensor, size_names};
 use tenon_tensor::{BufferMut, Tensor};
@@ -130,20 +129,19 @@ impl Call {
             .map(|tensor| tensor.map(|tensor| &tensor.0))
             .collect::<Result<_>>()?;
         let unknown = || Error::new(ErrorKind::Internal, "a subgraph of an incomplete model");
-        let context = self.subgraphs.context.get().ok_or_else(unknown)?;
-        let control = frame.control();
         match self.subgraphs.list.get(self.subgraph) {
-            Some(Subgraph::Fixed(core)) => execute(core, &tensors, control, context),
+            Some(Subgraph::Fixed(core)) => execute(core, &tensors, frame),
             Some(Subgraph::Symbolic(core)) => {
                 let mut sizes = self.others.clone();
                 for (operand, &symbol) in self.symbols.iter().enumerate() {
                     sizes[symbol] = frame.read(self.inputs + operand)?;
                 }
                 core.symbols().check(&sizes)?;
+                let context = self.subgraphs.context.get().ok_or_else(unknown)?;
                 let model = core.model_at(context, &sizes)?;
                 let mut cores = model.0.nodes.cores();
                 let core = cores.next().ok_or_else(unknown)?;
-                execute(core, &tensors, control, context)
+                execute(core, &tensors, frame)
             }
             None => Err(unknown()),
         }
@@ -160,12 +158,7 @@ impl Kernel for Call {
 }
 
 /// Executes a subgraph on new memory for its outputs.
-fn execute(
-    core: &CoreNode,
-    inputs: &[&Tensor],
-    control: &Control,
-    context: &ModelContext,
-) -> Result<Vec<Tensor>> {
+fn execute(core: &CoreNode, inputs: &[&Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> {
     for (signature, tensor) in core.inputs.iter().zip(inputs) {
         if signature.ty != *tensor.ty() {
             let text = format!(
@@ -183,10 +176,7 @@ fn execute(
         inputs.iter().map(|tensor| tensor.bytes()),
         buffers.iter_mut().map(|buffer| &mut buffer[..]),
     );
-    let check = NanCheckedTap(None);
-    let tap = context.nan_check.then_some(&check as &dyn crate::Tap);
-    let mut watch = ExecutionObserver::new(None, None, tap, &context.shared.lifecycle);
-    core.execute(caller, control, watch.as_mut())?;
+    watch::observed(frame, |watch| core.execute(caller, frame.control(), watch))?;
     let outputs = buffers.into_iter().zip(&core.outputs);
     outputs
         .map(|(buffer, signature)| Tensor::new(signature.ty.clone(), buffer.freeze()))

@@ -1,14 +1,24 @@
 //! `tenon info --memory`
 
+use super::load;
 use crate::flags::Info;
 use crate::output::say;
 use crate::table::{Table, bytes};
 use tenon::inspect::{Contents, MemoryReport};
-use tenon::{Result, files};
+use tenon::{LoadOptions, Model, Package, Result, files};
 
-/// The memory plan; its picture is written where the flags say.
-pub fn report(flags: &Info, contents: &Contents) -> Result<MemoryReport> {
-    let report = MemoryReport::new(contents)?;
+/// The memory plan, for the sizes of the flags; its picture is written where the flags say.
+pub fn report(flags: &Info, package: &Package, contents: &Contents) -> Result<MemoryReport> {
+    let sizes = load::fixed_sizes(&flags.dims)?;
+    let report = if sizes.is_empty() && !contents.tenon.is_symbolic() {
+        MemoryReport::new(contents)?
+    } else {
+        let model = Model::from_package(package, &LoadOptions::default())?;
+        let model = model
+            .at(&sizes)
+            .map_err(|error| error.help("give sizes with --dim NAME=N"))?;
+        MemoryReport::of(contents, model.memory_plan())?
+    };
     if let Some(file) = &flags.svg {
         let picture = report.picture(&title(&report, &contents.name));
         files::write(file, picture.to_string().as_bytes())?;

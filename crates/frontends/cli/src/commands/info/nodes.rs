@@ -16,7 +16,7 @@ pub fn run(flags: &Info, package: &Package) -> Result<()> {
     let here = |error: tenon::Error| error.at(Location::file(&flags.file));
     let graph = NodeGraph::read(package).map_err(here)?;
     if flags.memory || flags.placement {
-        return parts(flags, &graph).map_err(here);
+        return parts(flags, package, &graph).map_err(here);
     }
     if flags.json {
         return output::json(as_json(package, &graph).map_err(here)?);
@@ -30,10 +30,16 @@ pub fn run(flags: &Info, package: &Package) -> Result<()> {
 }
 
 /// Placement and memory of each subgraph.
-fn parts(flags: &Info, graph: &NodeGraph) -> Result<()> {
+fn parts(flags: &Info, package: &Package, graph: &NodeGraph) -> Result<()> {
     if flags.svg.is_some() {
         let text = "a picture shows one subgraph, and this package has several nodes";
         return Err(tenon::Error::new(tenon::ErrorKind::Usage, text).help("leave --svg out"));
+    }
+    let is_symbolic = graph.cores().any(|contents| contents.tenon.is_symbolic());
+    if flags.memory && is_symbolic {
+        let text = "the sizes of subgraphs are known only when the host function of this package calls them: there is \
+                    no memory plan for sizes of its inputs";
+        return Err(tenon::Error::new(tenon::ErrorKind::Unsupported, text));
     }
     let mut all = Map::new();
     for node in &graph.nodes {
@@ -41,11 +47,11 @@ fn parts(flags: &Info, graph: &NodeGraph) -> Result<()> {
             continue;
         };
         if flags.json {
-            let parts = super::parts_json(flags, contents)?;
+            let parts = super::parts_json(flags, package, contents)?;
             all.insert(node.name.clone(), parts);
         } else {
             say!("{}:", node.name)?;
-            print_parts(flags, contents)?;
+            print_parts(flags, package, contents)?;
         }
     }
     if flags.json {
