@@ -6,7 +6,7 @@ use common::*;
 use std::time::Duration;
 use tenon_base::{ErrorKind, Result};
 use tenon_graph::{Attributes, Graph};
-use tenon_neff::Package;
+use tenon_neff::{BucketInfo, Package, PaddingInfo};
 use tenon_runtime::{
     CoreLoad, CoreModel, CoreOptions, CoreTensor, Cores, ExecuteOptions, Placement, TensorSet,
 };
@@ -60,6 +60,63 @@ fn set(pairs: &[(&str, &CoreTensor)]) -> TensorSet {
         .iter()
         .for_each(|(name, tensor)| set.add(name, tensor));
     set
+}
+
+/// `y = x + x` of `rows` rows, which has buckets and a padding.
+fn doubling_rows() -> Package {
+    let mut graph = Graph::new("doubling");
+    let rows = graph.symbols.add("rows", 1..=16).unwrap();
+    graph.example_sizes.push(11);
+    let x = graph.add_input("x", f32s(&[11, 3]));
+    graph.value_mut(x).extents = Some(vec![rows.into(), 3.into()]);
+    let y = node(&mut graph, "add", "Add", &[x, x], Attributes::new());
+    graph.outputs.push(y);
+    let mut contents = compiled(graph).contents;
+    let bucket = BucketInfo {
+        symbol: "rows".into(),
+        sizes: vec![4, 16],
+    };
+    let padding = PaddingInfo {
+        input: "x".into(),
+        value: "NaN".into(),
+    };
+    contents.tenon.set_buckets(vec![bucket], vec![padding]);
+    open(&bytes(&contents)).unwrap()
+}
+
+#[test]
+fn threads_execute_different_sizes() {
+    let cores = cores(2);
+    let two = CoreLoad {
+        count: Some(2),
+        ..CoreLoad::default()
+    };
+    let model = CoreModel::load(&runtime(), &cores, &doubling_rows(), &two).unwrap();
+    assert_eq!(model.inputs()[0].signature.ty, f32s(&[16, 3]));
+    let output = model.outputs()[0].name.clone();
+    std::thread::scope(|scope| {
+        for thread in 0..4usize {
+            let (cores, model, output) = (&cores, &model, &output);
+            scope.spawn(move || {
+                let y = tensor(cores, 0, 16 * 12);
+                for rows in (1..=16).map(|rows| (rows + 5 * thread) % 16 + 1) {
+                    let values: Vec<f32> = (0..rows * 3).map(|at| at as f32).collect();
+                    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+                    let x = tensor(cores, 0, bytes.len());
+                    x.write(0, &bytes).unwrap();
+                    let (inputs, outputs) = (set(&[("x", &x)]), set(&[(output, &y)]));
+                    assert_eq!(model.output_types(&inputs).unwrap(), [f32s(&[rows, 3])]);
+                    model
+                        .execute(&inputs, &outputs, ExecuteOptions::default())
+                        .unwrap();
+                    let mut found = vec![0; bytes.len()];
+                    y.read(0, &mut found).unwrap();
+                    let twice = values.iter().flat_map(|v| (v + v).to_le_bytes());
+                    assert_eq!(found, twice.collect::<Vec<u8>>());
+                }
+            });
+        }
+    });
 }
 
 #[test]
