@@ -242,46 +242,44 @@ fn models_with_host_functions_are_observed() {
     let model = repository("crates/frontends/cli/tests/data/positive.onnx");
     done(folder, &["compile", &model, "-o", "model.neff"]);
     let x = Tensor::from_slice([4], &[1.0f32, -2.0, 0.0, 3.5]).unwrap();
-    npy::write_npy(&folder.join("x.npy"), &x).unwrap();
-    {
-        // Compiled for its input, the model would have fixed sizes.
-        let file = "model.neff";
-        let run = ["run", file, "-i", "x=x.npy", "--tap", "*", "--profile"];
-        let text = done(folder, &[&run[..], &["--tap-dir", "taps"]].concat());
-        assert!(
-            text.contains("Compress") && text.contains("choose"),
-            "{text}"
-        );
-        let some = npy::read_npy(folder.join("taps/some.npy")).unwrap();
-        assert_eq!(some.as_slice::<f32>().unwrap(), [1.0, 3.5]);
+    npy::write_npy(folder.join("x.npy"), &x).unwrap();
+    // Compiled for its input, the model would have fixed sizes.
+    let file = "model.neff";
+    let run = ["run", file, "-i", "x=x.npy", "--tap", "*", "--profile"];
+    let text = done(folder, &[&run[..], &["--tap-dir", "taps"]].concat());
+    assert!(
+        text.contains("Compress") && text.contains("choose"),
+        "{text}"
+    );
+    let some = npy::read_npy(folder.join("taps/some.npy")).unwrap();
+    assert_eq!(some.as_slice::<f32>().unwrap(), [1.0, 3.5]);
 
-        let profile = ["profile", file, "-i", "x=x.npy", "--runs", "2"];
-        let text = done(folder, &profile);
-        assert!(text.contains("choose") && text.contains("negate"), "{text}");
-        let json = done(
-            folder,
-            &[&profile[..], &["--json", "--trace", "t.json"]].concat(),
-        );
-        let json: Value = serde_json::from_str(&json).unwrap();
-        let nodes = json["nodes"].as_array().unwrap();
-        let choose = nodes.iter().find(|row| row["node"] == "choose").unwrap();
-        assert_eq!(
-            (&choose["backend"], &choose["runs"]),
-            (&"host".into(), &1.0.into())
-        );
-        assert_eq!(choose["gflops"], Value::Null);
-        let trace = std::fs::read_to_string(folder.join("t.json")).unwrap();
-        assert!(
-            trace.contains("\"choose\"") && trace.contains("f32[4] bool[4] -> f32[2]"),
-            "{trace}"
-        );
+    let profile = ["profile", file, "-i", "x=x.npy", "--runs", "2"];
+    let text = done(folder, &profile);
+    assert!(text.contains("choose") && text.contains("negate"), "{text}");
+    let json = done(
+        folder,
+        &[&profile[..], &["--json", "--trace", "t.json"]].concat(),
+    );
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let nodes = json["nodes"].as_array().unwrap();
+    let choose = nodes.iter().find(|row| row["node"] == "choose").unwrap();
+    assert_eq!(
+        (&choose["backend"], &choose["runs"]),
+        (&"host".into(), &1.0.into())
+    );
+    assert_eq!(choose["gflops"], Value::Null);
+    let trace = std::fs::read_to_string(folder.join("t.json")).unwrap();
+    assert!(
+        trace.contains("\"choose\"") && trace.contains("f32[4] bool[4] -> f32[2]"),
+        "{trace}"
+    );
 
-        let compared = done(folder, &["compare", file, "-i", "x=x.npy", "--json"]);
-        let compared: Value = serde_json::from_str(&compared).unwrap();
-        assert_eq!(compared["divergence"], Value::Null);
-        assert!(
-            !compared["compared"].as_array().unwrap().is_empty(),
-            "{compared}"
-        );
-    }
+    let compared = done(folder, &["compare", file, "-i", "x=x.npy", "--json"]);
+    let compared: Value = serde_json::from_str(&compared).unwrap();
+    assert_eq!(compared["divergence"], Value::Null);
+    assert!(
+        !compared["compared"].as_array().unwrap().is_empty(),
+        "{compared}"
+    );
 }

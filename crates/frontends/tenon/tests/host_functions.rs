@@ -206,8 +206,10 @@ fn models_with_host_functions_cannot_be_bound() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
+type NamedTensors = Vec<(String, Tensor)>;
+
 /// The sample `observed.K.npz`: count, inputs and the outputs of onnxruntime.
-fn observed(folder: &Path, index: usize) -> (usize, Vec<(String, Tensor)>, Vec<(String, Tensor)>) {
+fn observed(folder: &Path, index: usize) -> (usize, NamedTensors, NamedTensors) {
     let all = npy::read_npz(folder.join(format!("observed.{index}.npz"))).unwrap();
     let inputs = arrays(&all, "in.");
     let count = inputs.iter().find(|(name, _)| name == "count").unwrap();
