@@ -46,7 +46,7 @@ extern "C" {
 #endif
 
 #define TENON_BACKEND_MAJOR 1
-#define TENON_BACKEND_MINOR 1
+#define TENON_BACKEND_MINOR 2
 
 /* ------------------------------------------------------------------ texts and memory (frozen)
  * -- */
@@ -81,6 +81,12 @@ typedef struct tenon_in_place {
     uint32_t input;
     uint32_t output;
 } tenon_in_place;
+
+/* The sizes that a dimension may have, both bounds included (since 1.2). */
+typedef struct tenon_extent_range {
+    uint64_t min;
+    uint64_t max; /* UINT64_MAX if it is not known */
+} tenon_extent_range;
 
 /* A list of indices of nodes or values in a tenon_graph. */
 typedef struct tenon_ids {
@@ -166,6 +172,11 @@ typedef struct tenon_tensor {
     tenon_bytes data;     /* the elements of a constant; start is NULL otherwise */
     tenon_text layout;    /* the layout of the prepared form */
     tenon_bytes prepared; /* the prepared form from plan; start is NULL if there is none */
+    /* Since 1.2, in nodes that supports and plan get for any sizes in ranges, which only backends with the
+     * capability "DynamicShapes" do. Readers check that `size` covers them. */
+    const tenon_extent_range *ranges; /* one for each dimension, whose extent is an example; NULL if
+                                       * the tensor is the same in all executions */
+    int32_t elements_vary;            /* 1 if `data` is an example: sizes of an execution */
 } tenon_tensor;
 
 enum {
@@ -468,11 +479,14 @@ typedef struct tenon_backend {
     /* Called once, before all other functions. Optional. */
     const tenon_failure *(*attach)(const struct tenon_backend *backend, const tenon_host *host);
 
-    /* Whether the node is supported; otherwise a failure of status UNSUPPORTED with the reason. */
+    /* Whether the node is supported; otherwise a failure of status UNSUPPORTED with the reason. A
+     * node with ranges is supported for sizes in them. For the sizes of an instance it is queried
+     * again, without ranges; if it is refused then, the reference implementation computes it. */
     const tenon_failure *(*supports)(const struct tenon_backend *backend, const tenon_node *node);
 
     /* The plan of a workload. Deterministic: the same node gives the same bytes. Optional, and
-     * *plan may stay NULL: an empty plan. */
+     * *plan may stay NULL: an empty plan. Of a node with ranges, only the prepared constants of the
+     * plan are used: each instance is planned for its sizes. */
     const tenon_failure *(*plan)(const struct tenon_backend *backend, const tenon_node *node,
                                  int32_t cpu, const tenon_plan **plan);
 

@@ -50,8 +50,8 @@ fn new_backend(factories: &'static Factories, counts: Arc<Counts>) -> *const Bac
         table: Backend {
             size: size_of::<Backend>(),
             description: Text::of("Abs and Neg of f32, an example in Rust"),
-            capability_count: 0,
-            capabilities: std::ptr::null(),
+            capability_count: CAPABILITIES.0.len(),
+            capabilities: CAPABILITIES.0.as_ptr(),
             option_count: OPTIONS.0.len(),
             options: OPTIONS.0.as_ptr(),
             handle_factory_count: factories.0.len(),
@@ -81,6 +81,18 @@ struct Constant<T>(T);
 
 // SAFETY: the constant and the constants that it points to are never written.
 unsafe impl<T> Sync for Constant<T> {}
+
+/// Nodes are supported for any sizes: elements are independent of each other.
+static DYNAMIC_SHAPES: Constant<PropertyValue> = Constant(PropertyValue {
+    size: size_of::<PropertyValue>(),
+    name: Text::of("DynamicShapes"),
+    kind: value::BOOL,
+    number: 0.0,
+    integer: 1,
+    text: Text::EMPTY,
+});
+
+static CAPABILITIES: Constant<[*const PropertyValue; 1]> = Constant([&raw const DYNAMIC_SHAPES.0]);
 
 static IMPORT_DEFAULT: Constant<PropertyValue> = Constant(PropertyValue {
     size: size_of::<PropertyValue>(),

@@ -16,7 +16,7 @@ pub use tables::*;
 /// The version of the interface.
 pub const MAJOR: u32 = 1;
 /// The minor version, incremented by additions.
-pub const MINOR: u32 = 1;
+pub const MINOR: u32 = 2;
 
 /// The index of an absent operand.
 pub const NO_VALUE: u32 = u32::MAX;

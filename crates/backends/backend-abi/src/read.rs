@@ -26,7 +26,7 @@ macro_rules! prefixed {
 }
 
 prefixed! {
-    Failure Tensor Attribute Node Graph PropertyValue BackendOption Prepared Plan Control Workload
+    Failure Attribute Node Graph PropertyValue BackendOption Prepared Plan Control Workload
     MemoryManager Substitution FailedPart Views Allocator HandleFactory TensorHandle Context
     Counter Profiling Host Backend
 }
@@ -36,6 +36,13 @@ prefixed! {
 unsafe impl Prefixed for Operands {
     /// `control` was added in 1.1.
     const MIN_SIZE: usize = std::mem::offset_of!(Operands, control);
+}
+
+// SAFETY: `structs!` declares it `#[repr(C)]` with `size` first; the other members are integers and
+// raw pointers, for which zero is valid.
+unsafe impl Prefixed for Tensor {
+    /// `ranges` and `elements_vary` were added in 1.2.
+    const MIN_SIZE: usize = std::mem::offset_of!(Tensor, ranges);
 }
 
 /// Maximum size of a struct of any version; a greater one is invalid.
@@ -107,6 +114,32 @@ mod tests {
     struct Longer {
         counter: Counter,
         tail: [u64; 4],
+    }
+
+    #[test]
+    fn a_tensor_of_version_1_1_has_fixed_sizes() {
+        let extents = [2u64, 3];
+        let range = ExtentRange { min: 1, max: 9 };
+        let tensor = |size| Tensor {
+            size,
+            dtype: 1,
+            rank: 2,
+            extents: extents.as_ptr(),
+            data: Bytes::NONE,
+            layout: Text::EMPTY,
+            prepared: Bytes::NONE,
+            ranges: &range,
+            elements_vary: 1,
+        };
+        // Its size in 1.1 on 64-bit machines: what follows is not part of it.
+        // SAFETY: the reference is valid for the size of `Tensor`, which is greater.
+        let old = unsafe { read(&tensor(88)) }.unwrap();
+        assert!(old.ranges.is_null() && old.elements_vary == 0 && old.rank == 2);
+        // SAFETY: the reference is valid for the size of `Tensor`.
+        let new = unsafe { read(&tensor(size_of::<Tensor>())) }.unwrap();
+        assert_eq!((new.ranges, new.elements_vary), (&raw const range, 1));
+        // SAFETY: of a struct with an invalid size, only the size is read.
+        assert!(unsafe { read(&tensor(80)) }.is_err());
     }
 
     #[test]

@@ -63,6 +63,10 @@ structs! {
         input: u32,
         output: u32,
     }
+    ExtentRange, "tenon_extent_range" {
+        min: u64,
+        max: u64,
+    }
     Ids, "tenon_ids" {
         start: *const u32,
         length: usize,
@@ -85,6 +89,8 @@ structs! {
         data: Bytes,
         layout: Text,
         prepared: Bytes,
+        ranges: *const ExtentRange,
+        elements_vary: i32,
     }
     Attribute, "tenon_attribute" {
         size: usize,

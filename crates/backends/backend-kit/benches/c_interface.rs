@@ -83,6 +83,7 @@ fn execution(backend: &dyn Backend) -> f64 {
             prepared: None,
         })],
         outputs: vec![Some(ty.clone())],
+        ranges: None,
     };
     let workload = backend.workload(&spec).expect("a workload");
     let input = Tensor::from_slice([1], &[1.0f32]).expect("a tensor");
@@ -106,6 +107,7 @@ fn support(backend: &dyn Backend) -> f64 {
         inputs: &[Some(&ty)],
         constants: &[None],
         outputs: &[Some(&ty)],
+        ranges: None,
     };
     fastest(|| {
         for _ in 0..NODES {

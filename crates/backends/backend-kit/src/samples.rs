@@ -1,6 +1,8 @@
 //! Sample nodes for the checks, one per operator and type, with inputs.
 
-use tenon_backend::{Backend, InputSpec, NodeView, WorkloadSpec};
+use tenon_backend::{
+    Backend, ExtentRange, InputSpec, NodeRanges, NodeView, OperandRanges, WorkloadSpec,
+};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::{Graph, Node};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
@@ -74,6 +76,7 @@ impl Sample {
             inputs: &inputs,
             constants: &constants,
             outputs: &outputs,
+            ranges: None,
         };
         query(backend, &view)
     }
@@ -97,6 +100,29 @@ impl Sample {
             attributes: self.node.attributes.clone(),
             inputs: inputs.collect(),
             outputs: self.output_types(),
+            ranges: None,
+        }
+    }
+
+    /// Ranges of all extents, from 1 to twice that of the sample.
+    pub fn ranges(&self) -> NodeRanges {
+        let operand = |ty: &TensorType| {
+            let extents = ty.shape().iter().map(|&extent| ExtentRange {
+                min: 1,
+                max: 2 * extent as u64,
+            });
+            Some(OperandRanges {
+                extents: extents.collect(),
+                elements_vary: false,
+            })
+        };
+        NodeRanges {
+            inputs: self
+                .inputs
+                .iter()
+                .map(|input| operand(input.ty()))
+                .collect(),
+            outputs: self.outputs.iter().map(operand).collect(),
         }
     }
 

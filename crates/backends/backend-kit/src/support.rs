@@ -3,7 +3,9 @@
 use crate::report::Report;
 use crate::samples::{Sample, samples, values};
 use std::collections::BTreeSet;
-use tenon_backend::{Backend, NodeView, Reason, Subgraph, WorkloadSpec, evaluate, supports};
+use tenon_backend::{
+    Backend, CpuLevel, DYNAMIC_SHAPES, NodeView, Reason, Subgraph, WorkloadSpec, evaluate, supports,
+};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_cpu_ref::CpuRef;
 use tenon_graph::operator::OperatorClass;
@@ -27,6 +29,7 @@ pub(crate) fn check(report: &mut Report, backend: &dyn Backend) {
     unknown_operator(report, backend);
     wrong_operands(report, backend);
     capabilities(report, backend);
+    ranges(report, backend);
     subgraphs(report, backend);
 }
 
@@ -68,6 +71,7 @@ fn unknown_operator(report: &mut Report, backend: &dyn Backend) {
         inputs: &[],
         constants: &[],
         outputs: &[],
+        ranges: None,
     };
     match backend.supports(&view).map_err(|refusal| refusal.reason) {
         Err(Reason::UnknownOperator) => report.passed("an unknown operator", "refused as unknown"),
@@ -106,6 +110,7 @@ fn is_supported_with(backend: &dyn Backend, sample: &Sample, inputs: &[Tensor]) 
         inputs: &types,
         constants: &constants,
         outputs: &outputs,
+        ranges: None,
     });
     // Optional inputs, such as a bias, may be absent.
     let last = sample.node.op.input(inputs.len());
@@ -115,6 +120,7 @@ fn is_supported_with(backend: &dyn Backend, sample: &Sample, inputs: &[Tensor]) 
         attributes: sample.node.attributes.clone(),
         inputs: Vec::new(),
         outputs: sample.output_types(),
+        ranges: None,
     };
     let is_created = inputs.is_empty() && backend.workload(&spec).is_ok();
     (supported.is_ok() && !optional) || is_created
@@ -135,6 +141,46 @@ fn capabilities(report: &mut Report, backend: &dyn Backend) {
             format!("twice or unnamed: {}", twice.join(", ")),
         ),
     }
+}
+
+/// Of a backend with [`DYNAMIC_SHAPES`]: nodes for ranges of sizes are planned where they are supported, and refused with
+/// a reason elsewhere.
+fn ranges(report: &mut Report, backend: &dyn Backend) {
+    const NAME: &str = "nodes for ranges of sizes";
+    if !backend.takes_dynamic_shapes() {
+        return report.skipped(NAME, format!("no capability {DYNAMIC_SHAPES}"));
+    }
+    let (mut problems, mut count) = (Vec::new(), 0);
+    for sample in samples() {
+        let ranges = sample.ranges();
+        let supported = sample.with_view(backend, |backend, view| {
+            backend.supports(&NodeView {
+                ranges: Some(&ranges),
+                constants: &vec![None; view.inputs.len()],
+                ..view.clone()
+            })
+        });
+        match supported {
+            Ok(()) => {
+                count += 1;
+                let spec = WorkloadSpec {
+                    ranges: Some(ranges),
+                    ..sample.spec(false)
+                };
+                let planned = backend.plan(&spec, CpuLevel::Baseline);
+                problems.extend(
+                    planned
+                        .err()
+                        .map(|error| format!("{}: {error}", sample.name)),
+                );
+            }
+            Err(refusal) if refusal.to_string().is_empty() => {
+                problems.push(format!("{}: refused without a reason", sample.name));
+            }
+            Err(_) => {}
+        }
+    }
+    report.problems(NAME, count, &problems);
 }
 
 /// The optimised form of a chain of supported nodes must be consistent, verify, and compute the

@@ -97,6 +97,7 @@ fn is_supported_variable(backend: &dyn Backend, sample: &Sample) -> bool {
         inputs: &types,
         constants: &vec![None; types.len()],
         outputs: &outputs,
+        ranges: None,
     };
     backend.supports(&view).is_ok()
 }

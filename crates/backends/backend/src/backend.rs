@@ -49,7 +49,8 @@ pub trait Backend: Send + Sync {
         Err(absent(self, "model options"))
     }
 
-    /// Whether the node is supported, and if not, the reason.
+    /// Whether the node is supported, and if not, the reason. A node with ranges is supported for sizes in them; for
+    /// those of an instance it is queried again, without ranges, and may be refused.
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal>;
 
     /// An optimised form of a subgraph whose nodes were all placed on this backend. The result is
@@ -59,7 +60,8 @@ pub trait Backend: Send + Sync {
     }
 
     /// The requirements of a workload, and its constants in prepared form. A constant whose prepared form
-    /// `spec` has, in the layout that the workload would read, is not prepared again. Deterministic.
+    /// `spec` has, in the layout that the workload would read, is not prepared again. Deterministic. Of a plan for ranges
+    /// only the prepared constants are used: each instance is planned for its sizes.
     fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan>;
 
     /// Creates the workload, or refuses it like [`Backend::supports`]. A constant whose prepared
@@ -175,6 +177,11 @@ impl dyn Backend + '_ {
     /// Whether it implements every operator exactly, from plain constants.
     pub fn is_reference(&self) -> bool {
         self.has(crate::REFERENCE_IMPLEMENTATION, &PropertyValue::Bool(true))
+    }
+
+    /// Whether its queries and plans take ranges of sizes.
+    pub fn takes_dynamic_shapes(&self) -> bool {
+        self.has(crate::DYNAMIC_SHAPES, &PropertyValue::Bool(true))
     }
 
     /// Whether a capability is listed with exactly this value.

@@ -22,6 +22,7 @@ pub fn supports(
         inputs: &types,
         constants: inputs,
         outputs: &outputs,
+        ranges: None,
     })
 }
 
@@ -44,6 +45,7 @@ pub fn evaluate(
         attributes: attributes.clone(),
         inputs: inputs.iter().map(|tensor| tensor.map(input)).collect(),
         outputs: outputs.to_vec(),
+        ranges: None,
     };
     let plan = backend.plan(&spec, CpuLevel::Baseline)?;
     let workload = backend.workload(&spec)?;

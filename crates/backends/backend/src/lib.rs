@@ -20,6 +20,7 @@ mod memory;
 mod options;
 mod owned;
 mod problem;
+mod ranges;
 mod registry;
 mod subgraph;
 mod support;
@@ -47,6 +48,7 @@ pub use options::{
 };
 pub use owned::OwnedOperands;
 pub use problem::{LoadError, LoadWarning};
+pub use ranges::{DYNAMIC_SHAPES, ExtentRange, NodeRanges, OperandRanges};
 pub use registry::{ContextEntry, PROTECTED_CONTENT, REFERENCE_IMPLEMENTATION, Registry};
 pub use subgraph::Subgraph;
 pub use support::{NodeView, Reason, Refusal};

@@ -1,5 +1,6 @@
 //! Support queries: the node, and the reasons of refusal.
 
+use crate::NodeRanges;
 use std::fmt;
 use tenon_graph::{Attributes, OperatorDef};
 use tenon_tensor::{DataType, Tensor, TensorType};
@@ -17,6 +18,9 @@ pub struct NodeView<'a> {
     pub constants: &'a [Option<&'a Tensor>],
     /// Types of its outputs; `None` for one not requested.
     pub outputs: &'a [Option<&'a TensorType>],
+    /// The sizes that its operands may have, if the node is offered for all of them: only to backends with the
+    /// capability [`DYNAMIC_SHAPES`](crate::DYNAMIC_SHAPES), when a model is compiled.
+    pub ranges: Option<&'a NodeRanges>,
 }
 
 /// The refusal of a node, as data; `Display` gives the sentence.

@@ -1,6 +1,6 @@
 //! Workloads: specification, plan and execution.
 
-use crate::Operands;
+use crate::{NodeRanges, Operands};
 use tenon_base::Result;
 use tenon_graph::{Attributes, OperatorDef};
 use tenon_tensor::{Buffer, Tensor, TensorType};
@@ -28,6 +28,9 @@ pub struct WorkloadSpec {
     pub inputs: Vec<Option<InputSpec>>,
     /// The types of the outputs; `None` for one not requested.
     pub outputs: Vec<Option<TensorType>>,
+    /// The sizes that its operands may have, if it is planned for all of them: as [`NodeView::ranges`](crate::NodeView).
+    /// `None` for the sizes of one instance, of which workloads are made.
+    pub ranges: Option<NodeRanges>,
 }
 
 /// A pair of an input and an output of the same size that may share their memory: the output is

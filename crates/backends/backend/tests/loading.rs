@@ -37,6 +37,7 @@ fn spec(op: &str, dtype: DataType) -> WorkloadSpec {
             prepared: None,
         })],
         outputs: vec![Some(ty)],
+        ranges: None,
     }
 }
 
@@ -50,6 +51,7 @@ fn support(backend: &dyn Backend, op: &str, dtype: DataType) -> Result<(), Refus
         inputs: &[ty],
         constants: &[None],
         outputs: &[ty],
+        ranges: None,
     })
 }
 
@@ -74,7 +76,7 @@ fn a_valid_library_is_opened_used_and_closed() {
     let folder = folder();
     let path = variant(folder.path(), "Test_Valid_backend.so", &[]);
     let library = BackendLibrary::open(&path).unwrap();
-    assert_eq!((library.id(), library.version()), ("Valid", (1, 1)));
+    assert_eq!((library.id(), library.version()), ("Valid", (1, 2)));
     let backend = library.backend().unwrap();
     drop(library);
     assert_eq!(backend.id(), BackendId::new("Valid"));
@@ -151,7 +153,7 @@ fn load_errors_are_sentences() {
     };
     assert_eq!(
         error_text("a.so", &["MAJOR=2", "MINOR=3"]),
-        "built with version 2.3 of the interface, which 1.1 cannot load"
+        "built with version 2.3 of the interface, which 1.2 cannot load"
     );
     assert_eq!(
         error_text("b.so", &["NO_FACTORY"]),

@@ -61,10 +61,13 @@ impl Backend for CpuAcc {
     }
 
     fn capabilities(&self) -> Vec<Capability> {
-        vec![Capability::new(
-            "PreferredLayout",
-            PropertyValue::String(Cow::Borrowed("NHWC")),
-        )]
+        vec![
+            Capability::new(
+                "PreferredLayout",
+                PropertyValue::String(Cow::Borrowed("NHWC")),
+            ),
+            Capability::new(tenon_backend::DYNAMIC_SHAPES, PropertyValue::Bool(true)),
+        ]
     }
 
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {

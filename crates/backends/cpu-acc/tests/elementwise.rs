@@ -307,6 +307,7 @@ fn refusals_have_a_reason() {
         inputs: &[Some(&wide)],
         constants: &[None],
         outputs: &[Some(&wide)],
+        ranges: None,
     };
     let backend = CpuAcc::at_most(CpuLevel::Baseline);
     let refusal = backend.supports(&node).unwrap_err();

@@ -26,6 +26,7 @@ fn program(node: &Node<'_>) -> Result<Kernel, BuildError> {
             inputs: &types,
             constants: &vec![None; types.len()],
             outputs: &[Some(output)],
+            ranges: None,
         };
         crate::build(&view)?;
     }

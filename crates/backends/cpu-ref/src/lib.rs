@@ -40,7 +40,7 @@ use kernel::{BuildError, BuildKernel, Kernel, Node};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use tenon_backend::{
-    Backend, BackendId, Capability, CpuLevel, MAX_OUTPUTS, NodeView, PropertyValue,
+    Backend, BackendId, Capability, CpuLevel, DYNAMIC_SHAPES, MAX_OUTPUTS, NodeView, PropertyValue,
     REFERENCE_IMPLEMENTATION, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::{Error, ErrorKind, Result};
@@ -66,8 +66,10 @@ impl Backend for CpuRef {
     }
 
     fn capabilities(&self) -> Vec<Capability> {
-        let value = PropertyValue::Bool(true);
-        vec![Capability::new(REFERENCE_IMPLEMENTATION, value)]
+        let names = [REFERENCE_IMPLEMENTATION, DYNAMIC_SHAPES].into_iter();
+        names
+            .map(|name| Capability::new(name, PropertyValue::Bool(true)))
+            .collect()
     }
 
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
@@ -150,6 +152,7 @@ fn kernel_for(spec: &WorkloadSpec) -> Result<Kernel> {
         inputs: &inputs,
         constants: &constants,
         outputs: &outputs,
+        ranges: None,
     };
     build(&view).map_err(|stop| match stop {
         BuildError::Refusal(refusal) => Error::new(

@@ -256,6 +256,7 @@ fn refusals_and_wrong_outputs_have_a_reason() {
         inputs: &[Some(&text)],
         constants: &[None],
         outputs: &[Some(&text)],
+        ranges: None,
     };
     let refusal = CpuRef.supports(&view).unwrap_err();
     assert!(
@@ -272,6 +273,7 @@ fn refusals_and_wrong_outputs_have_a_reason() {
         inputs: &[Some(&data), Some(&bound), Some(&bound)],
         constants: &[None, None, None],
         outputs: &[Some(&data)],
+        ranges: None,
     };
     let refusal = CpuRef.supports(&view).unwrap_err();
     assert_eq!(refusal.to_string(), "input 1 must be a constant");

@@ -6,7 +6,9 @@ mod planner;
 use crate::place::{Placement, Target};
 use planner::Planner;
 use std::collections::BTreeSet;
-use tenon_backend::{Backend, CpuLevel, InputSpec, Registry, WorkloadPlan, WorkloadSpec};
+use tenon_backend::{
+    Backend, CpuLevel, InputSpec, NodeRanges, Registry, WorkloadPlan, WorkloadSpec,
+};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_graph::operator::OperatorClass;
 use tenon_graph::{Graph, Node, NodeId, ValueId};
@@ -259,6 +261,7 @@ fn plan_workload(
             .iter()
             .map(|id| id.map(ty).transpose())
             .collect::<Result<_>>()?,
+        ranges: NodeRanges::of(graph, node).filter(|_| backend.takes_dynamic_shapes()),
     };
     backend.plan(&spec, cpu)
 }

@@ -339,6 +339,7 @@ impl Specialiser<'_> {
             inputs: &types,
             constants: inputs,
             outputs: &outputs,
+            ranges: None,
         };
         let reference = self.reference;
         reference

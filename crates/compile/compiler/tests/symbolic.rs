@@ -1,8 +1,15 @@
 //! Specialisation of graphs whose sizes are known only when the model runs.
 
-use tenon_backend::Registry;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use tenon_backend::{
+    Backend, BackendId, Capability, CpuLevel, DYNAMIC_SHAPES, ExtentRange, NodeRanges, NodeView,
+    OperandRanges, OptimisationViews, PropertyValue, Reason, Refusal, Registry, Workload,
+    WorkloadPlan, WorkloadSpec,
+};
 use tenon_base::Control;
-use tenon_compiler::specialise;
+use tenon_compiler::{Options, compile, specialise};
+use tenon_cpu_ref::CpuRef;
 use tenon_graph::Graph;
 use tenon_tensor::size::SizeExpr;
 
@@ -99,4 +106,114 @@ fn fixed_extents_of_a_symbolic_graph_are_folded() {
     );
     assert_eq!(operators, "Div");
     assert_eq!(extents, ["batch, 64"]);
+}
+
+/// CpuRef for Relu and Neg, which notes the ranges of queries and the subgraphs that it optimises.
+struct Recorder {
+    takes_ranges: bool,
+    /// The greatest extent of a dimension with several sizes that it supports.
+    most: u64,
+    ranges: Mutex<Vec<NodeRanges>>,
+    optimised: AtomicUsize,
+}
+
+impl Backend for Recorder {
+    fn id(&self) -> BackendId {
+        BackendId::new("Recorder")
+    }
+
+    fn description(&self) -> String {
+        "notes ranges".into()
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        let value = PropertyValue::Bool(self.takes_ranges);
+        vec![Capability::new(DYNAMIC_SHAPES, value)]
+    }
+
+    fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
+        if !["Relu", "Neg"].contains(&node.op.name) {
+            return Err(Reason::UnknownOperator.into());
+        }
+        if let Some(ranges) = node.ranges {
+            self.ranges.lock().unwrap().push(ranges.clone());
+            let inputs = ranges.inputs.iter().flatten();
+            let greatest = inputs.flat_map(|input| &input.extents).map(|it| it.max);
+            if let Some(found) = greatest.max().filter(|&max| max > self.most) {
+                let text = format!("sizes up to {found} are not supported");
+                return Err(Reason::Other { text }.into());
+            }
+        }
+        CpuRef.supports(node)
+    }
+
+    fn optimise(&self, subgraph: &Graph) -> tenon_base::Result<OptimisationViews> {
+        self.optimised.fetch_add(1, Ordering::Relaxed);
+        Ok(OptimisationViews::untouched(subgraph))
+    }
+
+    fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> tenon_base::Result<WorkloadPlan> {
+        self.ranges.lock().unwrap().extend(spec.ranges.clone());
+        CpuRef.plan(spec, cpu)
+    }
+
+    fn workload(&self, spec: &WorkloadSpec) -> tenon_base::Result<Box<dyn Workload>> {
+        CpuRef.workload(spec)
+    }
+}
+
+/// The backend after compiling Relu(x) for x of `batch` rows and `seq` columns, and the placement report.
+fn recorded(takes_ranges: bool, most: u64) -> (Arc<Recorder>, String) {
+    let recorder = Arc::new(Recorder {
+        takes_ranges,
+        most,
+        ranges: Mutex::default(),
+        optimised: AtomicUsize::new(0),
+    });
+    let mut registry = registry();
+    registry.register(recorder.clone()).unwrap();
+    let mut options = Options::new(&registry);
+    options.backends = ["Recorder", "CpuRef"].map(BackendId::new).to_vec();
+    let graph = graph("graph \"g\" (%x: f32[7, 11]) -> (%y) {\n%y = Relu(%x)\n}");
+    let compiled = compile(graph, &options).unwrap();
+    let report = format!("{:?}", compiled.placement.nodes);
+    (recorder, report)
+}
+
+#[test]
+fn backends_with_dynamic_shapes_see_ranges() {
+    let (recorder, report) = recorded(true, 4096);
+    let ranges = recorder.ranges.lock().unwrap();
+    let range = |min, max| ExtentRange { min, max };
+    let operand = Some(OperandRanges {
+        extents: vec![range(1, 64), range(1, 2048)],
+        elements_vary: false,
+    });
+    let expected = NodeRanges {
+        inputs: vec![operand.clone()],
+        outputs: vec![operand],
+    };
+    // At least one query, and the plan.
+    assert!(ranges.len() >= 2, "{ranges:?}");
+    assert!(ranges.iter().all(|found| *found == expected), "{ranges:?}");
+    assert!(recorder.optimised.load(Ordering::Relaxed) > 0);
+    assert!(report.contains("Backend(") && report.contains("Recorder"));
+}
+
+#[test]
+fn a_refusal_of_ranges_is_in_the_placement_report() {
+    let (_, report) = recorded(true, 1000);
+    assert!(
+        report.contains("sizes up to 2048 are not supported"),
+        "{report}"
+    );
+}
+
+#[test]
+fn backends_without_dynamic_shapes_see_the_example() {
+    let (recorder, report) = recorded(false, 0);
+    assert_eq!(*recorder.ranges.lock().unwrap(), []);
+    // It would optimise for the example alone.
+    assert_eq!(recorder.optimised.load(Ordering::Relaxed), 0);
+    assert!(!report.contains("refusals: [N"), "{report}");
 }

@@ -126,7 +126,7 @@ impl Tap for Taps {
     }
 }
 
-/// Adds numbers to the names that occur several times.
+/// Makes names that occur several times distinct: `NAME.0`, `NAME.1` and so on.
 fn number(tensors: &mut [(String, Tensor)]) {
     let mut counts: HashMap<String, usize> = HashMap::new();
     for (name, _) in tensors.iter() {

@@ -336,6 +336,7 @@ impl HostOperator {
             inputs: &types,
             constants: inputs,
             outputs: &view_outputs,
+            ranges: None,
         };
         let mut backends = self.backends.iter();
         let backend = backends.find(|backend| backend.supports(&view).is_ok());

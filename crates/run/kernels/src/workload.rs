@@ -325,6 +325,7 @@ pub(crate) fn specification(
             .map(input)
             .collect::<Result<_>>()?,
         outputs: call.outputs.iter().map(output).collect::<Result<_>>()?,
+        ranges: None,
     })
 }
 
@@ -432,6 +433,7 @@ impl<'a> Node<'a> {
             inputs: &self.inputs,
             constants: &self.constants,
             outputs: &self.outputs,
+            ranges: None,
         }
     }
 

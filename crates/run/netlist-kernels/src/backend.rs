@@ -102,6 +102,7 @@ impl Operator {
             attributes: self.attributes.clone(),
             inputs: types.iter().zip(&constants).map(input).collect(),
             outputs: vec![Some(output.clone())],
+            ranges: None,
         };
         let view = NodeView {
             op: spec.op,
@@ -109,6 +110,7 @@ impl Operator {
             inputs: &types.iter().map(Option::as_ref).collect::<Vec<_>>(),
             constants: &constants,
             outputs: &[Some(&output)],
+            ranges: None,
         };
         let supporting = self
             .backends

@@ -387,6 +387,7 @@ fn supports(backend: &dyn Backend, spec: &WorkloadSpec) -> Result<(), tenon_back
         inputs: &types,
         constants: &constants,
         outputs: &outputs,
+        ranges: None,
     })
 }
 

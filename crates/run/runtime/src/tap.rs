@@ -13,7 +13,7 @@ pub struct TapValue<'a> {
     /// The subgraph of the node; a CPU node is its own subgraph, operators of a host function are in `host`.
     pub subgraph: &'a str,
     /// How often the subgraph ran before in this execution of the model: the iteration of a loop's body. Of an
-    /// operator of a host function the number of its own earlier runs.
+    /// operator of a host function the number of the operator's earlier runs.
     pub run: u64,
     /// The graph node; empty for an input of the subgraph.
     pub node: &'a str,

@@ -127,6 +127,7 @@ impl RandomNode {
             inputs: &types,
             constants: &constants,
             outputs: &outputs,
+            ranges: None,
         })
     }
 
@@ -146,6 +147,7 @@ impl RandomNode {
                 })
                 .collect(),
             outputs: self.outputs.clone(),
+            ranges: None,
         };
         let plan = backend.plan(&spec, CpuLevel::Baseline)?;
         let workload = backend.workload(&spec)?;

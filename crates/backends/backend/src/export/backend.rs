@@ -108,6 +108,7 @@ pub(super) unsafe fn write_out<T>(out: *mut T, value: T) -> Result<()> {
 }
 
 fn specification(node: ImportedNode) -> WorkloadSpec {
+    let ranges = node.ranges();
     let inputs = node.inputs.into_iter().map(|input| {
         input.map(|input| InputSpec {
             ty: input.ty,
@@ -124,6 +125,7 @@ fn specification(node: ImportedNode) -> WorkloadSpec {
             .into_iter()
             .map(|output| output.map(|output| output.ty))
             .collect(),
+        ranges,
     }
 }
 
@@ -190,12 +192,14 @@ unsafe extern "C" fn supports(this: *const abi::Backend, raw: *const abi::Node) 
             .iter()
             .map(|output| output.as_ref().map(|output| &output.ty))
             .collect();
+        let ranges = read.ranges();
         let view = NodeView {
             op: read.op,
             attributes: &read.attributes,
             inputs: &inputs,
             constants: &constants,
             outputs: &outputs,
+            ranges: ranges.as_ref(),
         };
         let supported = exported.backend.supports(&view);
         supported.map_err(|refusal| outcome_of_refusal(&refusal))

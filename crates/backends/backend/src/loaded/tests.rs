@@ -74,6 +74,105 @@ fn loops_of_an_exported_backend_are_stopped_with_the_execution() {
     assert_eq!(stopped.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
 }
 
+/// A backend that supports a node for these ranges only.
+struct Ranged(NodeRanges);
+
+impl Backend for Ranged {
+    fn id(&self) -> BackendId {
+        BackendId::new("Ranged")
+    }
+
+    fn description(&self) -> String {
+        "supports one node".into()
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        vec![Capability::new(DYNAMIC_SHAPES, PropertyValue::Bool(true))]
+    }
+
+    fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
+        let text = format!("{:?}", node.ranges);
+        match node.ranges == Some(&self.0) {
+            true => Ok(()),
+            false => Err(Reason::Other { text }.into()),
+        }
+    }
+
+    fn plan(&self, spec: &WorkloadSpec, _cpu: CpuLevel) -> Result<WorkloadPlan> {
+        let scratch_bytes = usize::from(spec.ranges.as_ref() == Some(&self.0));
+        Ok(WorkloadPlan {
+            scratch_bytes,
+            ..WorkloadPlan::default()
+        })
+    }
+
+    fn workload(&self, _spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        Ok(Box::new(Endless))
+    }
+}
+
+#[test]
+fn ranges_of_sizes_arrive_in_queries_and_plans() {
+    let range = |min, max| ExtentRange { min, max };
+    let operand = |extents, elements_vary| {
+        Some(OperandRanges {
+            extents,
+            elements_vary,
+        })
+    };
+    let ranges = NodeRanges {
+        inputs: vec![
+            operand(vec![range(1, u64::MAX), range(3, 3)], false),
+            None,
+            operand(vec![range(2, 2)], true),
+        ],
+        outputs: vec![operand(vec![range(0, 64)], false)],
+    };
+    let table = export(Arc::new(Ranged(ranges.clone())));
+    // SAFETY: `export` returned the table, whose functions are in this program.
+    let core = unsafe { Core::new(table, "Ranged".into(), None, Vec::new()) };
+    let loaded = LoadedBackend::new(core.unwrap()).unwrap();
+    let backend: &dyn Backend = &loaded;
+    assert!(backend.takes_dynamic_shapes());
+    let (x, y) = (f32s(&[2, 3]), f32s(&[5]));
+    let sizes = Tensor::from_slice([2], &[7i64, 8]).unwrap();
+    let op = operator("Neg").unwrap();
+    let attributes = Attributes::new();
+    let mut view = NodeView {
+        op,
+        attributes: &attributes,
+        inputs: &[Some(&x), None, Some(sizes.ty())],
+        constants: &[None, None, Some(&sizes)],
+        outputs: &[Some(&y)],
+        ranges: Some(&ranges),
+    };
+    assert_eq!(backend.supports(&view), Ok(()));
+    view.ranges = None;
+    let refusal = backend.supports(&view).unwrap_err();
+    assert_eq!(refusal.to_string(), "None");
+    let input = |ty: &TensorType| {
+        Some(InputSpec {
+            ty: ty.clone(),
+            constant: None,
+            prepared: None,
+        })
+    };
+    let mut spec = WorkloadSpec {
+        op,
+        attributes,
+        inputs: vec![input(&x), None, input(sizes.ty())],
+        outputs: vec![Some(y)],
+        ranges: Some(ranges),
+    };
+    let scratch = |spec: &WorkloadSpec| {
+        let plan = backend.plan(spec, CpuLevel::Baseline);
+        plan.unwrap().scratch_bytes
+    };
+    assert_eq!(scratch(&spec), 1);
+    spec.ranges = None;
+    assert_eq!(scratch(&spec), 0);
+}
+
 fn f32s(shape: &[usize]) -> TensorType {
     TensorType::new(DataType::F32, shape).unwrap()
 }
@@ -86,6 +185,7 @@ fn supports(backend: &dyn Backend, op: &str, attributes: &Attributes) -> Result<
         inputs: &[Some(&ty), None],
         constants: &[None, None],
         outputs: &[Some(&ty)],
+        ranges: None,
     })
 }
 
@@ -153,6 +253,7 @@ fn spec() -> WorkloadSpec {
             Some(input(weight.ty().clone(), Some(weight))),
         ],
         outputs: vec![Some(f32s(&[3]))],
+        ranges: None,
     }
 }
 

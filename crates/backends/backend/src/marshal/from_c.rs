@@ -11,7 +11,9 @@
     reason = "operands in raw memory and calls through the C interface"
 )]
 
-use crate::{OptionDef, OptionScope, PropertyValue, Reason, Refusal};
+use crate::{
+    ExtentRange, NodeRanges, OperandRanges, OptionDef, OptionScope, PropertyValue, Reason, Refusal,
+};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use tenon_backend_abi as abi;
@@ -367,6 +369,7 @@ pub(crate) struct ImportedTensor {
     pub ty: TensorType,
     pub constant: Option<Tensor>,
     pub prepared: Option<(String, Buffer)>,
+    pub ranges: Option<OperandRanges>,
 }
 
 /// # Safety
@@ -401,12 +404,37 @@ pub(crate) unsafe fn tensor(raw: &abi::Tensor, ownership: Ownership) -> Result<I
                 owned_bytes(raw.prepared, ownership, "the prepared form of a tensor")?,
             ))
         };
+        let ranges = ranges(raw, ty.shape())?;
         Ok(ImportedTensor {
             ty,
             constant,
             prepared,
+            ranges,
         })
     }
+}
+
+/// # Safety
+/// `raw` is valid (see the module), and its rank is that of `shape`.
+unsafe fn ranges(raw: &abi::Tensor, shape: &[usize]) -> Result<Option<OperandRanges>> {
+    if raw.ranges.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: `ranges` is not null (checked above) and points to a value for each dimension (requirement).
+    let extents = unsafe { array(raw.ranges, shape.len(), "the ranges of a tensor")? };
+    let extents = extents.iter().map(|range| ExtentRange {
+        min: range.min,
+        max: range.max,
+    });
+    let extents: Vec<ExtentRange> = extents.collect();
+    if let Some(range) = extents.iter().find(|range| range.min > range.max) {
+        let error = invalid("a range of sizes ends before it starts");
+        return Err(error.found(format_args!("{} to {}", range.min, range.max)));
+    }
+    Ok(Some(OperandRanges {
+        extents,
+        elements_vary: raw.elements_vary != 0,
+    }))
 }
 
 /// A node converted from C.
@@ -415,6 +443,22 @@ pub(crate) struct ImportedNode {
     pub attributes: Attributes,
     pub inputs: Vec<Option<ImportedTensor>>,
     pub outputs: Vec<Option<ImportedTensor>>,
+}
+
+impl ImportedNode {
+    /// The ranges of its operands, if there are any.
+    pub fn ranges(&self) -> Option<NodeRanges> {
+        let operands = |list: &[Option<ImportedTensor>]| -> Vec<Option<OperandRanges>> {
+            let ranges = list.iter().map(|operand| operand.as_ref()?.ranges.clone());
+            ranges.collect()
+        };
+        let ranges = NodeRanges {
+            inputs: operands(&self.inputs),
+            outputs: operands(&self.outputs),
+        };
+        let mut all = ranges.inputs.iter().chain(&ranges.outputs);
+        all.any(Option::is_some).then_some(ranges)
+    }
 }
 
 /// # Safety

@@ -1,7 +1,9 @@
 //! Conversion of Rust values to C structs that borrow from them, in an arena that lives for a call.
 
 use super::dtype_code;
-use crate::{NodeView, PropertyValue, Reason, Refusal, WorkloadSpec};
+use crate::{
+    ExtentRange, NodeRanges, NodeView, OperandRanges, PropertyValue, Reason, Refusal, WorkloadSpec,
+};
 use std::ptr;
 use tenon_backend_abi as abi;
 use tenon_backend_abi::Outcome;
@@ -22,6 +24,7 @@ pub(crate) struct CallArena<'a> {
     nodes: Vec<Box<abi::Node>>,
     graphs: Vec<Box<abi::Graph>>,
     extents: Vec<Box<[u64]>>,
+    ranges: Vec<Box<[abi::ExtentRange]>>,
     tensor_lists: Vec<Box<[*const abi::Tensor]>>,
     attribute_lists: Vec<Box<[*const abi::Attribute]>>,
     node_lists: Vec<Box<[*const abi::Node]>>,
@@ -45,44 +48,37 @@ fn store_all<T>(list: &mut Vec<Box<[T]>>, values: Vec<T>) -> *const T {
 impl<'a> CallArena<'a> {
     /// The node of a support query, with types and constants.
     pub fn view(&mut self, view: &NodeView<'a>) -> *const abi::Node {
-        let constants = view
-            .constants
-            .iter()
-            .copied()
-            .chain(std::iter::repeat(None));
-        let inputs = view
-            .inputs
-            .iter()
-            .zip(constants)
-            .map(|(ty, constant)| self.operand(*ty, constant.map(Tensor::buffer), None))
-            .collect();
-        let outputs = view
-            .outputs
-            .iter()
-            .map(|ty| self.operand(*ty, None, None))
-            .collect();
+        let (given, made) = ranges_of(view.ranges);
+        let constants = view.constants.iter().copied();
+        let constants = constants.chain(std::iter::repeat(None));
+        let inputs = view.inputs.iter().zip(constants).zip(given);
+        let inputs = inputs.map(|((ty, constant), ranges)| {
+            self.operand(*ty, constant.map(Tensor::buffer), None, ranges)
+        });
+        let inputs = inputs.collect();
+        let outputs = view.outputs.iter().zip(made);
+        let outputs = outputs.map(|(ty, ranges)| self.operand(*ty, None, None, ranges));
+        let outputs = outputs.collect();
         self.node(view.op, "", view.attributes, [inputs, outputs], None)
     }
 
     /// The node of a workload, with types, constants and prepared forms.
     pub fn spec(&mut self, spec: &'a WorkloadSpec) -> *const abi::Node {
-        let inputs = spec
-            .inputs
-            .iter()
-            .map(|input| {
-                let input = input.as_ref();
-                self.operand(
-                    input.map(|input| &input.ty),
-                    input.and_then(|input| input.constant.as_ref().map(Tensor::buffer)),
-                    input.and_then(|input| input.prepared.as_ref()),
-                )
-            })
-            .collect();
-        let outputs = spec
-            .outputs
-            .iter()
-            .map(|ty| self.operand(ty.as_ref(), None, None))
-            .collect();
+        let (given, made) = ranges_of(spec.ranges.as_ref());
+        let inputs = spec.inputs.iter().zip(given);
+        let inputs = inputs.map(|(input, ranges)| {
+            let input = input.as_ref();
+            self.operand(
+                input.map(|input| &input.ty),
+                input.and_then(|input| input.constant.as_ref().map(Tensor::buffer)),
+                input.and_then(|input| input.prepared.as_ref()),
+                ranges,
+            )
+        });
+        let inputs = inputs.collect();
+        let outputs = spec.outputs.iter().zip(made);
+        let outputs = outputs.map(|(ty, ranges)| self.operand(ty.as_ref(), None, None, ranges));
+        let outputs = outputs.collect();
         self.node(spec.op, "", &spec.attributes, [inputs, outputs], None)
     }
 
@@ -93,7 +89,7 @@ impl<'a> CallArena<'a> {
             .iter()
             .map(|value| {
                 let constant = value.constant.as_ref().map(Tensor::buffer);
-                self.operand(value.ty.as_ref(), constant, None)
+                self.operand(value.ty.as_ref(), constant, None, None)
             })
             .collect();
         let mut nodes = Vec::with_capacity(graph.nodes.len());
@@ -122,7 +118,7 @@ impl<'a> CallArena<'a> {
 
     /// A tensor type.
     pub fn ty(&mut self, ty: &'a TensorType) -> *const abi::Tensor {
-        self.operand(Some(ty), None, None)
+        self.operand(Some(ty), None, None, None)
     }
 
     /// A list of ids.
@@ -173,9 +169,20 @@ impl<'a> CallArena<'a> {
         ty: Option<&'a TensorType>,
         constant: Option<&'a Buffer>,
         prepared: Option<&'a (String, Buffer)>,
+        ranges: Option<&OperandRanges>,
     ) -> *const abi::Tensor {
         let Some(ty) = ty else { return ptr::null() };
         let extents: Vec<u64> = ty.shape().iter().map(|&extent| extent as u64).collect();
+        let elements_vary = ranges.is_some_and(|ranges| ranges.elements_vary);
+        // The other side reads one range for each dimension.
+        let ranges = ranges.filter(|ranges| ranges.extents.len() == extents.len());
+        let ranges = ranges.map_or(ptr::null(), |ranges| {
+            let range = |range: &ExtentRange| abi::ExtentRange {
+                min: range.min,
+                max: range.max,
+            };
+            store_all(&mut self.ranges, ranges.extents.iter().map(range).collect())
+        });
         let tensor = abi::Tensor {
             size: size_of::<abi::Tensor>(),
             dtype: dtype_code(ty.dtype()),
@@ -184,6 +191,8 @@ impl<'a> CallArena<'a> {
             data: constant.map_or(abi::Bytes::NONE, retainable),
             layout: prepared.map_or(abi::Text::EMPTY, |(layout, _)| abi::Text::of(layout)),
             prepared: prepared.map_or(abi::Bytes::NONE, |(_, data)| retainable(data)),
+            ranges,
+            elements_vary: elements_vary.into(),
         };
         store(&mut self.tensors, tensor)
     }
@@ -224,11 +233,29 @@ impl<'a> CallArena<'a> {
             }
             Attribute::Tensor(tensor) => {
                 out.kind = abi::kind::TENSOR;
-                out.tensor = self.operand(Some(tensor.ty()), Some(tensor.buffer()), None);
+                out.tensor = self.operand(Some(tensor.ty()), Some(tensor.buffer()), None, None);
             }
         }
         store(&mut self.attributes, out)
     }
+}
+
+/// The ranges of inputs and outputs, followed by absent ones.
+#[allow(clippy::type_complexity, reason = "two iterators of one node")]
+fn ranges_of<'r>(
+    ranges: Option<&'r NodeRanges>,
+) -> (
+    impl Iterator<Item = Option<&'r OperandRanges>>,
+    impl Iterator<Item = Option<&'r OperandRanges>>,
+) {
+    let operands = |list: Option<&'r [Option<OperandRanges>]>| {
+        let list = list.unwrap_or_default().iter().map(Option::as_ref);
+        list.chain(std::iter::repeat(None))
+    };
+    (
+        operands(ranges.map(|ranges| &*ranges.inputs)),
+        operands(ranges.map(|ranges| &*ranges.outputs)),
+    )
 }
 
 /// The bytes of a buffer, which `tenon_host.retain` can share.

@@ -164,6 +164,7 @@ impl Types<'_> {
             inputs: &types,
             constants: &vec![None; types.len()],
             outputs: &[Some(&self.results[index])],
+            ranges: None,
         };
         Function::of(&Signature::of_node(&view, level))
     }

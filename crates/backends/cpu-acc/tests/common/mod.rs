@@ -36,6 +36,7 @@ impl Case {
                 attributes: Attributes::new(),
                 inputs: Vec::new(),
                 outputs: Vec::new(),
+                ranges: None,
             },
             values: Vec::new(),
         }
@@ -120,6 +121,7 @@ impl Case {
             inputs: &inputs,
             constants: &constants,
             outputs: &outputs,
+            ranges: None,
         })
     }
 

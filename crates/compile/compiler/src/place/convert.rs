@@ -47,6 +47,7 @@ pub(super) fn wider(
         inputs: types(&operands.inputs)?,
         constants: constants.collect::<Result<_>>().ok()?,
         outputs: types(&operands.outputs)?,
+        ranges: operands.ranges.clone(),
     };
     // Excludes operators whose attributes name the output type: they would not infer the wider one.
     let inputs: Vec<Option<&TensorType>> = wider.inputs.iter().map(Option::as_ref).collect();

@@ -4,7 +4,7 @@ use super::selector::Operands;
 use super::{BackendSelector, NodePlacement, NodeRefusal, QueryReason, Target, groups, owners};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use tenon_backend::{Backend, BackendId, OptimisationViews, Subgraph};
+use tenon_backend::{Backend, BackendId, NodeRanges, OptimisationViews, Subgraph};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_graph::{Graph, NodeId};
 
@@ -23,6 +23,10 @@ pub(super) fn optimise(
         control.progress("optimise", 0, 1)?;
         let id = backend.id();
         let mut parts = subgraphs(graph, placed, &id);
+        // A backend without ranges would take the example sizes for those of all executions.
+        if !backend.takes_dynamic_shapes() {
+            parts.retain(|part| part.nodes.iter().all(|&id| has_fixed_sizes(graph, id)));
+        }
         let mut results = Vec::new();
         for part in parts.drain(..) {
             let views = backend
@@ -42,6 +46,11 @@ pub(super) fn optimise(
         }
     }
     Ok(())
+}
+
+/// Whether the operands of a node have one size in all executions.
+fn has_fixed_sizes(graph: &Graph, id: NodeId) -> bool {
+    NodeRanges::of(graph, graph.node(id)).is_none()
 }
 
 /// The subgraphs of a backend.

@@ -5,7 +5,9 @@ use crate::layout;
 use crate::lower::movement_node;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tenon_backend::{Backend, BackendId, NodeView, Reason, Refusal, Registry, is_reachable};
+use tenon_backend::{
+    Backend, BackendId, NodeRanges, NodeView, Reason, Refusal, Registry, is_reachable,
+};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::operator::OperatorClass;
 use tenon_graph::{Graph, Node, Tensor, TensorType, ValueId};
@@ -70,6 +72,7 @@ pub(super) struct Operands {
     pub inputs: Vec<Option<TensorType>>,
     pub constants: Vec<Option<Tensor>>,
     pub outputs: Vec<Option<TensorType>>,
+    pub ranges: Option<NodeRanges>,
 }
 
 impl Operands {
@@ -85,6 +88,7 @@ impl Operands {
             inputs: types(&node.inputs),
             constants: node.inputs.iter().map(|id| id.and_then(constant)).collect(),
             outputs: types(&node.outputs),
+            ranges: NodeRanges::of(graph, node),
         }
     }
 
@@ -103,6 +107,10 @@ impl Operands {
             inputs: &refs(&self.inputs),
             constants: &refs(&self.constants),
             outputs: &refs(&self.outputs),
+            ranges: self
+                .ranges
+                .as_ref()
+                .filter(|_| backend.takes_dynamic_shapes()),
         })
     }
 }

@@ -375,6 +375,7 @@ fn refusal(backend: &dyn Backend, call: &WorkloadCall) -> Option<String> {
         inputs: &inputs,
         constants: &constants,
         outputs: &outputs,
+        ranges: None,
     };
     let supported = backend.supports(&node);
     supported.err().map(|refusal| refusal.to_string())
