@@ -197,11 +197,11 @@ fn element_types_are_named() {
     let build = model(13)
         .input("x", &["1"])
         .node(node("Cast", &["x"], &["y"], &[int("to", 10)]))
-        .node(node("Cast", &["x"], &["z"], &[int("to", 23)]))
+        .node(node("Cast", &["x"], &["z"], &[int("to", 27)]))
         .output("y");
     assert_eq!(
         build.error(),
-        "node 'Cast_1': operator Cast, version 13: attribute 'to': element type float4e2m1 is not supported"
+        "node 'Cast_1': operator Cast, version 13: attribute 'to': element type float6e2m3 is not supported"
     );
     let mut build = build;
     build.graph().node.pop();
