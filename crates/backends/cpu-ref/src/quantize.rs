@@ -71,7 +71,7 @@ fn quantize(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let scales = ScaleLayout::new(node)?;
     let zero = node.optional(2).map(|ty| ty.dtype());
     let divided = match node.attributes.string("precision", "")? {
-        // A power of two has no precision of its own.
+        // Powers of two have no mantissa.
         "" if scale == DataType::F8E8M0Fnu => DataType::F32,
         "" => scale,
         name => name.parse()?,

@@ -3,7 +3,7 @@
 //! * to a floating-point type: to the nearest value, ties to even, rounded once. Overflow gives
 //!   infinity, or NaN in a type without infinities. To `tf32`: truncated towards zero.
 //!   To `f8e8m0fnu`, whose values are positive: zero and negative values give NaN. To `f4e2m1fn`, which
-//!   has neither infinities nor NaN: saturated, NaN to -0.
+//!   has neither infinities nor NaN: saturated, NaN to the zero of the other sign.
 //! * floating-point to integer: truncated towards zero, saturating, NaN to 0.
 //! * integer to integer: the low bits (two's complement).
 //! * to bool: whether the value is nonzero (NaN is nonzero); from bool: 0 or 1.

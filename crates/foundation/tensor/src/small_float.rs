@@ -10,7 +10,8 @@ pub(crate) enum Specials {
     Finite,
     /// No infinities and no negative zero; the code of negative zero is the one NaN.
     UnsignedZero,
-    /// Neither infinities nor NaN: overflow gives the greatest value, NaN negative zero.
+    /// Neither infinities nor NaN: overflow gives the greatest value, NaN the zero of the other sign, as in
+    /// ml_dtypes.
     None,
 }
 
@@ -135,7 +136,8 @@ impl Format {
         match self.specials {
             Specials::Ieee => sign | self.end_of_finite() | 1 << (self.mantissa_bits - 1),
             Specials::Finite => sign | self.end_of_finite(),
-            Specials::UnsignedZero | Specials::None => self.sign_bit(),
+            Specials::UnsignedZero => self.sign_bit(),
+            Specials::None => sign ^ self.sign_bit(),
         }
     }
 }
@@ -227,7 +229,8 @@ mod tests {
         assert_eq!(Format::E2M1.encode(5.0), 6);
         assert_eq!(Format::E2M1.encode(f64::INFINITY), 7);
         assert_eq!(Format::E2M1.encode(-1e300), 15);
-        assert_eq!(Format::E2M1.encode(f64::NAN), 8);
+        let nan = f64::NAN.copysign(1.0);
+        assert_eq!([nan, -nan].map(|nan| Format::E2M1.encode(nan)), [8, 0]);
     }
 
     #[test]

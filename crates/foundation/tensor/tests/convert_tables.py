@@ -67,6 +67,9 @@ def convert(name, values, to):
         return values.astype(np.int64).astype(INTEGERS[to])
     # Every value of up to 16 bits is exact in binary32, so that the conversion rounds once.
     values = values.astype(np.float32)
+    if name.endswith("uz"):
+        # The one NaN has no sign, which decides the zero that it becomes in f4e2m1fn.
+        values[np.isnan(values)] = np.nan
     converted = values.astype(FLOATS[to])
     if to == "f8e8m0fnu":
         # ml_dtypes rounds values up that are nearer to its smallest value than to the next.

@@ -1,4 +1,4 @@
-//! Text as numbers.
+//! Vectors of texts.
 
 use super::rows::*;
 use super::shapes::{Inferred, choice, invalid, one, rank};
