@@ -10,6 +10,7 @@ Requires torch, torchvision, transformers, onnx, onnxscript and onnxruntime, whi
 """
 
 import argparse
+import io
 import sys
 from pathlib import Path
 
@@ -18,6 +19,8 @@ import onnx
 import onnxruntime as ort
 import torch
 import torchvision
+import dynamic
+from onnx import helper
 from torch import nn
 from torchvision.models import efficientnet, mobilenet_v2, resnet50
 from torchvision.models.resnet import Bottleneck, ResNet
@@ -334,16 +337,68 @@ def save(file, inputs, outputs):
 
 
 def export_dynamic(name, folder):
-    """NAME.onnx, and for each set of sizes NAME.1.npz, NAME.2.npz and so on."""
+    """A variant of a family with symbolic dimensions."""
     family, axes, samples = DYNAMIC[name]
     path = folder / f"{name}.onnx"
     export(family, "small", path, axes)
     torch.manual_seed(1)
-    for number, inputs in enumerate(samples(), 1):
+    save_samples(name, folder, samples())
+
+
+def export_model(name, size, folder):
+    """A model of dynamic.py."""
+    torch.manual_seed(0)
+    made = dynamic.MODELS[name][size]()
+    path = folder / f"{name}.onnx"
+    if isinstance(made.model, list):
+        onnx.save(join_rates(*(to_onnx(model, made, ["input", "state"]) for model in made.model)), path)
+    else:
+        onnx.save(to_onnx(made.model, made, list(made.samples[0])), path)
+    onnx.checker.check_model(str(path))
+    save_samples(name, folder, made.samples)
+
+
+def to_onnx(model, made, names):
+    file = io.BytesIO()
+    with torch.no_grad():
+        torch.onnx.export(
+            model.eval(), tuple(made.samples[0][name] for name in names), file, input_names=names,
+            output_names=made.outputs, opset_version=OPSET, dynamo=False, do_constant_folding=True,
+            dynamic_axes=made.axes,
+        )  # fmt: skip
+    return onnx.load_from_string(file.getvalue())
+
+
+def join_rates(fast, slow):
+    """One model with the networks of two sampling rates as the branches of an If."""
+
+    def branch(model, prefix):
+        # The inputs are values of the graph around the branch.
+        body = onnx.compose.add_prefix_graph(model.graph, prefix, rename_inputs=False)
+        del body.input[:]
+        return body
+
+    then, other = branch(fast, "fast."), branch(slow, "slow.")
+    rate = onnx.numpy_helper.from_array(np.array(16000), "rate")
+    nodes = [
+        helper.make_node("Equal", ["sr", "rate"], ["is_fast"]),
+        helper.make_node("If", ["is_fast"], ["output", "stateN"], then_branch=then, else_branch=other),
+    ]
+    inputs = [*fast.graph.input, helper.make_tensor_value_info("sr", onnx.TensorProto.INT64, [])]
+    graph = helper.make_graph(nodes, "vad", inputs, fast.graph.output, [rate])
+    return helper.make_model(graph, opset_imports=fast.opset_import, ir_version=fast.ir_version)
+
+
+def save_samples(name, folder, samples):
+    """NAME.1.npz, NAME.2.npz and so on, for each set of sizes."""
+    path = folder / f"{name}.onnx"
+    print(f"{name}: {path.stat().st_size / 1e3:.0f} kB")
+    for number, inputs in enumerate(samples, 1):
         inputs = {key: value.numpy() for key, value in inputs.items()}
         outputs = reference(path, inputs)
         save(folder / f"{name}.{number}.npz", inputs, outputs)
-        print(f"{name}: " + ", ".join(f"{k} {v.shape}" for k, v in (inputs | outputs).items()))
+        shapes = [f"{k} {v.shape}" for k, v in (inputs | outputs).items()]
+        print(f"{name}.{number}: " + ", ".join(shapes[:8]))
 
 
 def main():
@@ -357,10 +412,14 @@ def main():
     all_names = [name for name, sizes in FAMILIES.items() if arguments.size in sizes]
     if arguments.size == "small":
         all_names += DYNAMIC
+    all_names += [name for name, sizes in dynamic.MODELS.items() if arguments.size in sizes]
     names = arguments.names or [*all_names, *QUANTISED]
     for name in names:
-        if name in DYNAMIC:
+        if name in DYNAMIC and arguments.size == "small":
             export_dynamic(name, arguments.folder)
+            continue
+        if name in dynamic.MODELS:
+            export_model(name, arguments.size, arguments.folder)
             continue
         path = arguments.folder / f"{name}.onnx"
         if name in QUANTISED:

@@ -74,6 +74,8 @@ pub struct Compiled {
     pub graph: Graph,
     /// Which backend each node runs on; its `Display` is the summary in a line.
     pub placement: Placement,
+    /// Whether the graph was optimised: false if that made a graph for the example sizes alone.
+    pub optimised: bool,
 }
 
 /// Compiles a graph.
@@ -116,16 +118,18 @@ pub(crate) fn compile_inferred(
     }
     let states = states::declare(&mut graph, &options.states)?;
     let plain = (!graph.symbols.is_empty()).then(|| graph.clone());
-    let optimised = optimise::optimise(&mut graph, options.registry, &selector, control);
+    let done = optimise::optimise(&mut graph, options.registry, &selector, control);
     control.check()?;
+    let mut optimised = true;
     match plain {
         // A pass that takes an example size for a fixed one makes a graph that fails, or holds for it alone.
         Some(plain) => {
-            if optimised.is_err() || !symbolic::holds_for_all_sizes(&graph, &plain) {
+            optimised = done.is_ok() && symbolic::holds_for_all_sizes(&graph, &plain);
+            if !optimised {
                 graph = plain;
             }
         }
-        None => optimised?,
+        None => done?,
     }
     pads::add_default_fill(&mut graph)?;
     outputs::restore(&mut graph, names)?;
@@ -135,6 +139,7 @@ pub(crate) fn compile_inferred(
         input: state.input,
     });
     compiled.contents.tenon.states = states.collect();
+    compiled.optimised = optimised;
     Ok(compiled)
 }
 
@@ -182,5 +187,6 @@ pub(crate) fn finish(
         module,
         graph,
         placement,
+        optimised: true,
     })
 }

@@ -2,6 +2,8 @@
 //! shapes. Each becomes a symbol of the graph; the host program reads it from its value ([`crate::host`]).
 
 use crate::control::set_type;
+use crate::element_sources::{ElementSource, ElementSources, small_integers};
+use tenon_backend::Backend;
 use tenon_base::Result;
 use tenon_graph::{
     Attribute, DataSize, DataSizeSource, Graph, Node, SizeElements, UniqueNames, Value, ValueId,
@@ -18,6 +20,9 @@ const EXAMPLES: [i64; 12] = [11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53];
 
 /// Example values of elements, which are often small: K of TopK, ends of Slice.
 const SMALL_EXAMPLES: [i64; 12] = [3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41];
+
+/// Example extents of images that a model scales: strides of backbones leave different extents of them.
+const IMAGE_EXAMPLES: [i64; 8] = [352, 416, 544, 608, 736, 928, 992, 1184];
 
 /// Whether the extents of the outputs of an operator depend on the elements of its inputs, and are not sizes that
 /// operands give.
@@ -233,36 +238,46 @@ pub(crate) fn extents(value: &Value) -> Option<Vec<SizeExpr>> {
     Some(shape.map(|&extent| SizeExpr::from(extent as i64)).collect())
 }
 
-/// Replaces unknown operands that decide the output's shape by sizes: each element is a symbol. Returns whether there
-/// is one. Operands of other types, or with many elements, are kept.
-pub(crate) fn read_operands(graph: &mut Graph, node: &mut Node) -> Result<bool> {
-    let mut replaced = false;
+/// Replaces unknown operands that decide the output's shape by sizes: each element that is not known is a symbol.
+/// Operands of other types, or with many elements, are kept.
+pub(crate) fn read_operands(
+    graph: &mut Graph,
+    node: &mut Node,
+    reference: &dyn Backend,
+) -> Result<()> {
     for index in 0..node.inputs.len() {
         let Some(id) = undecided(graph, node, index) else {
             continue;
         };
-        let value = graph.value(id);
-        let fixed = extents(value).is_some_and(|extents| {
-            let mut extents = extents.iter();
-            extents.all(|extent| extent.constant().is_some())
-        });
-        let Some(ty) = value.ty.clone().filter(|ty| {
-            let integers = matches!(ty.dtype(), DataType::I64 | DataType::I32);
-            integers && fixed && ty.elements() <= MAX_ELEMENTS
-        }) else {
+        let ty = small_integers(graph.value(id)).cloned();
+        let Some(ty) = ty.filter(|ty| ty.elements() <= MAX_ELEMENTS) else {
             continue;
         };
-        node.inputs[index] = Some(sizes_of(graph, id, ty)?);
-        replaced = true;
+        let sources = ElementSources::new(graph, reference).of(id);
+        let examples = match node.op.name {
+            "Resize" => &IMAGE_EXAMPLES[..],
+            _ => &SMALL_EXAMPLES[..],
+        };
+        node.inputs[index] = Some(sizes_of(graph, id, ty, sources, examples)?);
     }
-    Ok(replaced)
+    Ok(())
 }
 
-/// A value of sizes: the elements of `id`.
-fn sizes_of(graph: &mut Graph, id: ValueId, ty: TensorType) -> Result<ValueId> {
-    let elements = (0..ty.elements())
-        .map(|element| symbol_of(graph, id, DataSizeSource::Element(element)))
-        .collect::<Result<Vec<SizeExpr>>>()?;
+/// A value of sizes: the elements of `id`, which have these sources; those that depend on data get one of `examples`.
+fn sizes_of(
+    graph: &mut Graph,
+    id: ValueId,
+    ty: TensorType,
+    sources: Vec<ElementSource>,
+    examples: &[i64],
+) -> Result<ValueId> {
+    let sources = sources.into_iter().map(|source| match source {
+        ElementSource::Known(size) => Ok(size),
+        ElementSource::Element(value, at) => {
+            symbol_of(graph, value, DataSizeSource::Element(at), examples)
+        }
+    });
+    let elements = sources.collect::<Result<Vec<SizeExpr>>>()?;
     let is_known = |value: &Value| {
         let sizes = value.sizes.as_ref();
         sizes.is_some_and(|sizes| sizes.elements == elements && *sizes.example.ty() == ty)
@@ -308,14 +323,19 @@ pub(crate) fn define(graph: &mut Graph, definition: Definition) -> Result<SizeEx
 }
 
 /// The symbol of an element of a value; the same one each time.
-fn symbol_of(graph: &mut Graph, value: ValueId, source: DataSizeSource) -> Result<SizeExpr> {
+fn symbol_of(
+    graph: &mut Graph,
+    value: ValueId,
+    source: DataSizeSource,
+    examples: &[i64],
+) -> Result<SizeExpr> {
     let known = graph.data_sizes.iter();
     let mut known = known.filter(|size| size.value == value && size.source == source);
     if let Some(known) = known.next() {
         return Ok(known.symbol.into());
     }
     let max = *Symbols::any_size().end();
-    let symbol = new_symbol(graph, "size", max, &SMALL_EXAMPLES)?;
+    let symbol = new_symbol(graph, "size", max, examples)?;
     graph.data_sizes.push(DataSize {
         symbol,
         value,

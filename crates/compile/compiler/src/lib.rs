@@ -28,6 +28,7 @@ mod compile;
 mod control;
 mod cut;
 mod data_sizes;
+mod element_sources;
 mod fuse;
 mod host;
 mod infer;

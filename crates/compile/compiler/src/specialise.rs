@@ -228,7 +228,7 @@ impl Specialiser<'_> {
                 }
                 types => types?,
             },
-            Err(unknown) => read_operands(graph, node).ok_or(unknown)?,
+            Err(unknown) => self.read_operands(graph, node).ok_or(unknown)?,
         };
         let inputs = node.inputs.iter().flatten();
         let mut inputs = inputs.filter_map(|&id| graph.value(id).ty.as_ref());
@@ -264,6 +264,36 @@ impl Specialiser<'_> {
         Ok(false)
     }
 
+    /// Reads the operands that decide the shape of the result from their values when the model runs. Returns the types of
+    /// the outputs; `None`, with everything as before, if the shape function does not take such sizes.
+    fn read_operands(&self, graph: &mut Graph, node: &mut Node) -> Option<Vec<TensorType>> {
+        let reference = self.reference?;
+        let before = (
+            node.inputs.clone(),
+            graph.symbols.clone(),
+            graph.example_sizes.len(),
+            graph.data_sizes.len(),
+        );
+        let mut read = || -> Result<Vec<TensorType>> {
+            data_sizes::read_operands(graph, node, &**reference)?;
+            check_known(graph, node)?;
+            let types = infer_node(graph, node, node.outputs.len())?;
+            infer_symbolic(graph, node, &types)?;
+            Ok(types)
+        };
+        match read() {
+            Ok(types) => Some(types),
+            Err(_) => {
+                let (inputs, symbols, examples, sizes) = before;
+                node.inputs = inputs;
+                graph.symbols = symbols;
+                graph.example_sizes.truncate(examples);
+                graph.data_sizes.truncate(sizes);
+                None
+            }
+        }
+    }
+
     fn fold(
         &self,
         graph: &Graph,
@@ -278,7 +308,8 @@ impl Specialiser<'_> {
         if inputs.any(is_string) || types.iter().any(is_string) {
             return Ok(None);
         }
-        if types.iter().all(|ty| ty.elements() == 0) {
+        let mut outputs = node.outputs.iter().flatten();
+        if outputs.all(|&output| is_empty(graph, output)) {
             let zeroed = |ty: &TensorType| Tensor::zeroed(ty.clone()).map(Some);
             return types.iter().map(zeroed).collect::<Result<_>>().map(Some);
         }
@@ -382,12 +413,21 @@ fn is_string(ty: &TensorType) -> bool {
     ty.dtype() == DataType::String
 }
 
+/// Whether a value has no elements, for all sizes.
+fn is_empty(graph: &Graph, id: ValueId) -> bool {
+    let value = graph.value(id);
+    match &value.extents {
+        Some(extents) => extents.iter().any(|extent| extent.constant() == Some(0)),
+        None => value.ty.as_ref().is_some_and(|ty| ty.elements() == 0),
+    }
+}
+
 /// The inputs of `node` without elements, which are known although they are no constants.
 fn empty_inputs(graph: &Graph, node: &Node) -> Result<Vec<Option<Tensor>>> {
     let empty = |input: &Option<ValueId>| {
-        let ty = input.and_then(|id| graph.value(id).ty.as_ref());
-        let ty = ty.filter(|ty| ty.elements() == 0);
-        ty.map(|ty| Tensor::zeroed(ty.clone())).transpose()
+        let input = input.filter(|&id| is_empty(graph, id));
+        let ty = input.and_then(|id| graph.value(id).ty.clone());
+        ty.map(Tensor::zeroed).transpose()
     };
     node.inputs.iter().map(empty).collect()
 }
@@ -482,35 +522,6 @@ fn expand_constant(graph: &mut Graph, node: &mut Node) -> Result<()> {
     node.attributes = Attributes::new();
     node.inputs = vec![Some(fill), Some(shape)];
     Ok(())
-}
-
-/// Reads the operands that decide the shape of the result from their values when the model runs. Returns the types of
-/// the outputs; `None`, with everything as before, if the shape function does not take such sizes.
-fn read_operands(graph: &mut Graph, node: &mut Node) -> Option<Vec<TensorType>> {
-    let before = (
-        node.inputs.clone(),
-        graph.symbols.clone(),
-        graph.example_sizes.len(),
-        graph.data_sizes.len(),
-    );
-    let mut read = || -> Result<Vec<TensorType>> {
-        data_sizes::read_operands(graph, node)?;
-        check_known(graph, node)?;
-        let types = infer_node(graph, node, node.outputs.len())?;
-        infer_symbolic(graph, node, &types)?;
-        Ok(types)
-    };
-    match read() {
-        Ok(types) => Some(types),
-        Err(_) => {
-            let (inputs, symbols, examples, sizes) = before;
-            node.inputs = inputs;
-            graph.symbols = symbols;
-            graph.example_sizes.truncate(examples);
-            graph.data_sizes.truncate(sizes);
-            None
-        }
-    }
 }
 
 /// Checks that shape-determining inputs are constant; the error names the model inputs they depend on.

@@ -44,6 +44,8 @@ pub enum ExampleSizes {
     MultiplesOf32,
     /// Different primes below 32: for models with small tables of positions.
     SmallPrimes,
+    /// Different large primes: for models whose windows and strides leave little of a signal.
+    LargePrimes,
 }
 
 /// A CPU node, which is computed outside of the graph.

@@ -52,6 +52,11 @@ impl CompiledPackage {
         Ok(())
     }
 
+    /// Whether all its subgraphs were optimised.
+    pub(crate) fn is_optimised(&self) -> bool {
+        self.compiled.parts.iter().all(|part| part.optimised)
+    }
+
     /// Writes the package under a temporary name and renames it, so that `path` is replaced as a
     /// whole or not at all.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {

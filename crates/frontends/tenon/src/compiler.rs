@@ -307,23 +307,32 @@ impl Compiler {
         if !self.symbolic || !self.cpu_nodes.is_empty() {
             return self.compile_with(model, registry, None, false);
         }
-        let primes = Some(ExampleSizes::Primes);
-        let first = match self.compile_with(model, registry, primes, false) {
-            Ok(compiled) => return Ok(compiled),
-            Err(error) if !self.has_symbols(model) => return Err(error),
-            Err(error) => error,
-        };
-        // Sizes that the model refuses say nothing about others.
-        for examples in [ExampleSizes::MultiplesOf32, ExampleSizes::SmallPrimes] {
+        // Sizes that the model refuses say nothing about others, and small extents that windows and strides leave of
+        // an example may be taken for fixed ones.
+        let (mut first, mut unoptimised) = (None, None);
+        for examples in [
+            ExampleSizes::Primes,
+            ExampleSizes::MultiplesOf32,
+            ExampleSizes::SmallPrimes,
+            ExampleSizes::LargePrimes,
+        ] {
             self.control.check()?;
-            if let Ok(compiled) = self.compile_with(model, registry, Some(examples), false) {
-                return Ok(compiled);
+            match self.compile_with(model, registry, Some(examples), false) {
+                Ok(compiled) if compiled.is_optimised() => return Ok(compiled),
+                Ok(compiled) => unoptimised = unoptimised.or(Some(compiled)),
+                Err(error) if !self.has_symbols(model) => return Err(error),
+                Err(error) => first = first.or(Some(error)),
             }
         }
-        if let Ok(compiled) = self.compile_with(model, registry, primes, true) {
+        if let Some(compiled) = unoptimised {
             return Ok(compiled);
         }
-        Err(first.help("fix dimensions with --dim NAME=N, or bound them with --dim NAME=A..B"))
+        match self.compile_with(model, registry, Some(ExampleSizes::Primes), true) {
+            Ok(compiled) => Ok(compiled),
+            Err(error) => Err(first
+                .unwrap_or(error)
+                .help("fix dimensions with --dim NAME=N, or bound them with --dim NAME=A..B")),
+        }
     }
 
     /// Whether dimensions of the model's inputs stay symbolic, or those of the tensors of sequences.

@@ -13,6 +13,11 @@ const PRIMES: [i64; 24] = [
     317, 331, 337, 347, 349,
 ];
 
+/// Primes of which a window of some hundred and a stride of some dozens leave different, large extents.
+const LARGE_PRIMES: [i64; 8] = [
+    40_009, 41_011, 42_013, 43_003, 44_017, 45_007, 46_021, 47_017,
+];
+
 /// Primes for narrow ranges, the largest first.
 const SMALL_PRIMES: [i64; 44] = [
     199, 197, 193, 191, 181, 179, 173, 167, 163, 157, 151, 149, 139, 137, 131, 127, 113, 109, 107,
@@ -84,7 +89,7 @@ impl SymbolicDimensions {
     fn example(&self, range: &RangeInclusive<u64>, examples: ExampleSizes) -> i64 {
         let narrow = match examples {
             ExampleSizes::SmallPrimes => *range.end() < 8,
-            ExampleSizes::Primes | ExampleSizes::MultiplesOf32 => *range.end() < 353,
+            _ => *range.end() < 353,
         };
         let is_free = |size: &i64| {
             let inside = u64::try_from(*size).is_ok_and(|size| range.contains(&size));
@@ -99,6 +104,10 @@ impl SymbolicDimensions {
         let small = SMALL_PRIMES
             .into_iter()
             .filter(|&prime| examples == ExampleSizes::SmallPrimes && prime < 32 && !narrow);
+        let large_primes = LARGE_PRIMES
+            .into_iter()
+            .filter(|_| examples == ExampleSizes::LargePrimes);
+        let small = small.chain(large_primes);
         let mut candidates = small.chain(multiples).chain(PRIMES).chain(SMALL_PRIMES);
         let found = candidates.find(is_free);
         let (min, max) = (*range.start() as i64, *range.end() as i64);
