@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: Tenon compared with other runtimes on the same models in the same run.
 
+mod dynamic;
 mod memory;
 mod netlist;
 mod operators;
@@ -49,6 +50,9 @@ pub struct Options {
     /// Measure one operator at a time instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "nrt"])]
     ops: bool,
+    /// Measure models whose sizes are known only when they run instead.
+    #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "nrt"])]
+    dynamic: bool,
     /// Measure calls of the C interface and the pipelining of nodes instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "names"])]
     nrt: bool,
@@ -177,6 +181,10 @@ pub fn run(options: &Options) -> Result<()> {
     if options.ops {
         let text = operators::section(&comparison)?;
         return report(&of_level("Operators"), &text, options.write);
+    }
+    if options.dynamic {
+        let text = dynamic::section(&comparison)?;
+        return report("Sizes known at run time", &text, options.write);
     }
     let chosen: Vec<_> = MODELS
         .iter()

@@ -241,7 +241,9 @@ fn loom(filter: &str) -> Result<()> {
 /// Exports the missing full-size models and returns their folder.
 fn models(names: &[String]) -> Result<PathBuf> {
     let folder = target().join("models");
-    let missing = |name: &&String| !folder.join(format!("{name}.npz")).exists();
+    // Models with symbolic dimensions have several samples.
+    let sample = |name: &str, ending: &str| folder.join(format!("{name}.{ending}")).exists();
+    let missing = |name: &&String| !sample(name, "npz") && !sample(name, "1.npz");
     let missing: Vec<&String> = names.iter().filter(missing).collect();
     if names.is_empty() || !missing.is_empty() {
         let python = python::for_models()?;
