@@ -307,8 +307,13 @@ impl Files {
 impl Comparison<'_> {
     /// Compiles the model and returns `tenon info --json` of the package.
     fn compile(&self, files: &Files) -> Result<serde_json::Value> {
+        self.compile_with(files, &[])
+    }
+
+    /// The same with flags of `tenon compile`.
+    fn compile_with(&self, files: &Files, flags: &[&str]) -> Result<serde_json::Value> {
         let mut compile = Command::new(self.tenon);
-        compile.arg("compile").arg(&files.model);
+        compile.arg("compile").arg(&files.model).args(flags);
         run_quietly(compile.arg("-o").arg(&files.package))?;
         let mut info = Command::new(self.tenon);
         let text = output(info.args(["info", "--json"]).arg(&files.package))?;
