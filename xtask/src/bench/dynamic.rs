@@ -127,7 +127,7 @@ impl Dynamic<'_> {
                 ours.arg("decode")
                     .arg(&files.package)
                     .args(["1", &count, &steps]);
-                let mut found: Vec<Decoding> = vec![parsed(&mut ours)?];
+                let mut found: Vec<Option<Decoding>> = vec![Some(parsed(&mut ours)?)];
                 let mut bench = Command::new(self.comparison.tenon);
                 bench.arg("bench").arg(&fixed).args(["--json", "--input"]);
                 bench.arg(self.folder.join("gpt2-dynamic.1.npz"));
@@ -136,9 +136,13 @@ impl Dynamic<'_> {
                 step_us = step_us.min(step.median_us);
                 for peer in PEERS {
                     let mut theirs = self.peer(peer, "decode", &files.model);
-                    found.push(parsed(theirs.args(["1", &count, &steps]))?);
+                    // OpenVINO 2026.4.1 refuses the empty cache of the first step.
+                    found.push(parsed(theirs.args(["1", &count, &steps])).ok());
                 }
                 for (best, found) in best.iter_mut().zip(found) {
+                    let Some(found): Option<Decoding> = found else {
+                        continue;
+                    };
                     if best
                         .as_ref()
                         .is_none_or(|best| found.seconds < best.seconds)
@@ -147,7 +151,7 @@ impl Dynamic<'_> {
                     }
                 }
             }
-            let [Some(ours), Some(onnxruntime), Some(openvino)] = &best else {
+            let [Some(ours), Some(onnxruntime), openvino] = &best else {
                 return Err(super::NO_ROUND.into());
             };
             let ratio = ours.seconds / onnxruntime.seconds;
@@ -157,7 +161,9 @@ impl Dynamic<'_> {
                 time(ours.seconds * 1e6),
                 time(onnxruntime.seconds * 1e6),
                 met(ratio <= 0.85),
-                time(openvino.seconds * 1e6),
+                openvino
+                    .as_ref()
+                    .map_or("fails".into(), |found| time(found.seconds * 1e6)),
                 time(step_us),
                 met(steps <= 1.05),
                 met(ours.tokens == onnxruntime.tokens),
