@@ -397,18 +397,15 @@ mod tests {
         let shared = BufferMut::copy_of(&[1, 2, 3]).unwrap().freeze();
         let other = shared.clone();
         assert!(!shared.is_exclusive());
-        let shared = shared.try_into_mut().unwrap_err();
+        let shared = shared.try_into_mut().err().unwrap();
         drop(other);
         assert!(shared.is_exclusive());
         let part = shared.slice(0..2).unwrap();
         drop(shared);
-        let part = part.try_into_mut().unwrap_err();
+        let part = part.try_into_mut().err().unwrap();
         assert_eq!(part[..], [1, 2]);
-        let mut whole = BufferMut::copy_of(&[4, 5])
-            .unwrap()
-            .freeze()
-            .try_into_mut()
-            .unwrap();
+        let whole = BufferMut::copy_of(&[4, 5]).unwrap().freeze();
+        let mut whole = whole.try_into_mut().ok().unwrap();
         whole[0] = 6;
         assert_eq!(whole[..], [6, 5]);
     }

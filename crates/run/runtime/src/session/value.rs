@@ -82,7 +82,6 @@ impl StateValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenon_tensor::DataType;
 
     fn value(elements: &[f32]) -> StateValue {
         StateValue::of(&Tensor::from_slice([1, elements.len()], elements).unwrap())
