@@ -79,7 +79,9 @@ fn tf_idf(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let items = attributes.ints("pool_int64s")?.unwrap_or_default();
     let pool = NgramPool::new(attributes, items.len())?;
     let trie = NgramTrie::new(&pool, items);
-    let weights = attributes.floats("weights")?.map(<[f32]>::to_vec);
+    let weights = attributes.floats("weights")?.unwrap_or_default();
+    let columns = pool.groups.iter().flat_map(|group| &group.columns);
+    let weights: HashMap<usize, f32> = columns.copied().zip(weights.iter().copied()).collect();
     let mode = match attributes.string("mode", "")? {
         "TF" => Weighting::Counts,
         "IDF" => Weighting::Weights,
@@ -98,7 +100,7 @@ fn tf_idf(node: &Node<'_>) -> Result<Kernel, BuildError> {
             }
         }
         for (at, to) in to.iter_mut().enumerate() {
-            let weight = weights.as_ref().map_or(1.0, |weights| weights[at % pool.columns]);
+            let weight = weights.get(&(at % pool.columns)).copied().unwrap_or(1.0);
             let value = match mode {
                 Weighting::Counts => *to as f32,
                 Weighting::Weights if *to > 0 => weight,

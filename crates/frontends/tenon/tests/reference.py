@@ -22,6 +22,10 @@ node = helper.make_node
 rng = np.random.default_rng(3)
 
 
+def onnxruntime_run(model, inputs):
+    return onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+
+
 def write(name, nodes, inputs, outputs, constants=None, opset=25, evaluate=None):
     kind = lambda array: helper.np_dtype_to_tensor_dtype(array.dtype)
     value = lambda key, array: helper.make_tensor_value_info(key, kind(array), array.shape)
@@ -104,8 +108,11 @@ def ngrams():
         for least, most, skips in ((1, 3, 0), (2, 3, 4), (1, 1, 2), (3, 3, 20)):
             count = node("TfIdfVectorizer", ["x"], ["y"], mode=mode, min_gram_length=least, max_gram_length=most,
                          max_skip_count=skips, weights=[float(at) / 4 for at in range(11)], **attributes)
-            write(f"ngrams-{mode}-{least}-{most}-{skips}", [count], {"x": x}, [("y", F)])
-            write(f"ngrams-{mode}-{least}-{most}-{skips}-row", [count], {"x": x[0].astype(np.int32)}, [("y", F)])
+            # ONNX's reference takes the weights by column, its text and onnxruntime by n-gram.
+            name, outputs = f"ngrams-{mode}-{least}-{most}-{skips}", [("y", F)]
+            write(name, [count], {"x": x}, outputs, opset=20, evaluate=onnxruntime_run)
+            row = x[0].astype(np.int32)
+            write(name + "-row", [count], {"x": row}, outputs, opset=20, evaluate=onnxruntime_run)
 
 
 def scans():
@@ -114,9 +121,8 @@ def scans():
     steps = [node("Add", ["sum", "part"], ["next"]), node("Mul", ["next", "other"], ["product"])]
     body = helper.make_graph(steps, "body", [info("sum"), info("part"), info("other")], [info("next"), info("product")])
     scan = node("Scan", ["", "start", "x", "x"], ["last", "all"], body=body, num_scan_inputs=2, directions=[1, 0])
-    run = lambda model, inputs: onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
     inputs = {"start": normal(2, 4), "x": normal(2, 5, 4)}
-    write("scan", [scan], inputs, [("last", F), ("all", F)], opset=8, evaluate=run)
+    write("scan", [scan], inputs, [("last", F), ("all", F)], opset=8, evaluate=onnxruntime_run)
 
 
 optimizers()

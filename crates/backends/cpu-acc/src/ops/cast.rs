@@ -98,7 +98,8 @@ fn conversion(from: DataType, to: DataType, saturate: bool) -> Result<Conversion
             }
             .into());
         }
-        (None, Some(packing)) if from.is_float() => {
+        // Unsigned integers of 64 bits exceed i64.
+        (None, Some(packing)) if from.is_float() || to.is_float() => {
             let read = converter(from, F64).ok_or_else(refused)?;
             return Ok(Conversion::RealToPacked {
                 size,

@@ -30,6 +30,11 @@ pub struct NgramGroup {
 }
 
 impl NgramPool {
+    /// The number of n-grams.
+    pub fn ngrams(&self) -> usize {
+        self.groups.iter().map(|group| group.columns.len()).sum()
+    }
+
     /// The pool of a TfIdfVectorizer with a number of items.
     pub fn new(attributes: &Attributes, items: usize) -> Result<Self> {
         let size = |name: &str, least: i64| -> Result<usize> {

@@ -8,7 +8,7 @@ use crate::{DataType, Inference};
 operators! { "text"
     /// The n-grams of each row of X, [C] or [B, C], counted in columns: the n-grams of a pool, from `min_gram_length` to
     /// `max_gram_length` items long, with up to `max_skip_count` items left out between neighbours. TF: the counts;
-    /// IDF: the weight of the column where the count is not 0; TFIDF: the counts times the weights. The host program
+    /// IDF: the weight of the n-gram where the count is not 0; TFIDF: the counts times the weights. The host program
     /// computes it on strings.
     Compute "TfIdfVectorizer" (required("X", INDICES)) -> (required("Y", F32))
         [
@@ -20,7 +20,7 @@ operators! { "text"
             must(ints("ngram_indexes", "the column of each n-gram")),
             ints("pool_int64s", "the items of all n-grams, when X is of integers"),
             strings("pool_strings", "the items of all n-grams, when X is of strings"),
-            floats("weights", "the weight of each column; default 1"),
+            floats("weights", "the weight of each n-gram of the pool, in its order; default 1"),
         ] tf_idf;
 }
 
@@ -42,18 +42,18 @@ fn tf_idf(node: &Inference<'_>) -> Inferred {
         };
         invalid(format!("attribute '{name}' is missing"))
     })?;
-    let columns = NgramPool::new(node.attributes, items)?.columns;
+    let pool = NgramPool::new(node.attributes, items)?;
     if let Some(weights) = node.attributes.floats("weights")?
-        && weights.len() < columns
+        && weights.len() < pool.ngrams()
     {
         return Err(
-            invalid("attribute 'weights' does not have a weight for each column")
-                .expected(columns)
+            invalid("attribute 'weights' does not have a weight for each n-gram")
+                .expected(pool.ngrams())
                 .found(weights.len()),
         );
     }
     let mut shape = x.shape().to_vec();
     shape.pop();
-    shape.push(columns);
+    shape.push(pool.columns);
     one(DataType::F32, shape)
 }
