@@ -1,13 +1,14 @@
 //! Expressions of extents that are given for the example sizes, and types for other sizes.
 
 use crate::{Graph, Node, Value, ValueId, infer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::size::{SizeExpr, SymbolId};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
 
 /// The expression of each extent of `shape`, a shape for the example sizes that is derived from the extents of
-/// `values`: an extent is one of theirs, a product of such and a constant, or a constant.
+/// `values`: an extent is one of theirs, a product of such and a constant, or a constant. A fixed extent of theirs is
+/// not taken for a multiple of a small example size.
 ///
 /// Example sizes are chosen such that other extents of a model are hardly ever multiples of them; a wrong
 /// expression is found by [`check_sizes`].
@@ -20,25 +21,33 @@ pub fn extents_of_example(
     shape: &[usize],
 ) -> Result<Vec<SizeExpr>> {
     let mut known: BTreeMap<i64, SizeExpr> = BTreeMap::new();
+    let mut fixed = BTreeSet::new();
     let extents = values
         .iter()
         .filter_map(|&id| graph.value(id).extents.as_ref());
     let symbols = (0..graph.symbols.len() as u32).map(|id| SizeExpr::from(SymbolId(id)));
     for extent in extents.flatten().cloned().chain(symbols) {
-        if extent.constant().is_none() {
-            let size = extent.evaluate(&graph.example_sizes)?;
-            known.entry(size).or_insert(extent);
+        match extent.constant() {
+            Some(size) => drop(fixed.insert(size)),
+            None => {
+                let size = extent.evaluate(&graph.example_sizes)?;
+                known.entry(size).or_insert(extent);
+            }
         }
     }
     shape
         .iter()
-        .map(|&extent| product(extent as i64, &known))
+        .map(|&extent| product(extent as i64, &known, &fixed))
         .collect()
 }
 
 /// An extent as a product of known ones and a constant.
-fn product(extent: i64, known: &BTreeMap<i64, SizeExpr>) -> Result<SizeExpr> {
-    if extent < 2 {
+fn product(
+    extent: i64,
+    known: &BTreeMap<i64, SizeExpr>,
+    fixed: &BTreeSet<i64>,
+) -> Result<SizeExpr> {
+    if extent < 2 || fixed.contains(&extent) && !known.contains_key(&extent) {
         return Ok(extent.into());
     }
     let factor = known
@@ -46,7 +55,7 @@ fn product(extent: i64, known: &BTreeMap<i64, SizeExpr>) -> Result<SizeExpr> {
         .rev()
         .find(|&(&size, _)| size > 1 && extent % size == 0);
     match factor {
-        Some((size, expr)) => expr.times(&product(extent / size, known)?),
+        Some((size, expr)) => expr.times(&product(extent / size, known, fixed)?),
         None => Ok(extent.into()),
     }
 }
