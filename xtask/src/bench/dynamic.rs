@@ -14,7 +14,7 @@ const STEPS: usize = 255;
 const PAST: usize = 127;
 /// The lengths of sequences, none a multiple of another.
 const LENGTHS: [&str; 8] = ["128", "24", "77", "51", "101", "9", "64", "37"];
-/// Models that run on stored samples, with their numbers of samples.
+/// Models that run on stored samples, with the count of samples.
 const SAMPLES: [(&str, usize); 7] = [
     ("ssd", 3),
     ("retinanet", 3),
@@ -267,8 +267,7 @@ impl Dynamic<'_> {
         for &(name, count) in models {
             let files = Files::of(self.folder, name);
             self.comparison.compile(&files)?;
-            let numbers = 1..=count;
-            let arrays: Vec<PathBuf> = numbers
+            let arrays: Vec<PathBuf> = (1..=count)
                 .map(|number| self.folder.join(format!("{name}.{number}.npz")))
                 .collect();
             for &threads in &self.comparison.options.threads {

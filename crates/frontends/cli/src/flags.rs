@@ -69,7 +69,7 @@ Examples:
   tenon compile model.onnx --bucket sequence=64,128 --pad ids=0 --pad mask=0
   tenon compile model.onnx -o model.neff --backends CpuRef   plain and exact
   tenon compile model.onnx --place 'head/*=CpuRef' --placement
-  tenon compile gpt2.onnx --dim batch=1 --auto-state   a cache that grows in place
+  tenon compile gpt2.onnx --dim batch=1 --auto-state   the cache grows in place
   tenon compile model.onnx --cpu-node Resize_7=libown.so:resize
   tenon compile snapshots/1/model.onnx --allow-links blobs
   tenon compile matmul.yaml -o matmul.neff --param '$p_loop_count=4'")]

@@ -182,7 +182,7 @@ fn no_compile_flags(flags: &CompileFlags, package: &Package, any_size: bool) -> 
         ("--allow-links", !flags.allow_links.is_empty()),
         ("--cpu-node", !flags.cpu_nodes.is_empty()),
         ("--memory-strategy", flags.memory_strategy.is_some()),
-        // A session has states of its own.
+        // A session takes them.
         ("--state", !any_size && flags.has_states()),
     ];
     let given: Vec<_> = given

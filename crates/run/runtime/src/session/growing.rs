@@ -6,7 +6,7 @@ use crate::{Dimension, ExecuteOptions, Model, Signature, inputs};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{BufferMut, Tensor, TensorType};
 
-/// The memory of a state during an execution: the value before it, and room for what follows.
+/// The memory of a state during an execution: the value before it, and space for the new elements.
 struct GrowingState {
     /// Its position.
     state: usize,

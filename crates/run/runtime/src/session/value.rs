@@ -3,7 +3,7 @@
 use tenon_base::Result;
 use tenon_tensor::{Buffer, BufferMut, Tensor, TensorType};
 
-/// The value of a state: its elements are the first bytes of a buffer, which has room for more if it grows in place.
+/// The value of a state: its elements are the first bytes of a buffer, which has space for more if it grows in place.
 #[derive(Debug, Clone)]
 pub(super) struct StateValue {
     ty: TensorType,
@@ -14,7 +14,7 @@ pub(super) struct StateValue {
 const MIN_CAPACITY: usize = 1 << 16;
 
 impl StateValue {
-    /// A value without room to grow, in the memory of `tensor`.
+    /// A value without space to grow, in the memory of `tensor`.
     pub fn of(tensor: &Tensor) -> Self {
         Self {
             ty: tensor.ty().clone(),
