@@ -166,3 +166,16 @@ fn sizes_that_data_decides_have_no_expression() {
     );
     assert!(error.is_err());
 }
+
+#[test]
+fn extents_of_an_example_derive_from_those_of_its_values() {
+    // 77 is fixed, and a multiple of the example sizes of n and m.
+    let graph = graph("graph \"g\" (%x: f32[7, 77, 13]) -> (%y) {\n  %y = Relu(%x)\n}");
+    let extents = |shape: &[usize]| -> Vec<String> {
+        let extents = extents_of_example(&graph, &graph.inputs, shape).unwrap();
+        extents.iter().map(|e| graph.symbols.text(e)).collect()
+    };
+    assert_eq!(extents(&[13, 77, 7, 1]), ["h", "77", "n", "1"]);
+    // Products of other extents are still found.
+    assert_eq!(extents(&[26, 3]), ["2 * h", "3"]);
+}
