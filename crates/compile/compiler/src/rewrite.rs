@@ -404,6 +404,17 @@ impl Rewriter<'_> {
         })
     }
 
+    /// Whether two values have the same type for all sizes.
+    pub fn same_type(&self, a: ValueId, b: ValueId) -> Result<bool> {
+        let extents = |value| self.graph.value(value).extents.as_ref();
+        // Different expressions may have the same value for the example sizes: a size, and its minimum with another.
+        let same = match (extents(a), extents(b)) {
+            (Some(a), Some(b)) => a == b,
+            _ => true,
+        };
+        Ok(same && self.ty(a)? == self.ty(b)?)
+    }
+
     /// The shape of a value.
     pub fn shape(&self, value: ValueId) -> Result<&Shape> {
         Ok(self.ty(value)?.shape())

@@ -29,7 +29,8 @@ pub(crate) fn holds_for_all_sizes(optimised: &Graph, before: &Graph) -> bool {
     })
 }
 
-/// Sizes other than the examples, each in its range: larger and smaller ones of the same kind, and the smallest.
+/// Sizes other than the examples, each in its range: larger and smaller ones of the same kind, sizes beyond limits such
+/// as the largest number of results, and the smallest.
 fn other_sizes(graph: &Graph) -> Vec<Vec<i64>> {
     let symbols = || graph.symbols.iter().zip(&graph.example_sizes).enumerate();
     let shifted = |step: i64| {
@@ -40,7 +41,7 @@ fn other_sizes(graph: &Graph) -> Vec<Vec<i64>> {
         symbols().map(size).collect::<Vec<i64>>()
     };
     let smallest = symbols().map(|(_, ((_, symbol), _))| symbol.min as i64);
-    vec![shifted(32), shifted(-32), smallest.collect()]
+    vec![shifted(32), shifted(-32), shifted(1024), smallest.collect()]
 }
 
 /// Infers the extents of values that passes after specialisation added.

@@ -76,6 +76,23 @@ fn arithmetic_on_shapes_is_left_to_sizes() {
     assert_eq!(extents, ["batch, 4, seq, 16"]);
 }
 
+/// For sequences of the example size, the Slice returns its input.
+#[test]
+fn a_slice_that_limits_a_size_is_kept() {
+    let text = "graph \"limit\" (%x: f32[11, 4]) -> (%y) {
+        const %zero: i64[1] = [0]
+        const %limit: i64[1] = [300]
+        %first = Slice(%x, %zero, %limit)
+        %y = Relu(%first)
+    }";
+    let registry = registry();
+    let mut options = Options::new(&registry);
+    options.backends = vec![BackendId::new("CpuRef")];
+    let compiled = compile(graph(text), &options).unwrap();
+    let output = &compiled.contents.tenon.outputs[0];
+    assert_eq!(output.shape.to_string(), "[min(300, seq), 4]");
+}
+
 #[test]
 fn a_size_that_is_computed_with_stays_an_operand() {
     // A mean over the sequence: the size becomes a floating-point divisor.

@@ -10,7 +10,7 @@ pub(crate) fn pass_through(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<O
     let (Some(input), Some(&Some(output))) = (rewriter.input(node, 0), node.outputs.first()) else {
         return Ok(Outcome::Keep);
     };
-    let same_type = rewriter.ty(input)? == rewriter.ty(output)?;
+    let same_type = rewriter.same_type(input, output)?;
     let ints = |index| {
         rewriter
             .constant(rewriter.input(node, index))
@@ -62,7 +62,7 @@ fn neutral(rewriter: &Rewriter<'_>, node: &Node, output: ValueId) -> Result<Opti
             .constant(Some(constant))
             .filter(|tensor| tensor.ty().elements() == 1);
         let holds = one.and_then(number_of) == Some(number);
-        if holds && rewriter.ty(other)? == rewriter.ty(output)? {
+        if holds && rewriter.same_type(other, output)? {
             return Ok(Some(other));
         }
     }

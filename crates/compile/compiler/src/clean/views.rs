@@ -17,7 +17,7 @@ pub(crate) fn as_reshape(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
         return Ok(Outcome::Keep);
     };
     let shape = rewriter.shape(output)?.clone();
-    if rewriter.ty(input)? == rewriter.ty(output)? {
+    if rewriter.same_type(input, output)? {
         return Ok(Outcome::Forward(vec![Some(input)]));
     }
     // A view of another element type.
