@@ -38,7 +38,7 @@ pub struct CompileFlags {
     pub memory_strategy: Option<&'static dyn MemoryStrategy>,
     /// Use an output as an input of the next execution; * matches the same text in both names, as in
     /// present.*=past_key_values.*. Caches that the model appends to get the layout in which they grow in
-    /// place. Repeat for several.
+    /// place, if the batch is 1 (--dim). Repeat for several.
     #[arg(long = "state", value_name = "OUTPUT=INPUT", help_heading = "State")]
     pub states: Vec<StatePair>,
     /// Find the states by their names, types and shapes: present.X and past.X, hn and h0.

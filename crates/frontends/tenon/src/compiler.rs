@@ -229,9 +229,9 @@ impl Compiler {
     }
 
     /// Which outputs are inputs of the next execution: [`Model::session`](crate::Model::session) keeps them. The cache
-    /// of a decoder, to which a Concat appends, gets the layout in which it grows in place: the growing dimension is the
-    /// first one with more than one element, in [`Model::inputs`](crate::Model::inputs) and outputs too. Packages with
-    /// CPU nodes, or of models with control flow or sizes that depend on data, declare no states.
+    /// of a decoder, to which a Concat appends, gets the layout in which it grows in place if its batch is fixed to 1: the
+    /// growing dimension is the first one with more than one element, in [`Model::inputs`](crate::Model::inputs) and
+    /// outputs too. Packages with CPU nodes, or of models with control flow or sizes that depend on data, declare no states.
     #[must_use]
     pub fn states(mut self, states: StateSelection) -> Self {
         self.states = states;
