@@ -51,7 +51,8 @@ pub use markdown::operator_table_markdown;
 pub use operator::{Inference, OperatorDef};
 pub use state_pairs::{StatePair, find_state_pairs, resolve_state_pairs};
 pub use symbolic::{
-    SymbolicOutput, check_sizes, extents_of_example, infer_symbolic, shape_for, size_tensor,
+    SymbolicOutput, check_node_sizes, check_sizes, extents_of_example, infer_symbolic, shape_for,
+    size_tensor,
 };
 pub use verify::verify;
 // The types in the signatures of this crate.

@@ -14,7 +14,7 @@ mod example;
 mod extents;
 mod matching;
 
-pub use example::{check_sizes, extents_of_example, shape_for, size_tensor};
+pub use example::{check_node_sizes, check_sizes, extents_of_example, shape_for, size_tensor};
 
 use crate::{Attributes, Graph, Node, OperatorDef, Value, ValueId};
 use tenon_base::{Error, ErrorKind, Location, Result};

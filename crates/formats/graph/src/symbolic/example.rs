@@ -2,13 +2,16 @@
 
 use crate::{Graph, Node, Value, ValueId, infer};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::size::{SizeExpr, SymbolId};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
 
-/// The expression of each extent of `shape`, a shape for the example sizes that is derived from the extents of
-/// `values`: an extent is one of theirs, a product of such and a constant, or a constant. A fixed extent of theirs is
-/// not taken for a multiple of a small example size.
+/// The expression of each extent of `shape`, a shape for the example sizes that holds the elements of the first of
+/// `values`. If one of them has this shape, the extents are its extents. Else runs of extents of the first value and of
+/// `shape` with equal products are compared: a run of one extent is the product of the other run. What is left is a
+/// product of extents of `values`, of symbols in them, and of a constant; a fixed extent of theirs is not taken for a
+/// multiple of a small example size.
 ///
 /// Example sizes are chosen such that other extents of a model are hardly ever multiples of them; a wrong
 /// expression is found by [`check_sizes`].
@@ -20,43 +23,119 @@ pub fn extents_of_example(
     values: &[ValueId],
     shape: &[usize],
 ) -> Result<Vec<SizeExpr>> {
-    let mut known: BTreeMap<i64, SizeExpr> = BTreeMap::new();
-    let mut fixed = BTreeSet::new();
-    let extents = values
-        .iter()
-        .filter_map(|&id| graph.value(id).extents.as_ref());
-    let symbols = (0..graph.symbols.len() as u32).map(|id| SizeExpr::from(SymbolId(id)));
-    for extent in extents.flatten().cloned().chain(symbols) {
-        match extent.constant() {
-            Some(size) => drop(fixed.insert(size)),
-            None => {
-                let size = extent.evaluate(&graph.example_sizes)?;
-                known.entry(size).or_insert(extent);
-            }
+    let example: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
+    let mut lists = Vec::with_capacity(values.len());
+    for &id in values {
+        let extents = extents_of(graph.value(id));
+        let sizes = extents.iter().map(|it| it.evaluate(&graph.example_sizes));
+        let sizes = sizes.collect::<Result<Vec<i64>>>()?;
+        if sizes == example {
+            return Ok(extents);
+        }
+        lists.push((extents, sizes));
+    }
+    let guess = ProductGuess::of(&lists, graph)?;
+    let Some((extents, sizes)) = lists.first() else {
+        return example.iter().map(|&it| guess.product(it)).collect();
+    };
+    let mut found = Vec::with_capacity(shape.len());
+    for (from, to) in equal_runs(sizes, &example) {
+        let (from, to) = (&extents[from], &example[to]);
+        let mut others = to.iter().filter(|&&extent| extent != 1);
+        let is_fixed = from.iter().all(|extent| extent.constant().is_some());
+        let is_single = others.next().is_some() && others.next().is_none();
+        let whole = || {
+            let mut factors = from.iter();
+            factors.try_fold(SizeExpr::from(1), |product, it| product.times(it))
+        };
+        for &extent in to {
+            found.push(match extent {
+                1 if is_single => extent.into(),
+                _ if is_single => whole()?,
+                _ if is_fixed => extent.into(),
+                _ => guess.product(extent)?,
+            });
         }
     }
-    shape
-        .iter()
-        .map(|&extent| product(extent as i64, &known, &fixed))
-        .collect()
+    Ok(found)
 }
 
-/// An extent as a product of known ones and a constant.
-fn product(
-    extent: i64,
-    known: &BTreeMap<i64, SizeExpr>,
-    fixed: &BTreeSet<i64>,
-) -> Result<SizeExpr> {
-    if extent < 2 || fixed.contains(&extent) && !known.contains_key(&extent) {
-        return Ok(extent.into());
+fn extents_of(value: &Value) -> Vec<SizeExpr> {
+    let fixed = || {
+        let shape = value.ty.iter().flat_map(|ty| ty.shape().iter());
+        shape.map(|&extent| (extent as i64).into()).collect()
+    };
+    value.extents.clone().unwrap_or_else(fixed)
+}
+
+/// The shortest runs of two lists of extents that have equal products, in order; all extents are in a run.
+fn equal_runs(from: &[i64], to: &[i64]) -> Vec<(Range<usize>, Range<usize>)> {
+    let mut runs = Vec::new();
+    let (mut left, mut right) = (0..0, 0..0);
+    let (mut left_product, mut right_product) = (1i64, 1i64);
+    loop {
+        let is_equal = left_product == right_product && left_product > 0;
+        if is_equal && !(left.is_empty() && right.is_empty()) {
+            runs.push((left.clone(), right.clone()));
+            (left, right) = (left.end..left.end, right.end..right.end);
+            (left_product, right_product) = (1, 1);
+        }
+        // A run begins with an extent of the left list, unless only the right one is left.
+        let next_left = left_product <= right_product && right_product > 0;
+        if (next_left || right.end == to.len()) && left.end < from.len() {
+            left_product = left_product.saturating_mul(from[left.end]);
+            left.end += 1;
+        } else if right.end < to.len() {
+            right_product = right_product.saturating_mul(to[right.end]);
+            right.end += 1;
+        } else {
+            if !(left.is_empty() && right.is_empty()) {
+                runs.push((left, right));
+            }
+            return runs;
+        }
     }
-    let factor = known
-        .iter()
-        .rev()
-        .find(|&(&size, _)| size > 1 && extent % size == 0);
-    match factor {
-        Some((size, expr)) => expr.times(&product(extent / size, known, fixed)?),
-        None => Ok(extent.into()),
+}
+
+/// Expressions that extents are products of.
+struct ProductGuess {
+    /// By their value for the example sizes.
+    known: BTreeMap<i64, SizeExpr>,
+    fixed: BTreeSet<i64>,
+}
+
+impl ProductGuess {
+    /// The extents in `lists`, which have these values, and the symbols in them.
+    fn of(lists: &[(Vec<SizeExpr>, Vec<i64>)], graph: &Graph) -> Result<Self> {
+        let mut guess = Self {
+            known: BTreeMap::new(),
+            fixed: BTreeSet::new(),
+        };
+        let extents = || lists.iter().flat_map(|(extents, _)| extents);
+        let symbols: BTreeSet<SymbolId> = extents().flat_map(SizeExpr::symbols).collect();
+        let symbols = symbols.into_iter().map(SizeExpr::from);
+        for extent in extents().cloned().chain(symbols) {
+            match extent.constant() {
+                Some(size) => drop(guess.fixed.insert(size)),
+                None => {
+                    let size = extent.evaluate(&graph.example_sizes)?;
+                    guess.known.entry(size).or_insert(extent);
+                }
+            }
+        }
+        Ok(guess)
+    }
+
+    /// An extent as a product of known ones and a constant.
+    fn product(&self, extent: i64) -> Result<SizeExpr> {
+        if extent < 2 || self.fixed.contains(&extent) && !self.known.contains_key(&extent) {
+            return Ok(extent.into());
+        }
+        let mut factors = self.known.iter().rev();
+        match factors.find(|&(&size, _)| size > 1 && extent % size == 0) {
+            Some((size, expr)) => expr.times(&self.product(extent / size)?),
+            None => Ok(extent.into()),
+        }
     }
 }
 
@@ -65,19 +144,16 @@ fn product(
 /// # Errors
 /// The first node whose output has another shape than its expressions say, or sizes that a shape function refuses.
 pub fn check_sizes(graph: &Graph, sizes: &[i64]) -> Result<()> {
-    let mut types = Vec::with_capacity(graph.values.len());
-    let mut constants = Vec::with_capacity(graph.values.len());
-    for value in &graph.values {
-        types.push(type_for(value, sizes)?);
-        constants.push(elements_for(value, sizes)?);
-    }
-    for node in &graph.nodes {
-        check_node(node, &types, &constants).map_err(|error| {
-            let place = Location::node(node.name.as_str());
-            error.at(place)
-        })?;
-    }
-    Ok(())
+    let mut nodes = graph.nodes.iter();
+    nodes.try_for_each(|node| check_node_sizes(graph, node, sizes))
+}
+
+/// The same for one node, which need not be in the graph.
+///
+/// # Errors
+/// As [`check_sizes`].
+pub fn check_node_sizes(graph: &Graph, node: &Node, sizes: &[i64]) -> Result<()> {
+    check_node(graph, node, sizes).map_err(|error| error.at(Location::node(node.name.as_str())))
 }
 
 /// The type of a value for these sizes.
@@ -153,34 +229,31 @@ pub fn size_tensor(ty: &TensorType, elements: &[SizeExpr], sizes: &[i64]) -> Res
     }
 }
 
-fn check_node(
-    node: &Node,
-    types: &[Option<TensorType>],
-    constants: &[Option<Tensor>],
-) -> Result<()> {
-    let ids = || node.inputs.iter().copied();
-    let inputs: Vec<_> = ids()
-        .map(|id| id.and_then(|id| types[id.index()].as_ref()))
-        .collect();
-    let known: Vec<_> = ids()
-        .map(|id| id.and_then(|id| constants[id.index()].as_ref()))
-        .collect();
+fn check_node(graph: &Graph, node: &Node, sizes: &[i64]) -> Result<()> {
+    let inputs = || node.inputs.iter().map(|id| id.map(|id| graph.value(id)));
+    let types = inputs().map(|value| value.map_or(Ok(None), |value| type_for(value, sizes)));
+    let types = types.collect::<Result<Vec<_>>>()?;
+    let known = inputs().map(|value| value.map_or(Ok(None), |value| elements_for(value, sizes)));
+    let known = known.collect::<Result<Vec<_>>>()?;
+    let types: Vec<_> = types.iter().map(Option::as_ref).collect();
+    let known: Vec<_> = known.iter().map(Option::as_ref).collect();
     let inferred = infer(
         node.op,
         &node.attributes,
-        &inputs,
+        &types,
         &known,
         node.outputs.len(),
     )?;
     for (id, inferred) in node.outputs.iter().zip(inferred) {
-        let Some(declared) = id.and_then(|id| types[id.index()].as_ref()) else {
-            continue;
-        };
-        if *declared != inferred {
-            let text = "the expressions of an output's extents differ from its shape";
-            return Err(Error::new(ErrorKind::Internal, text)
-                .expected(inferred)
-                .found(declared));
+        let Some(id) = *id else { continue };
+        match type_for(graph.value(id), sizes)? {
+            Some(declared) if declared != inferred => {
+                let text = "the expressions of an output's extents differ from its shape";
+                return Err(Error::new(ErrorKind::Internal, text)
+                    .expected(inferred)
+                    .found(declared));
+            }
+            _ => {}
         }
     }
     Ok(())

@@ -178,4 +178,9 @@ fn extents_of_an_example_derive_from_those_of_its_values() {
     assert_eq!(extents(&[13, 77, 7, 1]), ["h", "77", "n", "1"]);
     // Products of other extents are still found.
     assert_eq!(extents(&[26, 3]), ["2 * h", "3"]);
+    // Runs of equal products: 77 * 13 is no multiple of m's example size 11, though it is one of the extents.
+    assert_eq!(extents(&[7, 1001]), ["n", "77 * h"]);
+    assert_eq!(extents(&[7, 7, 11, 13]), ["n", "7", "11", "h"]);
+    assert_eq!(extents(&[1, 7007, 1]), ["1", "77 * n * h", "1"]);
+    assert_eq!(extents(&[7, 77, 13]), ["n", "77", "h"]);
 }
