@@ -16,6 +16,9 @@ pub struct PlacementReport {
     pub nodes: Vec<NodePlacement>,
     /// Values that pass from one backend to another.
     pub crossings: Crossings,
+    /// Optimisations that were left out, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// The placement of one node.
@@ -121,6 +124,7 @@ impl PlacementReport {
             all.crossings.bytes += report.crossings.bytes;
             let values = report.crossings.values.iter().cloned();
             all.crossings.values.extend(values);
+            all.notes.extend_from_slice(&report.notes);
         }
         all
     }
@@ -209,14 +213,16 @@ impl fmt::Display for PlacementReport {
             1 => write!(f, "; 1 move by dma")?,
             _ => write!(f, "; {moves} moves by dma")?,
         }
+        let bytes = format_bytes(self.crossings.bytes);
         match self.crossings.count {
+            0 => {}
+            1 => write!(f, "; 1 crossing, {bytes}")?,
+            count => write!(f, "; {count} crossings, {bytes}")?,
+        }
+        match self.notes.len() {
             0 => Ok(()),
-            1 => write!(f, "; 1 crossing, {}", format_bytes(self.crossings.bytes)),
-            count => write!(
-                f,
-                "; {count} crossings, {}",
-                format_bytes(self.crossings.bytes)
-            ),
+            1 => write!(f, "; 1 optimisation left out"),
+            count => write!(f, "; {count} optimisations left out"),
         }
     }
 }
@@ -253,7 +259,7 @@ mod tests {
                 node("Concat", "dma", None),
                 node("Reshape", "view", None),
             ],
-            crossings: Crossings::default(),
+            ..PlacementReport::default()
         };
         assert_eq!(report.to_string(), "1 op: 1 CpuAcc; 1 move by dma");
         let why = Some("no kernel for this operator");
@@ -282,7 +288,11 @@ mod tests {
         let mut report = PlacementReport::default();
         report.nodes.push(node("Neg", "CpuAcc", None));
         report.add_cpu_node("twice", "own.Twice");
-        assert_eq!(report.to_string(), "1 op: 1 CpuAcc; 1 CPU node");
+        report.notes.push("layout of images: ...".into());
+        assert_eq!(
+            report.to_string(),
+            "1 op: 1 CpuAcc; 1 CPU node; 1 optimisation left out"
+        );
     }
 
     #[test]

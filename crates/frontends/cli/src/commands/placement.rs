@@ -36,7 +36,9 @@ pub fn print(report: &PlacementReport) -> Result<()> {
         ]);
     }
     say!("{table}")?;
-    crossings(report)
+    crossings(report)?;
+    let mut notes = report.notes.iter();
+    notes.try_for_each(|note| say!("\nnote: {note}"))
 }
 
 /// Prints a row for every value that passes from one backend to another.
