@@ -15,14 +15,35 @@ use tenon_tensor::{DataType, Tensor, TensorType};
 /// An operand that decides a shape has at most this number of elements.
 const MAX_ELEMENTS: usize = 16;
 
-/// Example sizes of symbols: primes, unlike other extents of models.
-const EXAMPLES: [i64; 12] = [11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53];
+/// The example sizes of symbols, a different one for each: primes, unlike other extents of models, or multiples of them.
+#[derive(Clone, Copy)]
+enum Examples {
+    /// Counts, from 11.
+    Counts,
+    /// Values of elements, which are often small: K of TopK, ends of Slice. From 3.
+    Elements,
+    /// Extents of images that a model scales, from 352: strides of backbones leave different extents of them.
+    Images,
+    /// This size for one symbol.
+    Fixed(i64),
+}
 
-/// Example values of elements, which are often small: K of TopK, ends of Slice.
-const SMALL_EXAMPLES: [i64; 12] = [3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41];
-
-/// Example extents of images that a model scales: strides of backbones leave different extents of them.
-const IMAGE_EXAMPLES: [i64; 8] = [352, 416, 544, 608, 736, 928, 992, 1184];
+impl Examples {
+    /// The sizes up to `max`, in ascending order.
+    fn up_to(self, max: i64) -> impl Iterator<Item = i64> {
+        let (first, last, multiple) = match self {
+            Examples::Counts => (11, i64::MAX, 1),
+            Examples::Elements => (3, i64::MAX, 1),
+            Examples::Images => (11, i64::MAX, 32),
+            Examples::Fixed(size) => (size, size, 1),
+        };
+        let is_single = first == last;
+        let is_prime = |size: i64| (2..).take_while(|d| d * d <= size).all(|d| size % d != 0);
+        let sizes = (first..=last).filter(move |&size| is_single || is_prime(size));
+        let sizes = sizes.map(move |size| size.saturating_mul(multiple));
+        sizes.take_while(move |&size| size <= max)
+    }
+}
 
 /// Whether the extents of the outputs of an operator depend on the elements of its inputs, and are not sizes that
 /// operands give.
@@ -53,8 +74,8 @@ pub(crate) fn open_extents(graph: &mut Graph, node: &Node, types: &[TensorType])
         let Some(id) = *id else { continue };
         let mut extents = Vec::with_capacity(ty.shape().len());
         for (axis, &extent) in ty.shape().iter().enumerate() {
-            let example = [i64::try_from(extent).unwrap_or(i64::MAX)];
-            let symbol = new_symbol(graph, "count", u64::MAX, &example)?;
+            let example = Examples::Fixed(i64::try_from(extent).unwrap_or(i64::MAX));
+            let symbol = new_symbol(graph, "count", u64::MAX, example)?;
             graph.data_sizes.push(DataSize {
                 symbol,
                 value: id,
@@ -172,7 +193,7 @@ pub(crate) fn infer_counts(graph: &mut Graph, node: &Node) -> Result<bool> {
     };
     let max = graph.symbols.range(&limit).max.unwrap_or(i128::MAX);
     let max = u64::try_from(max.max(0)).unwrap_or(u64::MAX);
-    let symbol = new_symbol(graph, "count", max, &EXAMPLES)?;
+    let symbol = new_symbol(graph, "count", max, Examples::Counts)?;
     let count = SizeExpr::from(symbol);
     let along = |count: SizeExpr| match axis {
         Some(axis) => {
@@ -255,8 +276,8 @@ pub(crate) fn read_operands(
         };
         let sources = ElementSources::new(graph, reference).of(id);
         let examples = match node.op.name {
-            "Resize" => &IMAGE_EXAMPLES[..],
-            _ => &SMALL_EXAMPLES[..],
+            "Resize" => Examples::Images,
+            _ => Examples::Elements,
         };
         node.inputs[index] = Some(sizes_of(graph, id, ty, sources, examples)?);
     }
@@ -269,7 +290,7 @@ fn sizes_of(
     id: ValueId,
     ty: TensorType,
     sources: Vec<ElementSource>,
-    examples: &[i64],
+    examples: Examples,
 ) -> Result<ValueId> {
     let sources = sources.into_iter().map(|source| match source {
         ElementSource::Known(size) => Ok(size),
@@ -278,14 +299,18 @@ fn sizes_of(
         }
     });
     let elements = sources.collect::<Result<Vec<SizeExpr>>>()?;
+    let example = size_tensor(&ty, &elements, &graph.example_sizes)?;
+    // A repeated inference of a Loop's body gives symbols other examples.
     let is_known = |value: &Value| {
         let sizes = value.sizes.as_ref();
-        sizes.is_some_and(|sizes| sizes.elements == elements && *sizes.example.ty() == ty)
+        sizes.is_some_and(|sizes| {
+            let same = sizes.example.ty() == &ty && sizes.example.bytes() == example.bytes();
+            same && sizes.elements == elements
+        })
     };
     if let Some(known) = graph.values.iter().position(is_known) {
         return Ok(ValueId(known as u32));
     }
-    let example = size_tensor(&ty, &elements, &graph.example_sizes)?;
     let name = UniqueNames::of(graph).value(&format!("{}.sizes", graph.value(id).name));
     let sizes = graph.add_value(name, Some(ty.clone()));
     let value = graph.value_mut(sizes);
@@ -310,10 +335,8 @@ pub(crate) fn define(graph: &mut Graph, definition: Definition) -> Result<SizeEx
         source,
         example,
     } = definition;
-    let symbol = match example {
-        Some(example) => new_symbol(graph, "count", u64::MAX, &[example])?,
-        None => new_symbol(graph, "count", u64::MAX, &EXAMPLES)?,
-    };
+    let examples = example.map_or(Examples::Counts, Examples::Fixed);
+    let symbol = new_symbol(graph, "count", u64::MAX, examples)?;
     graph.data_sizes.push(DataSize {
         symbol,
         value,
@@ -327,7 +350,7 @@ fn symbol_of(
     graph: &mut Graph,
     value: ValueId,
     source: DataSizeSource,
-    examples: &[i64],
+    examples: Examples,
 ) -> Result<SizeExpr> {
     let known = graph.data_sizes.iter();
     let mut known = known.filter(|size| size.value == value && size.source == source);
@@ -345,18 +368,21 @@ fn symbol_of(
 }
 
 /// A new symbol from 0 to `max`.
-fn new_symbol(graph: &mut Graph, stem: &str, max: u64, examples: &[i64]) -> Result<SymbolId> {
+fn new_symbol(graph: &mut Graph, stem: &str, max: u64, examples: Examples) -> Result<SymbolId> {
     let max = max.min(*Symbols::any_size().end());
     let name = (0..)
         .map(|number| format!("{stem}{number}"))
         .find(|name| graph.symbols.find(name).is_none())
         .unwrap_or_default();
     let symbol = graph.symbols.add(&name, 0..=max)?;
-    let unused = examples
-        .iter()
-        .find(|example| !graph.example_sizes.contains(example));
-    let example = unused.or(examples.last()).copied().unwrap_or(1);
+    // Two symbols of one size could be taken for each other.
     let greatest = i64::try_from(max).unwrap_or(i64::MAX);
-    graph.example_sizes.push(example.min(greatest));
+    let mut unused = examples.up_to(greatest);
+    let example = unused.find(|example| !graph.example_sizes.contains(example));
+    let fallback = match examples {
+        Examples::Fixed(size) => size.min(greatest),
+        _ => greatest,
+    };
+    graph.example_sizes.push(example.unwrap_or(fallback));
     Ok(symbol)
 }

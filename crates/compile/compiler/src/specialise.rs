@@ -413,11 +413,14 @@ fn is_string(ty: &TensorType) -> bool {
     ty.dtype() == DataType::String
 }
 
-/// Whether a value has no elements, for all sizes.
+/// Whether a value has no elements, and the same shape for all sizes: a constant has one shape.
 fn is_empty(graph: &Graph, id: ValueId) -> bool {
     let value = graph.value(id);
     match &value.extents {
-        Some(extents) => extents.iter().any(|extent| extent.constant() == Some(0)),
+        Some(extents) => {
+            let sizes: Vec<Option<i64>> = extents.iter().map(SizeExpr::constant).collect();
+            sizes.contains(&Some(0)) && !sizes.contains(&None)
+        }
         None => value.ty.as_ref().is_some_and(|ty| ty.elements() == 0),
     }
 }
