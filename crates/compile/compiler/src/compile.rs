@@ -74,8 +74,6 @@ pub struct Compiled {
     pub graph: Graph,
     /// Which backend each node runs on; its `Display` is the summary in a line.
     pub placement: Placement,
-    /// Whether the graph was optimised: false if that made a graph for the example sizes alone.
-    pub optimised: bool,
 }
 
 /// Compiles a graph.
@@ -117,29 +115,15 @@ pub(crate) fn compile_inferred(
         return Err(Error::new(ErrorKind::Unsupported, text));
     }
     let states = states::declare(&mut graph, &options.states)?;
-    let plain = (!graph.symbols.is_empty()).then(|| graph.clone());
-    let done = optimise::optimise(&mut graph, options.registry, &selector, control);
-    control.check()?;
-    let mut optimised = true;
-    match plain {
-        // A pass that takes an example size for a fixed one makes a graph that fails, or holds for it alone.
-        Some(plain) => {
-            optimised = done.is_ok() && symbolic::holds_for_all_sizes(&graph, &plain);
-            if !optimised {
-                graph = plain;
-            }
-        }
-        None => done?,
-    }
+    let notes = optimise::optimise(&mut graph, options.registry, &selector, control)?;
     pads::add_default_fill(&mut graph)?;
     outputs::restore(&mut graph, names)?;
-    let mut compiled = finish(graph, names, options)?;
+    let mut compiled = finish(graph, names, notes, options)?;
     let states = states.into_iter().map(|state| StateInfo {
         output: state.output,
         input: state.input,
     });
     compiled.contents.tenon.states = states.collect();
-    compiled.optimised = optimised;
     Ok(compiled)
 }
 
@@ -153,17 +137,20 @@ pub fn place_graph(graph: &mut Graph, options: &Options<'_>) -> Result<Placement
     place::place(graph, &selector, &options.control)
 }
 
-/// The stages from placement on, for an optimised graph and the names of its outputs.
+/// The stages from placement on, for an optimised graph, the names of its outputs, and the optimisations that were left
+/// out.
 pub(crate) fn finish(
     mut graph: Graph,
     names: &[String],
+    notes: Vec<String>,
     options: &Options<'_>,
 ) -> Result<Compiled> {
     let control = &options.control;
     graph.remove_dead();
     tenon_graph::verify(&graph)?;
     control.progress("place", 0, 1)?;
-    let placement = place_graph(&mut graph, options)?;
+    let mut placement = place_graph(&mut graph, options)?;
+    placement.notes = notes;
     tenon_graph::verify(&graph)?;
     symbolic::complete_extents(&mut graph)?;
     let mut memory = memory::plan(
@@ -187,6 +174,5 @@ pub(crate) fn finish(
         module,
         graph,
         placement,
-        optimised: true,
     })
 }

@@ -383,13 +383,13 @@ impl<'a> Stages<'a> {
 }
 
 /// The symbols of the extents and sizes of a node's inputs and outputs.
-fn symbols_of(graph: &Graph, node: &Node) -> BTreeSet<SymbolId> {
+pub(crate) fn symbols_of(graph: &Graph, node: &Node) -> BTreeSet<SymbolId> {
     let ids = node.inputs.iter().chain(&node.outputs).flatten();
     ids.flat_map(|&id| symbols_of_value(graph, id)).collect()
 }
 
 /// The symbols of the extents and sizes of a value.
-fn symbols_of_value(graph: &Graph, id: ValueId) -> Vec<SymbolId> {
+pub(crate) fn symbols_of_value(graph: &Graph, id: ValueId) -> Vec<SymbolId> {
     let value = graph.value(id);
     let elements = value.sizes.as_ref().map(|sizes| &sizes.elements);
     let exprs = value.extents.iter().chain(elements).flatten();

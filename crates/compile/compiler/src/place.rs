@@ -120,6 +120,8 @@ pub struct Placement {
     /// Values that one backend produces and another consumes, one entry for each consumer, in the
     /// order of their first use.
     pub crossings: Vec<Crossing>,
+    /// Optimisations that were left out because they hold for the example sizes alone, with the reasons.
+    pub notes: Vec<String>,
 }
 
 impl Placement {
@@ -183,6 +185,7 @@ pub(crate) fn place(
         unavailable: selector.unavailable().to_vec(),
         nodes,
         crossings: Vec::new(),
+        notes: Vec::new(),
     };
     number_subgraphs(graph, &mut placement);
     crossings::find(graph, &mut placement, selector);

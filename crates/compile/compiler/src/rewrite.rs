@@ -4,17 +4,20 @@
 //! a replacement node with the same outputs, or existing values that replace the outputs. Dead nodes
 //! are removed at once. The order stays topological, because a new node takes the old one's position.
 
-use crate::infer::infer_node;
+mod emit;
+mod inspect;
+
+pub(crate) use emit::reshape_attributes;
+
 use crate::place::{Assignment, BackendSelector};
-use crate::specialise::set_sizes;
+use crate::symbolic::OtherSizes;
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::operator::OperatorClass;
 use tenon_graph::{
-    Attribute, Attributes, Graph, Node, OperatorDef, SizeElements, UniqueNames, ValueId,
-    extents_of_example, operator,
+    Attribute, Attributes, Graph, Node, OperatorDef, UniqueNames, ValueId, operator,
 };
-use tenon_tensor::{DataType, Shape, Tensor, TensorType};
 
 /// The result of a rule.
 pub(crate) enum Outcome {
@@ -52,6 +55,10 @@ type CachedAssignment = OnceCell<Option<Assignment>>;
 /// A graph during one pass of rules over it.
 pub(crate) struct Rewriter<'g> {
     graph: &'g mut Graph,
+    /// The sizes for which results of rules are checked.
+    sizes: &'g OtherSizes,
+    /// The results that were undone because they hold for the example sizes alone.
+    undone: BTreeSet<String>,
     /// Nodes visited or emitted so far; `None` for dead ones.
     nodes: Vec<Option<Node>>,
     /// The assignments of `nodes`.
@@ -76,16 +83,25 @@ struct Checkpoint {
 /// The limit for rules that replace each other's results without end, which would be a defect.
 const MAX_REPLACEMENTS: usize = 100;
 
-/// Applies rules to every node of `graph` once; returns whether anything changed. The guards query
-/// `selector`.
+/// The result of one pass.
+pub(crate) struct Rewritten {
+    /// Whether anything changed.
+    pub changed: bool,
+    /// The results of rules that were undone because they hold for the example sizes alone, with the reasons.
+    pub undone: BTreeSet<String>,
+}
+
+/// Applies rules to every node of `graph` once. The guards query `selector`; a result that does not hold for `sizes` is
+/// undone.
 pub(crate) fn rewrite(
     graph: &mut Graph,
     sets: &[RuleSet],
     selector: &BackendSelector<'_>,
-) -> Result<bool> {
+    sizes: &OtherSizes,
+) -> Result<Rewritten> {
     let names = UniqueNames::of(graph);
     let unvisited = std::mem::take(&mut graph.nodes);
-    let mut rewriter = Rewriter::new(graph, &unvisited, names);
+    let mut rewriter = Rewriter::new(graph, &unvisited, names, sizes);
     for node in unvisited {
         rewriter.visit(node, sets, selector)?;
     }
@@ -93,7 +109,12 @@ pub(crate) fn rewrite(
 }
 
 impl<'g> Rewriter<'g> {
-    fn new(graph: &'g mut Graph, unvisited: &[Node], names: UniqueNames) -> Self {
+    fn new(
+        graph: &'g mut Graph,
+        unvisited: &[Node],
+        names: UniqueNames,
+        sizes: &'g OtherSizes,
+    ) -> Self {
         let mut uses = vec![0u32; graph.values.len()];
         for value in unvisited
             .iter()
@@ -112,6 +133,8 @@ impl<'g> Rewriter<'g> {
             uses,
             names,
             graph,
+            sizes,
+            undone: BTreeSet::new(),
             changed: false,
         }
     }
@@ -142,6 +165,14 @@ impl<'g> Rewriter<'g> {
                 let replacement = CachedAssignment::new();
                 let result = (&outcome, &replacement);
                 if !self.is_allowed(guard, current, result, &before, selector) {
+                    self.undo(before);
+                    continue;
+                }
+                if let Err(error) = self.check_sizes(&node, &outcome, &before) {
+                    self.undone.insert(format!(
+                        "a rewrite of node '{}' ({}) holds for the example sizes alone: {error}",
+                        node.name, node.op.name
+                    ));
                     self.undo(before);
                     continue;
                 }
@@ -248,6 +279,32 @@ impl<'g> Rewriter<'g> {
         })
     }
 
+    /// Checks that the result of a rule has the shapes of the outputs of `node` for other sizes than the examples.
+    fn check_sizes(&self, node: &Node, outcome: &Outcome, before: &Checkpoint) -> Result<()> {
+        if self.sizes.is_empty() {
+            return Ok(());
+        }
+        let emitted = self.nodes[before.nodes..].iter().flatten();
+        match outcome {
+            Outcome::Keep => Ok(()),
+            Outcome::Replace(new) => {
+                let mut nodes = emitted.chain([new]);
+                nodes.try_for_each(|node| self.sizes.check_node(self.graph, node))
+            }
+            Outcome::Forward(values) => {
+                let mut nodes = emitted;
+                nodes.try_for_each(|node| self.sizes.check_node(self.graph, node))?;
+                let mut pairs = node.outputs.iter().zip(values);
+                pairs.try_for_each(|pair| match pair {
+                    (Some(output), Some(value)) => {
+                        self.sizes.check_equal(self.graph, *output, *value)
+                    }
+                    _ => Ok(()),
+                })
+            }
+        }
+    }
+
     /// The node at a position of `nodes`, unless it is dead.
     fn visited(&self, position: usize) -> Option<(&Node, &CachedAssignment)> {
         let node = self.nodes.get(position)?.as_ref()?;
@@ -320,7 +377,7 @@ impl<'g> Rewriter<'g> {
         self.assignments.push(assignment);
     }
 
-    fn finish(mut self) -> bool {
+    fn finish(mut self) -> Rewritten {
         for index in 0..self.graph.outputs.len() {
             self.graph.outputs[index] = self.resolve(self.graph.outputs[index]);
         }
@@ -340,265 +397,10 @@ impl<'g> Rewriter<'g> {
             }
         }
         self.graph.nodes = self.nodes.into_iter().flatten().collect();
-        self.changed
-    }
-}
-
-/// What rules inspect.
-impl Rewriter<'_> {
-    /// The node that produces a value, unless it is an input or a constant.
-    pub fn producer(&self, value: ValueId) -> Option<&Node> {
-        self.nodes.get(self.position(value)?)?.as_ref()
-    }
-
-    /// The producer of input `index` of `node`, if its operator is `op`.
-    pub fn producer_of(&self, node: &Node, index: usize, op: &str) -> Option<&Node> {
-        let value = node.inputs.get(index).copied().flatten()?;
-        self.producer(value)
-            .filter(|producer| producer.op.name == op)
-    }
-
-    /// The same producer, if `node` is the only user of its only output.
-    pub fn sole_producer_of(&self, node: &Node, index: usize, op: &str) -> Option<&Node> {
-        let value = node.inputs.get(index).copied().flatten()?;
-        let producer = self.producer_of(node, index, op)?;
-        (self.uses(value) == 1 && producer.outputs.iter().flatten().count() == 1)
-            .then_some(producer)
-    }
-
-    /// The value of input `index` of `node`.
-    pub fn input(&self, node: &Node, index: usize) -> Option<ValueId> {
-        node.inputs.get(index).copied().flatten()
-    }
-
-    /// Number of uses of a value, the graph's outputs included.
-    pub fn uses(&self, value: ValueId) -> u32 {
-        self.uses[value.index()]
-    }
-
-    /// The elements of a constant.
-    pub fn constant(&self, value: Option<ValueId>) -> Option<&Tensor> {
-        self.graph.value(value?).constant.as_ref()
-    }
-
-    /// The elements of a value that are known for the example sizes: of a constant, or of sizes.
-    pub fn known(&self, value: Option<ValueId>) -> Option<&Tensor> {
-        self.graph.value(value?).known()
-    }
-
-    /// Whether the extent of a dimension, counted from the end, is the same for all sizes.
-    pub fn is_fixed(&self, value: ValueId, from_end: usize) -> bool {
-        let extents = self.graph.value(value).extents.as_ref();
-        let extent = extents.and_then(|extents| extents.iter().rev().nth(from_end));
-        extent.is_none_or(|extent| extent.constant().is_some())
-    }
-
-    /// The type of a value; every value has one after specialising.
-    pub fn ty(&self, value: ValueId) -> Result<&TensorType> {
-        let value = self.graph.value(value);
-        value.ty.as_ref().ok_or_else(|| {
-            Error::new(
-                ErrorKind::Internal,
-                format!("value '{}' has no type", value.name),
-            )
-        })
-    }
-
-    /// Whether two values have the same type for all sizes.
-    pub fn same_type(&self, a: ValueId, b: ValueId) -> Result<bool> {
-        let extents = |value| self.graph.value(value).extents.as_ref();
-        // Different expressions may have the same value for the example sizes: a size, and its minimum with another.
-        let same = match (extents(a), extents(b)) {
-            (Some(a), Some(b)) => a == b,
-            _ => true,
-        };
-        Ok(same && self.ty(a)? == self.ty(b)?)
-    }
-
-    /// The shape of a value.
-    pub fn shape(&self, value: ValueId) -> Result<&Shape> {
-        Ok(self.ty(value)?.shape())
-    }
-
-    /// Whether a value's elements are f32, the type of the fused operators.
-    pub fn is_f32(&self, value: ValueId) -> bool {
-        self.ty(value).is_ok_and(|ty| ty.dtype() == DataType::F32)
-    }
-
-    /// Whether a value's elements are f32, or of a type that a backend may compute in f32.
-    pub fn is_float(&self, value: ValueId) -> bool {
-        let types = [DataType::F32, DataType::F16, DataType::BF16];
-        self.ty(value).is_ok_and(|ty| types.contains(&ty.dtype()))
-    }
-
-    /// The element of a constant of one f32 element.
-    pub fn scalar(&self, value: Option<ValueId>) -> Option<f32> {
-        match self.constant(value)?.as_slice::<f32>()? {
-            [element] => Some(*element),
-            _ => None,
+        Rewritten {
+            changed: self.changed,
+            undone: self.undone,
         }
-    }
-
-    /// For a node with two inputs of which one is a constant of one element: the other input, and
-    /// that element.
-    pub fn scalar_operand(&self, node: &Node) -> Option<(ValueId, f32)> {
-        match node.inputs.as_slice() {
-            &[Some(a), Some(b)] => {
-                let left = self.scalar(Some(a)).map(|element| (b, element));
-                self.scalar(Some(b)).map(|element| (a, element)).or(left)
-            }
-            _ => None,
-        }
-    }
-}
-
-/// What rules emit.
-impl Rewriter<'_> {
-    /// Adds a constant with a unique name derived from `base`.
-    pub fn add_constant(&mut self, base: &str, tensor: Tensor) -> ValueId {
-        let name = self.names.value(base);
-        let id = self.graph.add_constant(name, tensor);
-        self.grow();
-        id
-    }
-
-    /// Adds a node before the visited one and returns its only output.
-    pub fn emit(
-        &mut self,
-        base: &str,
-        op: &str,
-        attributes: Attributes,
-        inputs: &[Option<ValueId>],
-    ) -> Result<ValueId> {
-        let name = self.names.node(base);
-        let outputs = self.emit_as(name, op, attributes, inputs, 1)?;
-        outputs
-            .first()
-            .copied()
-            .ok_or_else(|| Error::new(ErrorKind::Internal, "no output"))
-    }
-
-    /// Adds a node before `node` with its name and number of outputs; `node` is renamed to
-    /// `NAME.suffix`.
-    pub fn emit_for(
-        &mut self,
-        node: &mut Node,
-        suffix: &str,
-        op: &str,
-        attributes: Attributes,
-        inputs: &[Option<ValueId>],
-    ) -> Result<Vec<ValueId>> {
-        let renamed = self.names.node(&format!("{}.{suffix}", node.name));
-        let name = std::mem::replace(&mut node.name, renamed);
-        self.emit_as(name, op, attributes, inputs, node.outputs.len())
-    }
-
-    fn emit_as(
-        &mut self,
-        name: String,
-        op: &str,
-        attributes: Attributes,
-        inputs: &[Option<ValueId>],
-        outputs: usize,
-    ) -> Result<Vec<ValueId>> {
-        let mut node = Node {
-            name,
-            op: operator_of(op)?,
-            attributes,
-            inputs: inputs.to_vec(),
-            outputs: Vec::new(),
-        };
-        let types = infer_node(self.graph, &node, outputs)?;
-        for ty in types.iter().take(outputs) {
-            let name = self.names.value(&node.name);
-            let value = self.graph.add_value(name, Some(ty.clone()));
-            node.outputs.push(Some(value));
-        }
-        if !self.graph.symbols.is_empty() {
-            set_sizes(self.graph, &node, &types)?;
-        }
-        self.grow();
-        for value in inputs.iter().flatten() {
-            self.uses[value.index()] += 1;
-        }
-        let outputs = node.outputs.iter().flatten().copied().collect();
-        self.push(node, CachedAssignment::new());
-        self.changed = true;
-        Ok(outputs)
-    }
-
-    /// The shape of a Reshape, whose extents derive from those of `values`: a constant, or sizes if one is
-    /// symbolic.
-    fn target_shape(&mut self, base: &str, values: &[ValueId], shape: &[usize]) -> Result<ValueId> {
-        let extents: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
-        let tensor = Tensor::from_slice([extents.len()], &extents)?;
-        let base = format!("{base}.shape");
-        if self.graph.symbols.is_empty() {
-            return Ok(self.add_constant(&base, tensor));
-        }
-        let extents = extents_of_example(self.graph, values, shape)?;
-        if extents.iter().all(|extent| extent.constant().is_some()) {
-            return Ok(self.add_constant(&base, tensor));
-        }
-        let name = self.names.value(&base);
-        let id = self.graph.add_value(name, Some(tensor.ty().clone()));
-        let value = self.graph.value_mut(id);
-        value.extents = Some(vec![(shape.len() as i64).into()]);
-        value.sizes = Some(SizeElements {
-            elements: extents,
-            example: tensor,
-        });
-        self.grow();
-        Ok(id)
-    }
-
-    /// Adds a Reshape before the visited node.
-    pub fn reshape(&mut self, base: &str, value: ValueId, shape: &[usize]) -> Result<ValueId> {
-        let extents = self.target_shape(base, &[value], shape)?;
-        self.emit(
-            base,
-            "Reshape",
-            reshape_attributes(shape),
-            &[Some(value), Some(extents)],
-        )
-    }
-
-    /// A node with another operator, and the name and outputs of `node`.
-    pub fn node_like(
-        &self,
-        node: &Node,
-        op: &str,
-        attributes: Attributes,
-        inputs: Vec<Option<ValueId>>,
-    ) -> Result<Node> {
-        Ok(Node {
-            name: node.name.clone(),
-            op: operator_of(op)?,
-            attributes,
-            inputs,
-            outputs: node.outputs.clone(),
-        })
-    }
-
-    /// A Reshape to exactly `shape` with the outputs of `node`.
-    pub fn reshaped_node(&mut self, node: &Node, value: ValueId, shape: &[usize]) -> Result<Node> {
-        let outputs = node.outputs.iter().flatten().copied();
-        let values: Vec<ValueId> = outputs.chain([value]).collect();
-        let extents = self.target_shape(&node.name, &values, shape)?;
-        let inputs = vec![Some(value), Some(extents)];
-        self.node_like(node, "Reshape", reshape_attributes(shape), inputs)
-    }
-
-    /// Adds a Transpose before the visited node.
-    pub fn transpose(&mut self, base: &str, value: ValueId, perm: &[usize]) -> Result<ValueId> {
-        self.emit(base, "Transpose", perm_attributes(perm), &[Some(value)])
-    }
-
-    fn grow(&mut self) {
-        let values = self.graph.values.len();
-        self.uses.resize(values, 0);
-        self.producer.resize(values, None);
-        self.forward.resize(values, None);
     }
 }
 
@@ -610,16 +412,6 @@ pub(crate) fn operator_of(name: &str) -> Result<&'static OperatorDef> {
             format!("the operator table lacks {name}"),
         )
     })
-}
-
-/// Attributes of a Reshape to exactly `shape`.
-pub(crate) fn reshape_attributes(shape: &[usize]) -> Attributes {
-    // Without allowzero an extent of 0 means "as in the input".
-    if shape.contains(&0) {
-        Attributes::new().with("allowzero", Attribute::Int(1))
-    } else {
-        Attributes::new()
-    }
 }
 
 /// Attributes of a Transpose.

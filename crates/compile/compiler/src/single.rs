@@ -61,5 +61,5 @@ pub fn compile_single(node: &SingleNode<'_>, options: &Options<'_>) -> Result<Co
     });
     specialise::name_nodes(&mut graph);
     let names = outputs::names(&graph);
-    finish(graph, &names, options)
+    finish(graph, &names, Vec::new(), options)
 }

@@ -93,6 +93,60 @@ fn a_slice_that_limits_a_size_is_kept() {
     assert_eq!(output.shape.to_string(), "[min(300, seq), 4]");
 }
 
+/// The nodes of the optimised graph for CpuRef, and the notes of the placement report.
+fn optimised(graph: Graph) -> (String, Vec<String>) {
+    let registry = registry();
+    let mut options = Options::new(&registry);
+    options.backends = vec![BackendId::new("CpuRef")];
+    let compiled = compile(graph, &options).unwrap();
+    let operators: Vec<&str> = compiled.graph.nodes.iter().map(|it| it.op.name).collect();
+    (operators.join(" "), compiled.placement.report().notes)
+}
+
+/// The extent 3 is no symbol of this example, which the image does not depend on.
+#[test]
+fn a_fixed_extent_is_no_example_of_another_symbol() {
+    let mut graph = graph(
+        "graph \"image\" (%x: f32[3, 7, 11]) -> (%y) {
+           const %zero: i64[1] = [0]
+           %y = Unsqueeze(%x, %zero)
+         }",
+    );
+    graph.symbols.add("k", 0..=100).unwrap();
+    graph.example_sizes.push(3);
+    assert_eq!(optimised(graph), ("Reshape".into(), Vec::new()));
+}
+
+/// In the shape of a Reshape 0 could mean an extent of the input.
+#[test]
+fn a_view_holds_for_an_extent_of_0() {
+    let mut graph = graph(
+        "graph \"count\" (%x: f32[13, 4]) -> (%y) {
+           const %zero: i64[1] = [0]
+           %y = Unsqueeze(%x, %zero)
+         }",
+    );
+    let count = graph.symbols.add("count", 0..=100).unwrap();
+    graph.example_sizes.push(13);
+    let x = graph.inputs[0];
+    graph.value_mut(x).extents = Some(vec![count.into(), 4.into()]);
+    assert_eq!(optimised(graph), ("Reshape".into(), Vec::new()));
+}
+
+/// Without elements for all sizes, but of different shapes: no constant.
+#[test]
+fn an_empty_value_of_several_shapes_is_no_constant() {
+    let (operators, extents) = specialised(
+        "graph \"g\" (%x: f32[7, 11]) -> (%y) {
+           const %start: i64[1] = [0]
+           const %axes: i64[1] = [0]
+           %y = Slice(%x, %start, %start, %axes)
+         }",
+    );
+    assert_eq!(operators, "Slice");
+    assert_eq!(extents, ["0, seq"]);
+}
+
 #[test]
 fn a_size_that_is_computed_with_stays_an_operand() {
     // A mean over the sequence: the size becomes a floating-point divisor.

@@ -309,7 +309,8 @@ impl Compiler {
         }
         // Sizes that the model refuses say nothing about others, and small extents that windows and strides leave of
         // an example may be taken for fixed ones.
-        let (mut first, mut unoptimised) = (None, None);
+        let mut first = None;
+        let mut best: Option<CompiledPackage> = None;
         for examples in [
             ExampleSizes::Primes,
             ExampleSizes::MultiplesOf32,
@@ -318,13 +319,18 @@ impl Compiler {
         ] {
             self.control.check()?;
             match self.compile_with(model, registry, Some(examples), false) {
-                Ok(compiled) if compiled.is_optimised() => return Ok(compiled),
-                Ok(compiled) => unoptimised = unoptimised.or(Some(compiled)),
+                Ok(compiled) if compiled.left_out() == 0 => return Ok(compiled),
+                Ok(compiled) => {
+                    let fewest = best.as_ref().map_or(usize::MAX, CompiledPackage::left_out);
+                    if compiled.left_out() < fewest {
+                        best = Some(compiled);
+                    }
+                }
                 Err(error) if !self.has_symbols(model) => return Err(error),
                 Err(error) => first = first.or(Some(error)),
             }
         }
-        if let Some(compiled) = unoptimised {
+        if let Some(compiled) = best {
             return Ok(compiled);
         }
         match self.compile_with(model, registry, Some(ExampleSizes::Primes), true) {

@@ -97,9 +97,13 @@ fn a_voice_activity_detector_takes_both_rates() {
 
 #[test]
 fn detectors_scale_images_of_any_size() {
-    check_samples("ssd", 3);
-    check_samples("retinanet", 3);
-    check_samples("faster-rcnn", 3);
+    for name in ["ssd", "retinanet", "faster-rcnn"] {
+        check_samples(name, 3);
+        let model = load(name, &LoadOptions::new());
+        let report = model.placement();
+        assert_eq!(report.count("CpuRef"), 0, "{name}: {report}");
+        assert_eq!(report.notes, Vec::<String>::new(), "{name}");
+    }
 }
 
 fn random(ty: TensorType, seed: u64) -> Tensor {

@@ -40,7 +40,8 @@ pub(crate) fn as_reshape(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
                 .zip(&*shape)
                 .all(|(&a, &b)| usize::try_from(a) == Ok(b))
     });
-    if node.op.name == "Reshape" && written && node.attributes == reshape_attributes(&shape) {
+    let attributes = reshape_attributes(&shape, rewriter.extents(output));
+    if node.op.name == "Reshape" && written && node.attributes == attributes {
         return Ok(Outcome::Keep);
     }
     rewriter

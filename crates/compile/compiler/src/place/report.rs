@@ -38,6 +38,7 @@ impl Placement {
                 bytes: self.crossing_bytes(),
                 values: self.crossings.iter().map(crossing).collect(),
             },
+            notes: self.notes.clone(),
         }
     }
 }
