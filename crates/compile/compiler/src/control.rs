@@ -7,7 +7,7 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::control::IF;
 use tenon_graph::{DataSizeSource, Graph, List, ListType, Node, ValueId};
 use tenon_tensor::size::{SizeExpr, SymbolId};
-use tenon_tensor::{DataType, Tensor, TensorType};
+use tenon_tensor::{DataType, Shape, Tensor, TensorType};
 
 /// A data type and extents.
 type SymbolicType = (DataType, Vec<SizeExpr>);
@@ -92,7 +92,7 @@ impl Specialiser<'_> {
             let joined = join(&then, &otherwise)?;
             let examples = [example(graph, &then.1)?, example(graph, &otherwise.1)?];
             let [then_example, else_example] = &examples;
-            let largest = then_example.iter().zip(else_example);
+            let largest = then_example.iter().zip(else_example.iter());
             let largest: Vec<usize> = largest.map(|(a, b)| *a.max(b)).collect();
             set_type(graph, output, then.0, joined, (outer, &largest))?;
         }
@@ -463,7 +463,7 @@ fn symbolic_type(graph: &Graph, id: ValueId) -> Option<SymbolicType> {
 }
 
 /// The shape for the example sizes.
-fn example(graph: &Graph, extents: &[SizeExpr]) -> Result<Vec<usize>> {
+fn example(graph: &Graph, extents: &[SizeExpr]) -> Result<Shape> {
     tenon_graph::shape_for(extents, &graph.example_sizes)
 }
 

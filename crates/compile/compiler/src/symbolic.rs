@@ -6,6 +6,7 @@ use crate::infer::infer_node;
 use std::collections::BTreeSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::{Graph, Node, ValueId, check_node_sizes, check_sizes, infer_symbolic, shape_for};
+use tenon_tensor::Shape;
 use tenon_tensor::size::{Symbol, SymbolId};
 
 /// Sizes other than the examples, for which a graph is checked.
@@ -78,11 +79,11 @@ impl OtherSizes {
 }
 
 /// The shape of a value for these sizes.
-fn shape(graph: &Graph, id: ValueId, sizes: &[i64]) -> Result<Vec<usize>> {
+fn shape(graph: &Graph, id: ValueId, sizes: &[i64]) -> Result<Shape> {
     let value = graph.value(id);
     match (&value.extents, &value.ty) {
         (Some(extents), _) => shape_for(extents, sizes),
-        (None, Some(ty)) => Ok(ty.shape().to_vec()),
+        (None, Some(ty)) => Ok(ty.shape().clone()),
         (None, None) => Err(Error::new(
             ErrorKind::Internal,
             format!("value '{}' has no type", value.name),

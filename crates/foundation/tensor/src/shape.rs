@@ -1,6 +1,7 @@
 //! Shapes: the extents of a tensor, outermost first.
 
 use crate::DataType;
+use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
@@ -8,12 +9,15 @@ use tenon_base::{Error, ErrorKind, Result};
 
 /// The extents of a tensor, outermost dimension first; empty for a scalar.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Shape(Vec<usize>);
+pub struct Shape(SmallVec<[usize; INLINE_RANK]>);
+
+/// Shapes of at most this rank are stored without an allocation.
+const INLINE_RANK: usize = 5;
 
 impl Shape {
     /// A shape with these extents.
-    pub fn new(dims: impl Into<Vec<usize>>) -> Self {
-        Self(dims.into())
+    pub fn new(dims: impl AsRef<[usize]>) -> Self {
+        Self(SmallVec::from_slice(dims.as_ref()))
     }
 
     /// Number of elements, `None` on overflow.
@@ -56,7 +60,7 @@ impl Shape {
                 (a, 1) => Some(a),
                 _ => None,
             })
-            .collect::<Option<Vec<_>>>()
+            .collect::<Option<_>>()
             .map(Shape)
     }
 }
@@ -69,9 +73,15 @@ impl Deref for Shape {
     }
 }
 
-impl<T: Into<Vec<usize>>> From<T> for Shape {
+impl<T: AsRef<[usize]>> From<T> for Shape {
     fn from(dims: T) -> Self {
-        Self(dims.into())
+        Self::new(dims)
+    }
+}
+
+impl FromIterator<usize> for Shape {
+    fn from_iter<I: IntoIterator<Item = usize>>(dims: I) -> Self {
+        Self(dims.into_iter().collect())
     }
 }
 

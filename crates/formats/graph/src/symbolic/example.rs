@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::size::{SizeExpr, SymbolId};
-use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
+use tenon_tensor::{BufferMut, DataType, Shape, Tensor, TensorType};
 
 /// The expression of each extent of `shape`, a shape for the example sizes that holds the elements of the first of
 /// `values`. If one of them has this shape, the extents are its extents. Else runs of extents of the first value and of
@@ -171,7 +171,7 @@ fn type_for(value: &Value, sizes: &[i64]) -> Result<Option<TensorType>> {
 ///
 /// # Errors
 /// Values that are negative or overflow.
-pub fn shape_for(extents: &[SizeExpr], sizes: &[i64]) -> Result<Vec<usize>> {
+pub fn shape_for(extents: &[SizeExpr], sizes: &[i64]) -> Result<Shape> {
     let extent = |extent: &SizeExpr| {
         let size = extent.evaluate(sizes)?;
         usize::try_from(size).map_err(|_| {
