@@ -1,7 +1,9 @@
 //! Attributes: the compile-time parameters of a node.
 
+use crate::elementwise::Program;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::Tensor;
 
@@ -66,12 +68,26 @@ impl fmt::Display for AttributeKind {
     }
 }
 
-/// The attributes of one node, by name.
+/// The attributes of one node, by name. Clones share them until one of them is changed.
 ///
 /// The typed readers return `default` for an absent attribute, and an error with its name for one of
 /// another kind.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Attributes(BTreeMap<String, Attribute>);
+#[derive(Debug, Clone, Default)]
+pub struct Attributes(Arc<AttributeValues>);
+
+#[derive(Debug, Clone, Default)]
+struct AttributeValues {
+    by_name: BTreeMap<String, Attribute>,
+    /// The program of a `tenon.Elementwise` node, once it was read: parsing its text takes longer than anything else
+    /// that is done with the node when it is bound.
+    program: OnceLock<Arc<Program>>,
+}
+
+impl PartialEq for Attributes {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.by_name == other.0.by_name
+    }
+}
 
 impl Attributes {
     /// No attributes.
@@ -81,7 +97,7 @@ impl Attributes {
 
     /// Adds or replaces an attribute.
     pub fn set(&mut self, name: impl Into<String>, value: Attribute) {
-        self.0.insert(name.into(), value);
+        self.changed().insert(name.into(), value);
     }
 
     /// The attributes with one more.
@@ -92,22 +108,39 @@ impl Attributes {
 
     /// Removes an attribute.
     pub fn remove(&mut self, name: &str) -> Option<Attribute> {
-        self.0.remove(name)
+        self.changed().remove(name)
     }
 
     /// The value of an attribute.
     pub fn value(&self, name: &str) -> Option<&Attribute> {
-        self.0.get(name)
+        self.0.by_name.get(name)
     }
 
     /// All attributes, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Attribute)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
+        let values = self.0.by_name.iter();
+        values.map(|(name, value)| (name.as_str(), value))
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.by_name.is_empty()
+    }
+
+    /// The values, to be changed.
+    fn changed(&mut self) -> &mut BTreeMap<String, Attribute> {
+        let values = Arc::make_mut(&mut self.0);
+        values.program.take();
+        &mut values.by_name
+    }
+
+    /// The program that `read` returns, of an earlier call if there was one.
+    pub(crate) fn program(&self, read: impl FnOnce() -> Result<Program>) -> Result<Arc<Program>> {
+        if let Some(program) = self.0.program.get() {
+            return Ok(program.clone());
+        }
+        let program = Arc::new(read()?);
+        Ok(self.0.program.get_or_init(|| program).clone())
     }
 
     /// An integer.
@@ -181,7 +214,10 @@ impl Attributes {
 
 impl FromIterator<(String, Attribute)> for Attributes {
     fn from_iter<I: IntoIterator<Item = (String, Attribute)>>(attributes: I) -> Self {
-        Self(attributes.into_iter().collect())
+        Self(Arc::new(AttributeValues {
+            by_name: attributes.into_iter().collect(),
+            program: OnceLock::new(),
+        }))
     }
 }
 
@@ -190,4 +226,27 @@ fn wrong_kind(name: &str, expected: AttributeKind, found: &Attribute) -> Error {
         .expected(expected)
         .found(found.kind())
         .at(Location::field(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clones_share_until_one_is_changed() {
+        let program = |text: &str| Attribute::Strings(vec![text.to_owned()]);
+        let first = Attributes::new().with("program", program("%a = Neg(%0)"));
+        let mut second = first.clone();
+        let read = Program::of(&first).unwrap();
+        assert!(Arc::ptr_eq(&read, &Program::of(&first).unwrap()));
+        assert!(Arc::ptr_eq(&read, &Program::of(&second).unwrap()));
+        second.set("program", program("%a = Abs(%0)"));
+        let changed = Program::of(&second).unwrap();
+        assert_eq!(changed.instructions()[0].op.name, "Abs");
+        assert_eq!(Program::of(&first).unwrap(), read);
+        assert_ne!(first, second);
+        assert_eq!(second.remove("program"), Some(program("%a = Abs(%0)")));
+        assert!(Program::of(&second).is_err());
+        assert!(second.is_empty() && !first.is_empty());
+    }
 }

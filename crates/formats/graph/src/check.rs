@@ -2,6 +2,7 @@
 
 use crate::operator::{Arity, Inference, OperandDef};
 use crate::{Attributes, Graph, Node, NodeId, OperatorDef, Value, ValueId};
+use smallvec::SmallVec;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::{DataType, Tensor, TensorType};
 
@@ -17,7 +18,7 @@ pub fn check_node(
     types: &[Option<&TensorType>],
 ) -> Vec<Error> {
     let mut errors = check_attributes(def, attributes);
-    let present: Vec<bool> = (0..n_inputs)
+    let present: SmallVec<[bool; 8]> = (0..n_inputs)
         .map(|index| types.get(index).is_some_and(Option::is_some))
         .collect();
     errors.extend(check_inputs(def, &present));

@@ -14,9 +14,11 @@ use crate::operator::OperatorClass;
 use crate::ops::shapes::invalid;
 use crate::text::{node_text, parse_nodes};
 use crate::{Attributes, Graph, Node, OperatorDef, ValueId, infer};
+use smallvec::{SmallVec, smallvec};
 use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 use tenon_base::{Error, Location, Result};
-use tenon_tensor::TensorType;
+use tenon_tensor::{DataType, TensorType};
 
 /// The maximum number of instructions of a program.
 pub const MAX_INSTRUCTIONS: usize = 32;
@@ -57,9 +59,19 @@ pub struct Instruction {
 
 /// A program: at least one instruction, at most [`MAX_INSTRUCTIONS`]. Instructions read inputs below
 /// [`MAX_INPUTS`] and results of earlier instructions.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Program {
     instructions: Vec<Instruction>,
+    /// The data types of inputs for which types were inferred first, and those of the results.
+    data_types: OnceLock<(InputTypes, Vec<DataType>)>,
+}
+
+type InputTypes = SmallVec<[Option<DataType>; 4]>;
+
+impl PartialEq for Program {
+    fn eq(&self, other: &Self) -> bool {
+        self.instructions == other.instructions
+    }
 }
 
 impl Program {
@@ -93,7 +105,12 @@ impl Program {
                 problems.push(at(index, problem));
             }
         }
-        Error::from_all(problems).map_or(Ok(Self { instructions }), Err)
+        let data_types = OnceLock::new();
+        let program = Self {
+            instructions,
+            data_types,
+        };
+        Error::from_all(problems).map_or(Ok(program), Err)
     }
 
     /// Reads the text form. Every line with a problem is reported.
@@ -145,9 +162,9 @@ impl Program {
         }
     }
 
-    /// The program of the attributes of a `tenon.Elementwise` node.
-    pub fn of(attributes: &Attributes) -> Result<Self> {
-        Self::parse(attributes.strings("program")?.unwrap_or_default())
+    /// The program of the attributes of a `tenon.Elementwise` node, which keep it.
+    pub fn of(attributes: &Attributes) -> Result<Arc<Self>> {
+        attributes.program(|| Self::parse(attributes.strings("program")?.unwrap_or_default()))
     }
 
     /// The text form: a statement for each instruction.
@@ -182,6 +199,14 @@ impl Program {
         &self.instructions
     }
 
+    /// The data types of the results, for inputs for which [`Program::infer`] returns no error.
+    pub fn data_types(&self, inputs: &[Option<&TensorType>]) -> Result<Vec<DataType>> {
+        match self.data_types.get() {
+            Some((first, results)) if *first == input_types(inputs) => Ok(results.clone()),
+            _ => Ok(self.infer(inputs)?.iter().map(TensorType::dtype).collect()),
+        }
+    }
+
     /// The types of the results, for inputs of these types. Every result has the shape of the output, so
     /// that no element is computed twice.
     pub fn infer(&self, inputs: &[Option<&TensorType>]) -> Result<Vec<TensorType>> {
@@ -192,7 +217,8 @@ impl Program {
         }
         let mut results: Vec<TensorType> = Vec::with_capacity(self.instructions.len());
         for (index, instruction) in self.instructions.iter().enumerate() {
-            let types = instruction.operands.iter().map(|operand| match *operand {
+            let types = instruction.operands.iter();
+            let types = types.map(|operand| match *operand {
                 None => Ok(None),
                 Some(Operand::Result(result)) => Ok(results.get(result)),
                 Some(Operand::Input(input)) => match inputs.get(input).copied().flatten() {
@@ -200,18 +226,18 @@ impl Program {
                     None => Err(invalid(format!("the node has no input %{input}"))),
                 },
             });
-            let inferred = types.collect::<Result<Vec<_>>>().and_then(|types| {
-                let constants = vec![None; types.len()];
-                infer(
-                    instruction.op,
-                    &instruction.attributes,
-                    &types,
-                    &constants,
-                    1,
-                )
+            let types: Result<SmallVec<[Option<&TensorType>; 4]>> = types.collect();
+            let inferred = types.and_then(|types| {
+                let Instruction { op, attributes, .. } = instruction;
+                let constants: SmallVec<[_; 4]> = smallvec![None; types.len()];
+                infer(op, attributes, &types, &constants, 1)
             });
             results.extend(inferred.map_err(|error| at(index, error))?);
         }
+        self.data_types.get_or_init(|| {
+            let types = results.iter().map(TensorType::dtype).collect();
+            (input_types(inputs), types)
+        });
         let shape = results.last().map(|ty| ty.shape().clone());
         let differs = |ty: &TensorType| Some(ty.shape()) != shape.as_ref();
         match results.iter().position(differs) {
@@ -224,6 +250,10 @@ impl Program {
             )),
         }
     }
+}
+
+fn input_types(inputs: &[Option<&TensorType>]) -> InputTypes {
+    inputs.iter().map(|ty| ty.map(TensorType::dtype)).collect()
 }
 
 /// The input that a name refers to: `0`, `1`, ...
@@ -241,7 +271,6 @@ fn at(index: usize, error: Error) -> Error {
 mod tests {
     use super::*;
     use crate::operator::operator;
-    use tenon_tensor::DataType;
 
     fn statements(lines: &[&str]) -> Vec<String> {
         lines.iter().map(|line| (*line).to_owned()).collect()
@@ -346,6 +375,22 @@ mod tests {
             let found = infer(&lines).unwrap_err().to_string();
             assert!(found.starts_with(expected), "{found}");
         }
+    }
+
+    #[test]
+    fn data_types_are_those_of_inference() {
+        let program = Program::parse(&statements(&["%a = Greater(%0, %1)", "%b = Not(%a)"]));
+        let program = program.unwrap();
+        for dtype in [DataType::F32, DataType::I64, DataType::F32] {
+            let ty = TensorType::new(dtype, [2]).unwrap();
+            let inputs = [Some(&ty), Some(&ty)];
+            let found = program.data_types(&inputs).unwrap();
+            let inferred = program.infer(&inputs).unwrap();
+            let inferred = inferred.iter().map(TensorType::dtype);
+            assert_eq!(found, inferred.collect::<Vec<_>>());
+        }
+        let other = TensorType::new(DataType::String, [2]).unwrap();
+        assert!(program.data_types(&[Some(&other), Some(&other)]).is_err());
     }
 
     #[test]

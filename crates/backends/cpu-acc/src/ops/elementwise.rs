@@ -80,8 +80,12 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     let invalid = |error: tenon_base::Error| refuse(error.to_string());
     let program = Program::of(signature.attributes()).map_err(invalid)?;
     let inference = signature.inference();
-    let results = program.infer(inference.inputs).map_err(invalid)?;
     let output = signature.output(0)?;
+    let results = program.data_types(inference.inputs).map_err(invalid)?;
+    // All results have the shape of the output.
+    let result =
+        |&dtype: &DataType| TensorType::new(dtype, output.shape().clone()).map_err(invalid);
+    let results = results.iter().map(result).collect::<Result<Vec<_>, _>>()?;
     let mut inputs = Vec::with_capacity(inference.inputs.len());
     for index in 0..inference.inputs.len() {
         let ty = signature.input(index)?;
