@@ -2,6 +2,7 @@
 //! buffers that stay in the first-level cache.
 
 use crate::simd::disjoint::for_each_chunk;
+use crate::simd::tile::prefetch_all;
 use crate::simd::{Level, Simd, VectorOp};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -76,6 +77,14 @@ impl<'a> Floats<'a> {
     #[inline]
     pub(crate) fn range(&self, range: Range<usize>) -> Floats<'a> {
         match_floats!(Floats, self, elements => FloatElement::floats(&elements[range]))
+    }
+
+    /// Prefetches the elements of a range; nothing for one that is not inside.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, range: Range<usize>) {
+        match_floats!(Floats, self, elements => {
+            prefetch_all(elements.get(range).unwrap_or_default());
+        });
     }
 
     /// The elements of a range in f32: the memory itself, or converted into `buffer`, which has at

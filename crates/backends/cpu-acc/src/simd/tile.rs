@@ -287,6 +287,13 @@ unsafe fn write<S: Simd, const ROWS: usize, const VECTORS: usize, const WHOLE: b
     }
 }
 
+/// Prefetches all cache lines of `elements` into the second level cache.
+#[inline(always)]
+pub(crate) fn prefetch_all<T>(elements: &[T]) {
+    let lines = size_of_val(elements).div_ceil(64);
+    (0..lines).for_each(|line| prefetch(elements.as_ptr().cast::<f32>().wrapping_add(line * 16)));
+}
+
 /// Prefetches the cache line at `address`, which need not be valid, into the second level cache.
 #[inline(always)]
 pub(super) fn prefetch(address: *const f32) {

@@ -7,6 +7,10 @@ use crate::simd::math::{UnaryFunction, exp, map_in_place};
 use crate::simd::{Level, Simd, VectorOp};
 use std::ops::Range;
 
+/// Keys that are prefetched before they are read, where other heads are between them: the steps of such a row are too
+/// large for a hardware prefetch. Decoding GPT-2 with 128 keys, attention takes half of its time without.
+const KEYS_AHEAD: usize = 8;
+
 /// `cap * tanh(scores / cap)`.
 pub(super) struct Softcap<'a> {
     pub(super) scores: &'a mut [f32],
@@ -128,6 +132,10 @@ impl VectorOp for ScoresInPlace<'_> {
         let rows = self.q.chunks_exact(self.depth);
         for key in self.keys {
             let at = self.start + key * self.stride;
+            if self.stride > self.depth {
+                let ahead = at + KEYS_AHEAD * self.stride;
+                self.k.prefetch(ahead..ahead + self.depth);
+            }
             let k = self.k.load(self.level, at..at + self.depth, self.buffer);
             for (row, q) in rows.clone().enumerate() {
                 self.scores[row * self.row_stride + key] = self.scale * dot(s, q, k);
@@ -161,6 +169,12 @@ impl VectorOp for ValuesInPlace<'_> {
         for start in self.keys.clone().step_by(VALUE_BLOCK) {
             let keys = start..self.keys.end.min(start + VALUE_BLOCK);
             let at = self.start + start * self.stride;
+            if self.stride > self.width {
+                for row in keys.len()..2 * keys.len() {
+                    let ahead = at + row * self.stride;
+                    self.v.prefetch(ahead..ahead + self.width);
+                }
+            }
             let (v, stride) = match self.v {
                 Floats::F32(elements) => (&elements[at..], self.stride),
                 halves => {
