@@ -69,6 +69,23 @@ pub trait Backend: Send + Sync {
     /// that is an error of kind `Unsupported`.
     fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>>;
 
+    /// The plan and the workload of one specification in one call, for sizes that become known when a model runs. The
+    /// types of `spec` are those of shape inference. A refusal is an error of kind `Unsupported`.
+    fn planned_workload(&self, spec: &WorkloadSpec) -> Result<(WorkloadPlan, Box<dyn Workload>)> {
+        if !spec.lacks_plain_constants() {
+            let supported = spec.with_view(|node| self.supports(node));
+            supported.map_err(|refusal| {
+                let text = format!(
+                    "backend {} does not take {}: {refusal}",
+                    self.id(),
+                    spec.op.name
+                );
+                Error::new(ErrorKind::Unsupported, text)
+            })?;
+        }
+        Ok((self.plan(spec, CpuLevel::default())?, self.workload(spec)?))
+    }
+
     /// The elements of the constant input `input` of `spec`, computed from the prepared form of
     /// [`Backend::plan`] for the same operator; `None` for layouts that are unknown or have no
     /// exact inverse.

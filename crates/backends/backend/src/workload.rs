@@ -1,6 +1,6 @@
 //! Workloads: specification, plan and execution.
 
-use crate::{NodeRanges, Operands};
+use crate::{NodeRanges, NodeView, Operands};
 use tenon_base::Result;
 use tenon_graph::{Attributes, OperatorDef};
 use tenon_tensor::{Buffer, Tensor, TensorType};
@@ -31,6 +31,32 @@ pub struct WorkloadSpec {
     /// The sizes that its operands may have, if it is planned for all of them: as [`NodeView::ranges`](crate::NodeView).
     /// `None` for the sizes of one instance, of which workloads are made.
     pub ranges: Option<NodeRanges>,
+}
+
+impl WorkloadSpec {
+    /// Calls `query` with the node that the workload executes, in the form of support queries.
+    pub fn with_view<R>(&self, query: impl FnOnce(&NodeView<'_>) -> R) -> R {
+        let inputs = || self.inputs.iter().map(Option::as_ref);
+        let types: Vec<_> = inputs().map(|input| input.map(|input| &input.ty)).collect();
+        let constants = inputs().map(|input| input.and_then(|input| input.constant.as_ref()));
+        let constants: Vec<_> = constants.collect();
+        let outputs: Vec<_> = self.outputs.iter().map(Option::as_ref).collect();
+        query(&NodeView {
+            op: self.op,
+            attributes: &self.attributes,
+            inputs: &types,
+            constants: &constants,
+            outputs: &outputs,
+            ranges: self.ranges.as_ref(),
+        })
+    }
+
+    /// Whether a constant has only its prepared form: support queries, which have no prepared forms, would take it
+    /// for an operand that varies.
+    pub fn lacks_plain_constants(&self) -> bool {
+        let mut inputs = self.inputs.iter().flatten();
+        inputs.any(|input| input.constant.is_none() && input.prepared.is_some())
+    }
 }
 
 /// A pair of an input and an output of the same size that may share their memory: the output is

@@ -36,13 +36,15 @@ impl CpuAcc {
     }
 
     fn kernel(&self, spec: &WorkloadSpec) -> Result<Box<dyn ops::Kernel>> {
-        ops::kernel(&Signature::of_spec(spec, self.level)).map_err(|refusal| {
-            Error::new(
-                ErrorKind::Unsupported,
-                format!("CpuAcc does not take {}: {refusal}", spec.op.name),
-            )
-        })
+        kernel_of(&Signature::of_spec(spec, self.level))
     }
+}
+
+fn kernel_of(signature: &Signature<'_>) -> Result<Box<dyn ops::Kernel>> {
+    ops::kernel(signature).map_err(|refusal| {
+        let text = format!("CpuAcc does not take {}: {refusal}", signature.op.name);
+        Error::new(ErrorKind::Unsupported, text)
+    })
 }
 
 impl Default for CpuAcc {
@@ -85,5 +87,10 @@ impl Backend for CpuAcc {
 
     fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
         self.kernel(spec)?.bind(spec)
+    }
+
+    fn planned_workload(&self, spec: &WorkloadSpec) -> Result<(WorkloadPlan, Box<dyn Workload>)> {
+        let kernel = kernel_of(&Signature::of_spec(spec, self.level).inferred())?;
+        Ok((kernel.plan(spec)?, kernel.bind(spec)?))
     }
 }

@@ -14,6 +14,8 @@ use tenon_tensor::{DataType, Shape, Tensor, TensorType};
 pub(crate) struct Signature<'a> {
     pub(crate) op: &'static OperatorDef,
     pub(crate) level: Level,
+    /// Whether the types of the outputs are known to be those of shape inference.
+    is_inferred: bool,
     attributes: &'a Attributes,
     inputs: Vec<Option<&'a TensorType>>,
     constants: Vec<Option<&'a Tensor>>,
@@ -41,6 +43,7 @@ impl<'a> Signature<'a> {
         Self {
             op: node.op,
             level,
+            is_inferred: false,
             attributes: node.attributes,
             inputs: node.inputs.to_vec(),
             constants: node.constants.to_vec(),
@@ -54,6 +57,7 @@ impl<'a> Signature<'a> {
         Self {
             op: spec.op,
             level,
+            is_inferred: false,
             attributes: &spec.attributes,
             inputs: spec
                 .inputs
@@ -71,6 +75,14 @@ impl<'a> Signature<'a> {
                 .map(|i| i.as_ref().is_some_and(|i| i.prepared.is_some()))
                 .collect(),
             outputs: spec.outputs.iter().map(Option::as_ref).collect(),
+        }
+    }
+
+    /// The same with outputs that were compared with shape inference.
+    pub(crate) fn inferred(self) -> Self {
+        Self {
+            is_inferred: true,
+            ..self
         }
     }
 
@@ -100,6 +112,9 @@ impl<'a> Signature<'a> {
             {
                 return Err(Reason::NotConstant { input: index }.into());
             }
+        }
+        if self.is_inferred {
+            return Ok(());
         }
         let inferred = infer(
             self.op,

@@ -83,16 +83,21 @@ impl Backend for CpuRef {
     }
 
     fn plan(&self, spec: &WorkloadSpec, _: CpuLevel) -> Result<WorkloadPlan> {
-        let kernel = kernel_for(spec)?;
-        Ok(WorkloadPlan {
-            scratch_bytes: kernel.scratch_bytes,
-            in_place: kernel.in_place,
-            prepared: Vec::new(),
-        })
+        self.planned_workload(spec).map(|(plan, _)| plan)
     }
 
     fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
-        Ok(kernel_for(spec)?.workload)
+        self.planned_workload(spec).map(|(_, workload)| workload)
+    }
+
+    fn planned_workload(&self, spec: &WorkloadSpec) -> Result<(WorkloadPlan, Box<dyn Workload>)> {
+        let kernel = kernel_for(spec)?;
+        let plan = WorkloadPlan {
+            scratch_bytes: kernel.scratch_bytes,
+            in_place: kernel.in_place,
+            prepared: Vec::new(),
+        };
+        Ok((plan, kernel.workload))
     }
 }
 
@@ -135,26 +140,8 @@ fn kernels() -> &'static HashMap<&'static str, BuildKernel> {
 }
 
 fn kernel_for(spec: &WorkloadSpec) -> Result<Kernel> {
-    let inputs: Vec<_> = spec
-        .inputs
-        .iter()
-        .map(|input| input.as_ref().map(|input| &input.ty))
-        .collect();
-    let constants: Vec<_> = spec
-        .inputs
-        .iter()
-        .map(|input| input.as_ref().and_then(|input| input.constant.as_ref()))
-        .collect();
-    let outputs: Vec<_> = spec.outputs.iter().map(Option::as_ref).collect();
-    let view = NodeView {
-        op: spec.op,
-        attributes: &spec.attributes,
-        inputs: &inputs,
-        constants: &constants,
-        outputs: &outputs,
-        ranges: None,
-    };
-    build(&view).map_err(|stop| match stop {
+    let built = spec.with_view(build);
+    built.map_err(|stop| match stop {
         BuildError::Refusal(refusal) => Error::new(
             ErrorKind::Unsupported,
             format!("{ID}: {}: {refusal}", spec.op.name),

@@ -1,8 +1,12 @@
 //! Packages with symbolic dimensions: one package for all sizes, compared with onnxruntime's outputs and with the
 //! same model compiled for fixed sizes.
 
+use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use tenon::{Compiler, DataType, ErrorKind, LoadOptions, Model, Tensor, TensorType};
+use tenon_neff::NodeWork;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/small")
@@ -183,6 +187,66 @@ fn many_sizes_in_turn_use_bounded_memory() {
         let x = random(TensorType::new(DataType::F32, [1, time, 12]).unwrap(), 1);
         model.run(&[("x", &x)]).unwrap();
         assert!(model.idle_bytes() <= 2 << 20, "{}", model.idle_bytes());
+    }
+}
+
+/// A model without a host function, compiled once, and the variables of its package that are views.
+struct Planned {
+    model: Model,
+    viewed: BTreeMap<u32, u32>,
+}
+
+fn planned(name: &str) -> &'static Planned {
+    static MODELS: Mutex<BTreeMap<String, &'static Planned>> = Mutex::new(BTreeMap::new());
+    let mut models = MODELS.lock().unwrap();
+    models.entry(name.to_owned()).or_insert_with(|| {
+        let compiled = Compiler::new().compile_file(file(name)).unwrap();
+        let nodes = &compiled.nodes().nodes;
+        let viewed = nodes.iter().flat_map(|node| match &node.work {
+            NodeWork::Core(contents) => &contents.tenon.variables[..],
+            _ => &[],
+        });
+        let viewed = viewed.filter_map(|info| Some((info.var_id.0, info.view_of?.0)));
+        Box::leak(Box::new(Planned {
+            viewed: viewed.collect(),
+            model: compiled.load(&LoadOptions::new()).unwrap(),
+        }))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Two variables that are alive at the same kernel have no byte in common, whatever the sizes: unless one is a
+    /// view of the other, or a kernel writes one in the place of the other, which ends there.
+    #[test]
+    fn no_sizes_make_live_values_overlap(which in 0usize..3, sizes in prop::collection::vec(0.0f64..1.0, 8)) {
+        let name = ["bert-dynamic", "gpt2-cache", "lstm-dynamic"][which];
+        let Planned { model, viewed } = planned(name);
+        let symbols = model.symbols();
+        let dims = symbols.iter().zip(&sizes).map(|((_, symbol), part)| {
+            // The position embeddings have 32 rows.
+            let most = symbol.max.min(32).max(symbol.min);
+            (symbol.name.as_str(), symbol.min + ((most - symbol.min) as f64 * part) as u64)
+        });
+        let dims: Vec<(&str, u64)> = dims.collect();
+        let instance = model.at(&dims).unwrap();
+        let plan = instance.memory_plan();
+        let root = |id: u32| viewed.get(&id).copied().unwrap_or(id);
+        let ranges = plan.variables.iter().filter(|range| range.size > 0);
+        let mut ranges: Vec<_> = ranges.collect();
+        ranges.sort_by_key(|range| range.first);
+        prop_assert!(ranges.len() > 4);
+        for (index, a) in ranges.iter().enumerate() {
+            prop_assert!(a.offset + a.size <= plan.arena_bytes);
+            for b in &ranges[index + 1..] {
+                let is_alive = a.first <= b.last && b.first <= a.last;
+                let overlap = a.offset < b.offset + b.size && b.offset < a.offset + a.size;
+                let is_view = root(a.var_id.0) == root(b.var_id.0);
+                let in_place = a.last == b.first && (a.offset, a.size) == (b.offset, b.size);
+                prop_assert!(!(is_alive && overlap) || is_view || in_place, "{dims:?}: {a:?} {b:?}");
+            }
+        }
     }
 }
 

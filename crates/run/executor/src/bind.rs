@@ -146,6 +146,7 @@ impl Binder<'_> {
             heads: self.heads,
             function,
             kernel: &function.kernels[index],
+            index,
             services: self.services,
             untyped: self
                 .untyped

@@ -103,7 +103,7 @@ fn run_traced(kernel: &dyn Kernel, frame: &mut Frame<'_>, trace: &dyn TraceSink)
     done
 }
 
-impl Frame<'_> {
+impl<'a> Frame<'a> {
     /// Number of operands, those of a variadic kernel included.
     pub fn operands(&self) -> usize {
         self.view.operands()
@@ -160,7 +160,7 @@ impl Frame<'_> {
     }
 
     /// The context that the caller passed to this execution, such as its memory.
-    pub fn context<T: 'static>(&self) -> Result<&T> {
+    pub fn context<T: 'static>(&self) -> Result<&'a T> {
         self.call.context.downcast_ref().ok_or_else(|| {
             Error::new(
                 ErrorKind::Internal,

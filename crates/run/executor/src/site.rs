@@ -11,6 +11,8 @@ pub struct Site<'a> {
     pub(crate) heads: &'a [FunctionHeader],
     pub(crate) function: &'a Function,
     pub(crate) kernel: &'a Kernel,
+    /// The kernel's position in its function.
+    pub(crate) index: usize,
     pub(crate) services: &'a Services,
     pub(crate) untyped: Option<UntypedAttributes<'a>>,
 }
@@ -38,6 +40,11 @@ impl<'a> Site<'a> {
     /// The kernel in the program.
     pub fn kernel(&self) -> &'a Kernel {
         self.kernel
+    }
+
+    /// Its location, for errors that are found after it was bound.
+    pub fn location(&self) -> Location {
+        place(self.function, self.index, self.kernel)
     }
 
     /// The service of type `T`.

@@ -1,6 +1,6 @@
 //! The bytes that a kernel of a package's program reads and writes.
 
-use crate::workload::Call;
+use crate::call::Call;
 use crate::{Movements, Span, Variables, dma, movement, workload};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct Access {
 }
 
 /// The accesses of `kernel`: the memory of its variables, or the ranges of its descriptors. Kernels
-/// without variables have none.
+/// without variables have none; those that depend on sizes have theirs in each instance.
 pub fn accesses(
     kernel: &Kernel,
     table: &Arc<Variables>,
@@ -32,15 +32,12 @@ pub fn accesses(
         let written = binding.written().map(access(true));
         return Ok(binding.read().map(access(false)).chain(written).collect());
     }
-    let plans = if kernel.name == dma::NAME {
-        dma::plans(dma::descriptors(attributes, movements)?, table, None)?
-    } else if kernel.name == movement::NAME {
-        movement::plans(attributes, table)?
-    } else {
+    if kernel.name != dma::NAME {
         return Ok(Vec::new());
-    };
+    }
+    let descriptors = dma::descriptors(attributes, movements)?;
     let mut all = Vec::new();
-    for dma::BoundPlan { binding, .. } in &plans {
+    for dma::BoundPlan { binding, .. } in &dma::plans(descriptors.iter(), table, None)? {
         all.extend(binding.sources().iter().map(access(false)));
         all.push(access(true)(binding.target()));
     }
@@ -53,7 +50,7 @@ pub fn written_variables(kernel: &Kernel, movements: &Movements) -> Result<Vec<V
     let attributes = KernelAttributes::of(kernel);
     let mut ids = Vec::new();
     if kernel.name == workload::NAME {
-        ids.extend(Call::read(attributes)?.outputs());
+        ids.extend(Call::read(attributes)?.written());
     } else if kernel.name == dma::NAME {
         ids.extend(dma::targets(attributes, movements)?);
     } else if kernel.name == movement::NAME {

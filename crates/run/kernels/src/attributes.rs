@@ -66,6 +66,6 @@ fn list<T>(items: &[Stored], read: impl Fn(&Stored) -> Option<T>) -> Option<Vec<
     items.iter().map(read).collect()
 }
 
-fn invalid(message: impl Into<String>) -> Error {
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidProgram, message)
 }

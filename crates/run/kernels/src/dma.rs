@@ -56,7 +56,8 @@ pub(crate) struct BoundPlan {
     pub(crate) binding: MoveBinding,
 }
 
-struct BoundDma {
+/// Descriptors that are bound to memory.
+pub(crate) struct BoundDma {
     plans: Vec<BoundPlan>,
     node: String,
     bytes: u64,
@@ -116,14 +117,14 @@ pub(crate) fn targets<'a>(
 }
 
 /// Checks descriptors and the ranges that they access; all problems together.
-pub(crate) fn plans(
-    descriptors: &[Descriptor],
+pub(crate) fn plans<'a>(
+    descriptors: impl Iterator<Item = &'a Descriptor>,
     table: &Arc<Variables>,
     rounding: Option<&Arc<StochasticRounding>>,
 ) -> Result<Vec<BoundPlan>> {
     let mut errors = Vec::new();
     let mut plans = Vec::new();
-    for (index, descriptor) in descriptors.iter().enumerate() {
+    for (index, descriptor) in descriptors.enumerate() {
         match plan(descriptor, table, rounding) {
             Ok(plan) => plans.push(plan),
             Err(error) => {
@@ -167,28 +168,31 @@ fn bind(site: &Site<'_>) -> Result<Box<dyn Kernel>> {
     let movements = site.service::<Movements>()?;
     let table: Arc<Variables> = site.service()?;
     let descriptors = descriptors(attributes, &movements)?;
-    bound(descriptors, node, table, &movements).map_err(|error| error.at(Location::node(node)))
+    let bound = bound(descriptors.iter(), node, table, &movements);
+    Ok(Box::new(
+        bound.map_err(|error| error.at(Location::node(node)))?,
+    ))
 }
 
 /// The kernel that runs descriptors.
-pub(crate) fn bound(
-    descriptors: &[Descriptor],
+pub(crate) fn bound<'a>(
+    descriptors: impl Iterator<Item = &'a Descriptor> + Clone,
     node: &str,
     table: Arc<Variables>,
     movements: &Movements,
-) -> Result<Box<dyn Kernel>> {
-    let plans = plans(descriptors, &table, movements.rounding.as_ref())?;
-    let written = descriptors.iter().map(Descriptor::bytes_written);
+) -> Result<BoundDma> {
+    let plans = plans(descriptors.clone(), &table, movements.rounding.as_ref())?;
+    let written = descriptors.clone().map(Descriptor::bytes_written);
     let bytes = written.fold(0, u64::saturating_add);
-    let moved = descriptors.iter().map(|descriptor| {
+    let moved = descriptors.map(|descriptor| {
         let read = descriptor.from.iter().map(|access| access.variable);
         (read.collect(), descriptor.to.variable)
     });
-    Ok(Box::new(BoundDma {
+    Ok(BoundDma {
         plans,
         node: node.to_owned(),
         bytes,
         moved: moved.collect(),
         table,
-    }))
+    })
 }

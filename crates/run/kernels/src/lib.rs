@@ -19,8 +19,8 @@ mod host_function;
 mod memory;
 mod movement;
 mod order;
-mod planning;
 mod shared_library;
+mod sized;
 mod tensor_placement;
 pub mod tfrt;
 pub mod ts;
@@ -35,8 +35,10 @@ pub use host_function::{HostTensor, TensorList, host_function_kernels, size_name
 pub use memory::{BoundPorts, Memory, MoveBinding, WorkloadBinding};
 pub use movement::ConcatOperands;
 pub use order::verify_order;
-pub use planning::{PlannedKernel, planned_kernel};
 pub use shared_library::shared_library;
+pub use sized::{
+    BoundKernels, InstanceKernels, KernelTemplates, OperandKey, SizedKernels, depends_on_sizes,
+};
 pub use tenon_dma::VariableId;
 pub use tensor_placement::TensorPlacements;
 pub use variables::{PreparedForm, Span, Storage, Variable, Variables};

@@ -17,6 +17,7 @@ mod tensors;
 pub use binding::{MoveBinding, WorkloadBinding};
 pub use bound_ports::BoundPorts;
 
+use crate::BoundKernels;
 use crate::tensor_placement::TensorPlacements;
 use crate::variables::{Span, Variables};
 use arena::Arena;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use tenon_backend::{Allocator, Operands, RawOperand};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_dma::{MAX_SOURCES, VariableId};
+use tenon_executor::Kernel;
 use tenon_tensor::{ALIGNMENT, BufferMut, BufferPool};
 use tensors::{ImportedTensors, Tensors};
 
@@ -32,6 +34,8 @@ use tensors::{ImportedTensors, Tensors};
 /// execution. It is reused by later executions without allocation.
 pub struct Memory {
     table: Arc<Variables>,
+    /// The kernels that depend on sizes.
+    kernels: BoundKernels,
     placements: Arc<TensorPlacements>,
     /// Declared before the arena, from which some are imported, so that they are dropped first.
     tensors: RefCell<Tensors>,
@@ -98,8 +102,22 @@ impl Memory {
             slots: RefCell::default(),
             placements,
             tensors: RefCell::default(),
+            kernels: BoundKernels::default(),
             table,
         }
+    }
+
+    /// The same with the kernels of an instance, which are bound to its variables.
+    pub fn with_kernels(self, kernels: BoundKernels) -> Self {
+        Self { kernels, ..self }
+    }
+
+    /// The kernel of the instance at a position of its program.
+    pub(crate) fn kernel(&self, position: usize) -> Result<&dyn Kernel> {
+        self.kernels.get(position).ok_or_else(|| {
+            let text = "a kernel runs without those of its instance";
+            Error::new(ErrorKind::Internal, text)
+        })
     }
 
     /// Takes an arena from a pool, if it has none.

@@ -2,11 +2,14 @@
 //! (docs/package.md). The descriptors are made when the kernel is bound.
 
 use crate::attributes::operator_attributes;
-use crate::workload::{self, Call, operator_of, specification};
+use crate::call::{Call, OperatorCall};
+use crate::dma::BoundDma;
+use crate::sized::{SizedKernel, SizedSlot};
+use crate::workload::SizedWorkload;
 use crate::{Movements, Storage, Variables, dma};
 use std::sync::Arc;
-use tenon_backend::WorkloadSpec;
-use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_backend::{Registry, WorkloadSpec};
+use tenon_base::Result;
 use tenon_bef::Kernel as StoredKernel;
 use tenon_dma::{Access, Descriptor, Operation, VariableId};
 use tenon_executor::{Kernel, KernelAttributes, KernelDef, Signature, Site};
@@ -15,62 +18,76 @@ use tenon_plan::{MovementNode, MovementOperand};
 /// The name of the kernel.
 pub(crate) const NAME: &str = "tenon.movement";
 
+/// The name of data movements among those of backends.
+pub(crate) const BACKEND: &str = "dma";
+
 pub(crate) fn definition() -> KernelDef {
     KernelDef::new(NAME, Signature::default(), bind)
 }
 
-/// A data movement and its operands, checked by shape inference.
-pub(crate) struct MovementCall<'a> {
-    pub(crate) call: Call<'a>,
-    pub(crate) spec: WorkloadSpec,
+/// The descriptors of a data movement for the types of its operands, before they have memory.
+pub(crate) struct SizedMovement {
+    descriptors: Vec<Descriptor>,
 }
 
-impl<'a> MovementCall<'a> {
-    pub(crate) fn read(attributes: KernelAttributes<'a>, table: &Variables) -> Result<Self> {
-        let call = Call::read_movement(attributes)?;
-        let read = || -> Result<WorkloadSpec> {
-            let op = operator_of(&call)?;
-            let spec = specification(table, &call, op, operator_attributes(op, attributes)?)?;
-            workload::check(&spec)?;
-            Ok(spec)
-        };
-        let spec = read().map_err(|error| error.at(Location::node(call.node)))?;
-        Ok(Self { call, spec })
+impl SizedMovement {
+    /// The kernel that moves the data for the types in `table`: with descriptors, or where a workload is better than
+    /// so many of them on the reference implementation.
+    pub(crate) fn planned(
+        operator: &OperatorCall,
+        table: &Variables,
+        backends: &Registry,
+    ) -> Result<SizedKernel> {
+        let spec = operator.checked_specification(table)?;
+        let call = &operator.call;
+        Ok(match descriptors(call, &spec) {
+            Ok(descriptors) => SizedKernel::Movement(Arc::new(Self { descriptors })),
+            Err(_) => {
+                let workload = SizedWorkload::on_reference(&spec, backends)?;
+                SizedKernel::Workload(Arc::new(workload))
+            }
+        })
     }
 
-    /// The descriptors, without those that write bytes where they are already; the reason why there are none as
-    /// text.
-    pub(crate) fn descriptors(&self, table: &Variables) -> Result<Vec<Descriptor>, String> {
-        let Self { call, spec } = self;
-        let inputs = spec.inputs.iter().zip(&call.inputs);
-        let outputs = spec.outputs.iter().zip(&call.outputs);
-        let mut descriptors = tenon_plan::descriptors(&MovementNode {
-            op: spec.op,
-            attributes: &spec.attributes,
-            inputs: inputs
-                .map(|(input, &variable)| {
-                    let input = input.as_ref()?;
-                    Some(MovementOperand {
-                        variable,
-                        ty: &input.ty,
-                        constant: input.constant.as_ref(),
-                    })
-                })
-                .collect(),
-            outputs: outputs
-                .map(|(ty, &variable)| {
-                    let ty = ty.as_ref()?;
-                    Some(MovementOperand {
-                        variable,
-                        ty,
-                        constant: None,
-                    })
-                })
-                .collect(),
-        })?;
-        descriptors.retain(|descriptor| !is_in_place(descriptor, table));
-        Ok(descriptors)
+    /// The kernel that runs the descriptors, without those that write bytes where they are already.
+    pub(crate) fn bind(
+        &self,
+        call: &Call,
+        table: &Arc<Variables>,
+        movements: &Movements,
+    ) -> Result<BoundDma> {
+        let all = self.descriptors.iter();
+        let moving = all.filter(|descriptor| !is_in_place(descriptor, table));
+        dma::bound(moving, &call.node, table.clone(), movements)
     }
+}
+
+/// The descriptors of a movement; the reason why there are none as text.
+fn descriptors(call: &Call, spec: &WorkloadSpec) -> Result<Vec<Descriptor>, String> {
+    let inputs = spec.inputs.iter().zip(&call.inputs);
+    let inputs = inputs.map(|(input, &variable)| {
+        let input = input.as_ref()?;
+        Some(MovementOperand {
+            variable,
+            ty: &input.ty,
+            constant: input.constant.as_ref(),
+        })
+    });
+    let outputs = spec.outputs.iter().zip(&call.outputs);
+    let outputs = outputs.map(|(ty, &variable)| {
+        let ty = ty.as_ref()?;
+        Some(MovementOperand {
+            variable,
+            ty,
+            constant: None,
+        })
+    });
+    tenon_plan::descriptors(&MovementNode {
+        op: spec.op,
+        attributes: &spec.attributes,
+        inputs: inputs.collect(),
+        outputs: outputs.collect(),
+    })
 }
 
 /// Whether a descriptor copies the beginning of an output to itself.
@@ -119,10 +136,10 @@ impl ConcatOperands {
         }
         let attributes = KernelAttributes::of(kernel);
         let call = Call::read_movement(attributes).ok()?;
-        if call.operator != "Concat" {
+        if call.op.name != "Concat" {
             return None;
         }
-        let attributes = operator_attributes(operator_of(&call).ok()?, attributes).ok()?;
+        let attributes = operator_attributes(call.op, attributes).ok()?;
         Some(Self {
             first: call.inputs.first().copied().flatten()?,
             result: call.outputs.first().copied().flatten()?,
@@ -133,32 +150,16 @@ impl ConcatOperands {
 
 /// The variables that a kernel writes.
 pub(crate) fn targets(attributes: KernelAttributes<'_>) -> Result<Vec<VariableId>> {
-    Ok(Call::read_movement(attributes)?.outputs().collect())
-}
-
-/// The planned descriptors of a kernel, for the ranges that they access.
-pub(crate) fn plans(
-    attributes: KernelAttributes<'_>,
-    table: &Arc<Variables>,
-) -> Result<Vec<dma::BoundPlan>> {
-    let movement = MovementCall::read(attributes, table)?;
-    match movement.descriptors(table) {
-        Ok(descriptors) => dma::plans(&descriptors, table, None),
-        Err(text) => Err(Error::new(ErrorKind::Unsupported, text)),
-    }
+    Ok(Call::read_movement(attributes)?.written().collect())
 }
 
 fn bind(site: &Site<'_>) -> Result<Box<dyn Kernel>> {
-    let table: Arc<Variables> = site.service()?;
-    let movement = MovementCall::read(site.attributes(), &table)?;
-    let node = movement.call.node;
-    let bound = || match movement.descriptors(&table) {
-        Ok(descriptors) => {
-            let movements = site.service::<Movements>()?;
-            dma::bound(&descriptors, node, table.clone(), &movements)
-        }
-        // More descriptors than a loop in a workload is worth, for these sizes.
-        Err(_) => workload::bound_on_reference(site, &movement.call, &movement.spec),
-    };
-    bound().map_err(|error| error.at(Location::node(node)))
+    let operator = OperatorCall::movement(site.attributes())?;
+    let make = SizedMovement::planned;
+    Ok(Box::new(SizedSlot::new(
+        site.service()?,
+        operator,
+        site,
+        make,
+    )))
 }

@@ -1,5 +1,6 @@
 //! The variables of a loaded package: their memory and types.
 
+use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_dma::VariableId;
 use tenon_tensor::{ALIGNMENT, Buffer, BufferMut, DataType, TensorType};
@@ -8,7 +9,7 @@ use tenon_tensor::{ALIGNMENT, Buffer, BufferMut, DataType, TensorType};
 #[derive(Debug, Clone)]
 pub struct Variable {
     /// The name.
-    pub name: String,
+    pub name: Arc<str>,
     /// The size in bytes.
     pub size: u64,
     /// The kind of memory.

@@ -11,5 +11,7 @@ pub use arena::{
     Assignment, Bin, Block, Constant, GreedyBySize, MEMORY_STRATEGIES, MemoryStrategy, Quick,
     SingleAxisPriority, assign, memory_strategy,
 };
-pub use lifetimes::{ArenaPlan, KernelOperands, PlannedVariable, VariableMemory, plan_arena};
+pub use lifetimes::{
+    ArenaPlan, KernelOperands, PlannedKernel, PlannedVariable, VariableMemory, plan_arena,
+};
 pub use movement::{MovementNode, MovementOperand, bytes_written, descriptors};

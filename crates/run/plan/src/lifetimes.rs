@@ -33,10 +33,17 @@ pub struct KernelOperands {
     pub inputs: Vec<Option<u32>>,
     /// The variables that it writes.
     pub outputs: Vec<Option<u32>>,
-    /// Positions of inputs and outputs that may be the same memory.
-    pub in_place: Vec<(usize, usize)>,
     /// Memory that only this kernel uses.
     pub scratch: Option<u32>,
+}
+
+/// A kernel of the program that is planned.
+#[derive(Debug, Clone, Copy)]
+pub struct PlannedKernel<'a> {
+    /// The variables that it accesses.
+    pub operands: &'a KernelOperands,
+    /// Positions of inputs and outputs that may be the same memory.
+    pub in_place: &'a [(usize, usize)],
 }
 
 /// The memory of all variables.
@@ -56,7 +63,7 @@ pub struct ArenaPlan {
 /// Operands and views that are no variables, and an arena larger than the address space.
 pub fn plan_arena(
     variables: &[PlannedVariable],
-    kernels: &[KernelOperands],
+    kernels: &[PlannedKernel<'_>],
     strategy: &dyn MemoryStrategy,
 ) -> Result<ArenaPlan> {
     let mut planner = Planner {
@@ -66,14 +73,14 @@ pub fn plan_arena(
         alive: vec![(0, 0); variables.len()],
         blocks: Vec::new(),
     };
-    for (kernel, operands) in (0..).zip(kernels) {
-        for &variable in operands.inputs.iter().flatten() {
+    for (kernel, planned) in (0..).zip(kernels) {
+        for &variable in planned.operands.inputs.iter().flatten() {
             let root = planner.root(variable)?;
             planner.last_read[root] = Some(kernel);
         }
     }
-    for (kernel, operands) in (0..).zip(kernels) {
-        planner.kernel(kernel, operands)?;
+    for (kernel, &planned) in (0..).zip(kernels) {
+        planner.kernel(kernel, planned)?;
     }
     planner.finish(strategy)
 }
@@ -105,14 +112,15 @@ impl Planner<'_> {
         self.variables[root].memory == VariableMemory::Arena
     }
 
-    fn kernel(&mut self, kernel: u32, operands: &KernelOperands) -> Result<()> {
+    fn kernel(&mut self, kernel: u32, planned: PlannedKernel<'_>) -> Result<()> {
+        let PlannedKernel { operands, in_place } = planned;
         for &variable in operands.inputs.iter().flatten() {
             // Nothing wrote it: its contents are unspecified, its memory is not.
             let root = self.root(variable)?;
             self.write(root, kernel, None);
         }
         let mut reused: Vec<(usize, usize)> = Vec::new();
-        for &(input, output) in &operands.in_place {
+        for &(input, output) in in_place {
             if let Some(block) = self.reusable_block(kernel, operands, input, output)?
                 && !reused
                     .iter()
@@ -232,14 +240,27 @@ mod tests {
         PlannedVariable { bytes, memory }
     }
 
-    fn kernel(inputs: &[u32], outputs: &[u32], in_place: &[(usize, usize)]) -> KernelOperands {
+    type TestKernel = (KernelOperands, Vec<(usize, usize)>);
+
+    fn kernel(inputs: &[u32], outputs: &[u32], in_place: &[(usize, usize)]) -> TestKernel {
         let some = |list: &[u32]| list.iter().copied().map(Some).collect();
-        KernelOperands {
+        let operands = KernelOperands {
             inputs: some(inputs),
             outputs: some(outputs),
-            in_place: in_place.to_vec(),
             scratch: None,
-        }
+        };
+        (operands, in_place.to_vec())
+    }
+
+    fn plan(
+        variables: &[PlannedVariable],
+        kernels: &[TestKernel],
+        strategy: usize,
+    ) -> Result<ArenaPlan> {
+        let planned = kernels.iter();
+        let planned = planned.map(|(operands, in_place)| PlannedKernel { operands, in_place });
+        let planned: Vec<PlannedKernel<'_>> = planned.collect();
+        plan_arena(variables, &planned, MEMORY_STRATEGIES[strategy])
     }
 
     #[test]
@@ -260,7 +281,7 @@ mod tests {
             kernel(&[3, 3], &[4], &[(0, 0)]),
             kernel(&[4], &[5], &[(0, 0)]),
         ];
-        let plan = plan_arena(&variables, &kernels, MEMORY_STRATEGIES[0]).unwrap();
+        let plan = plan(&variables, &kernels, 0).unwrap();
         assert_eq!(plan.offsets[1], plan.offsets[3]);
         assert_eq!(plan.offsets[1], plan.offsets[2]);
         assert_ne!(plan.offsets[3], plan.offsets[4]);
@@ -275,11 +296,8 @@ mod tests {
             variable(4, VariableMemory::View(0)),
             variable(4, VariableMemory::View(1)),
         ];
-        let refused = |kernels: &[KernelOperands]| {
-            plan_arena(&variables, kernels, MEMORY_STRATEGIES[0])
-                .unwrap_err()
-                .to_string()
-        };
+        let refused =
+            |kernels: &[TestKernel]| plan(&variables, kernels, 0).unwrap_err().to_string();
         assert!(refused(&[kernel(&[2], &[0], &[])]).contains("1 is no variable"));
         assert!(refused(&[kernel(&[7], &[0], &[])]).contains("7 is no variable"));
     }
@@ -309,17 +327,17 @@ mod tests {
                 });
                 let pairs: &[(usize, usize)] = if in_place { &[(0, 0), (1, 0)] } else { &[] };
                 let mut operands = kernel(&inputs, &[output], pairs);
-                operands.scratch = scratch_variable;
+                operands.0.scratch = scratch_variable;
                 kernels.push(operands);
                 values.push(output);
             }
-            let plan = plan_arena(&variables, &kernels, MEMORY_STRATEGIES[strategy]).unwrap();
+            let plan = plan(&variables, &kernels, strategy).unwrap();
             let mut arena = vec![0u8; plan.bytes];
             let range = |id: u32| {
                 let start = plan.offsets[id as usize];
                 start..start + variables[id as usize].bytes
             };
-            for (index, operands) in kernels.iter().enumerate() {
+            for (index, (operands, _)) in kernels.iter().enumerate() {
                 for &input in operands.inputs.iter().flatten().filter(|&&input| input > 0) {
                     prop_assert!(arena[range(input)].iter().all(|&byte| byte == input as u8));
                 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tenon_backend::Allocator;
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_executor::{BoundFunction, Registers};
-use tenon_kernels::{Memory, TensorPlacements, Variables};
+use tenon_kernels::{BoundKernels, Memory, TensorPlacements, Variables};
 use tenon_tensor::BufferPool;
 
 /// The interval at which an execution that waits for memory checks for cancellation.
@@ -24,6 +24,8 @@ pub(crate) struct Execution {
 pub(crate) struct ExecutionFactory {
     pub table: Arc<Variables>,
     pub placements: Arc<TensorPlacements>,
+    /// The kernels that depend on sizes.
+    pub kernels: BoundKernels,
     /// The allocator of arenas; memory of this process if `None`.
     pub allocator: Option<Arc<dyn Allocator>>,
     /// Has the arenas of executions that are not running, if they are shared with other models.
@@ -38,7 +40,7 @@ impl ExecutionFactory {
             None => Memory::with_placements(table, placements, self.allocator.as_ref())?,
         };
         Ok(Execution {
-            memory,
+            memory: memory.with_kernels(self.kernels.clone()),
             registers: main.registers(),
         })
     }

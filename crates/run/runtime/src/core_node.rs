@@ -1,45 +1,37 @@
 //! A loaded subgraph of a package, executed on a core.
 
 use crate::arenas::{Arenas, Execution, ExecutionFactory};
+use crate::core_program::CoreProgram;
 use crate::model::Caller;
 use crate::profile::{ExecutionObserver, LoopTrace, NodeObserver};
 use crate::substitute::{ProgramParts, Substitution, substitute};
 use crate::tap::KernelOutputs;
 use crate::{LoadOptions, Runtime, Signature};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
-use tenon_bef::Module;
 use tenon_bef::decode;
-use tenon_dma::{StochasticRounding, VariableId};
+use tenon_dma::{Descriptor, StochasticRounding, VariableId};
 use tenon_executor::{BoundFunction, Label, Program, Services};
 use tenon_kernels::{
-    Memory, Movements, PreparedForm, Storage, TensorPlacements, Variable, Variables, accesses,
-    verify_order,
+    BoundKernels, Memory, Movements, PreparedForm, Storage, TensorPlacements, Variable, Variables,
+    accesses, verify_order,
 };
-use tenon_neff::{
-    Contents, MemoryPlan, Movement, NodeCost, PackageVariable, Port, PortShape, Role, TenonMember,
-};
+use tenon_neff::{Contents, MemoryPlan, PackageVariable, Port, PortShape, Role, TenonMember};
 use tenon_netlist_kernels::DeclaredQueues;
 use tenon_tensor::{BufferPool, DataType, TensorType};
 
 /// A bound program, and the memory of its executions.
 pub(crate) struct CoreNode {
-    /// `sg00` and so on.
-    pub name: String,
+    program: Arc<CoreProgram>,
     pub inputs: Vec<Signature>,
     pub outputs: Vec<Signature>,
-    pub member: Arc<TenonMember>,
     /// The memory plan of the arena.
     pub plan: MemoryPlan,
-    flops: u64,
-    /// Bytes read and arithmetic operations of each kernel, by the cost table of the package.
-    costs: Vec<[u64; 2]>,
-    program: Program,
-    /// Position of the function `main`.
-    main: usize,
+    table: Arc<Variables>,
+    /// The kernels that depend on sizes, of an instance.
+    kernels: BoundKernels,
     pub arenas: Arenas,
-    pub outputs_by_kernel: KernelOutputs,
     /// The substitutions of unavailable backends.
     pub substitutions: Vec<Substitution>,
 }
@@ -80,35 +72,122 @@ impl CoreNode {
         };
         let substitutions = substitute(parts, &runtime.backends).map_err(in_program)?;
         let table = Variables::new(variables).map_err(|error| error.at(member("tenon.json")))?;
+        let table = Arc::new(table);
+        let placements = Arc::new(TensorPlacements::default());
         let plan = std::mem::take(&mut tenon.plan);
-        CoreParts {
-            name,
+        let bind = || {
+            let movements = movements
+                .into_iter()
+                .map(|movement| (movement.id, movement.descriptors));
+            let movements = self::movements(movements, options);
+            let services = services(runtime, &movements)
+                .with(table.clone())
+                .with(placements.clone());
+            let program = Program::decode(&module, &runtime.kernels, &services)?;
+            verify_order(&module, |kernel| accesses(kernel, &table, &movements))?;
+            CoreProgram::new(name, &module, program, Arc::new(tenon), &movements)
+        };
+        let program = Arc::new(bind().map_err(in_program)?);
+        control.progress("memory", 0, 0)?;
+        let parts = CoreParts {
             inputs,
             outputs,
-            module: &module,
             table,
-            movements,
-            member: Arc::new(tenon),
+            placements,
+            kernels: BoundKernels::default(),
             plan,
-            substitutions,
             pool: None,
-        }
-        .bind(runtime, options)
+        };
+        let mut node = Self::new(program, parts, runtime, options)?;
+        node.substitutions = substitutions;
+        Ok(node)
+    }
+
+    /// A program with its memory.
+    pub fn new(
+        program: Arc<CoreProgram>,
+        parts: CoreParts,
+        runtime: &Runtime,
+        options: &LoadOptions,
+    ) -> Result<Self> {
+        let CoreParts {
+            inputs,
+            outputs,
+            table,
+            placements,
+            kernels,
+            plan,
+            pool,
+        } = parts;
+        let arena_bytes = table.arena_bytes();
+        let allocator = runtime.backends.allocator(program.member.placement.used());
+        let factory = ExecutionFactory {
+            table: table.clone(),
+            placements,
+            kernels: kernels.clone(),
+            pool: pool.filter(|_| allocator.is_none() && BufferPool::keeps(arena_bytes)),
+            allocator,
+        };
+        let (ready, limit) = (options.in_flight, options.max_in_flight);
+        let arenas = Arenas::new(factory, program.main(), ready, limit)?;
+        Ok(Self {
+            program,
+            inputs,
+            outputs,
+            plan,
+            table,
+            kernels,
+            arenas,
+            substitutions: Vec::new(),
+        })
+    }
+
+    /// `sg00` and so on.
+    pub fn name(&self) -> &str {
+        &self.program.name
+    }
+
+    pub fn member(&self) -> &TenonMember {
+        &self.program.member
+    }
+
+    pub fn table(&self) -> &Arc<Variables> {
+        &self.table
     }
 
     /// The function that executes it.
     pub fn main(&self) -> &BoundFunction {
-        &self.program.functions()[self.main]
+        self.program.main()
+    }
+
+    /// Name and label of each kernel, in order.
+    pub fn kernels(&self) -> impl Iterator<Item = (&str, Label<'_>)> {
+        (0..self.main().len()).map_while(|index| self.kernel(index))
+    }
+
+    /// Name and label of one kernel.
+    pub fn kernel(&self, index: usize) -> Option<(&str, Label<'_>)> {
+        self.program.kernel(index, &self.kernels)
+    }
+
+    /// Types of the tensors that one kernel reads and writes, for traces.
+    pub fn shapes(&self, index: usize) -> String {
+        self.program.shapes(index, &self.kernels)
+    }
+
+    /// The values that each kernel writes.
+    pub fn kernel_outputs(&self) -> &KernelOutputs {
+        &self.program.outputs
     }
 
     /// Arithmetic operations of one execution, by the cost table of the package.
     pub fn flops(&self) -> u64 {
-        self.flops
+        self.program.flops
     }
 
     /// Bytes that kernel `index` reads and its arithmetic operations, by the cost table of the package; 0 if absent.
     pub fn costs(&self, index: usize) -> [u64; 2] {
-        self.costs.get(index).copied().unwrap_or_default()
+        self.program.costs(index)
     }
 
     /// Bytes of the arena with live values while kernel `index` runs.
@@ -137,7 +216,7 @@ impl CoreNode {
                     let Some(watch) = watch else {
                         return main.run(registers, &[], memory, control, &mut ());
                     };
-                    let loops = watch.trace.map(|trace| LoopTrace::new(trace, main));
+                    let loops = watch.trace.map(|trace| LoopTrace::new(trace, self));
                     let mut node = NodeObserver::new(watch, self, memory, loops.as_ref());
                     node.begin()?;
                     let mut run = || main.run(registers, &[], memory, control, &mut node);
@@ -156,114 +235,33 @@ impl CoreNode {
     }
 }
 
-/// A subgraph of which all sizes are known, before its kernels are bound.
-pub(crate) struct CoreParts<'a> {
-    pub name: &'a str,
+/// What belongs to the sizes of an instance, or to a package without symbols.
+pub(crate) struct CoreParts {
     pub inputs: Vec<Signature>,
     pub outputs: Vec<Signature>,
-    pub module: &'a Module,
-    pub table: Variables,
-    pub movements: Vec<Movement>,
-    pub member: Arc<TenonMember>,
+    pub table: Arc<Variables>,
+    pub placements: Arc<TensorPlacements>,
+    pub kernels: BoundKernels,
     pub plan: MemoryPlan,
-    pub substitutions: Vec<Substitution>,
     /// Has the arenas of executions that are not running, if they are shared with other instances.
     pub pool: Option<Arc<BufferPool>>,
 }
 
-impl CoreParts<'_> {
-    /// Binds the kernels, and allocates the memory of executions.
-    pub fn bind(self, runtime: &Runtime, options: &LoadOptions) -> Result<CoreNode> {
-        let Self {
-            name,
-            inputs,
-            outputs,
-            module,
-            table,
-            movements,
-            member,
-            plan,
-            substitutions,
-            pool,
-        } = self;
-        let table = Arc::new(table);
-        let placements = Arc::new(TensorPlacements::default());
-        let bind = || -> Result<_> {
-            let movements = movements
-                .into_iter()
-                .map(|movement| (movement.id, movement.descriptors));
-            let rounding = options.stochastic_rounding.map(StochasticRounding::new);
-            let movements = Arc::new(Movements::from_iter(movements).rounding(rounding));
-            let services = Services::new()
-                .with(table.clone())
-                .with(movements.clone())
-                .with(placements.clone())
-                .with(Arc::new(DeclaredQueues::default()))
-                .with(runtime.backends.clone());
-            let bound = Program::decode(module, &runtime.kernels, &services)?;
-            verify_order(module, |kernel| accesses(kernel, &table, &movements))?;
-            let main = main(&bound)?;
-            let function = &module.functions[main];
-            let outputs_by_kernel = KernelOutputs::of(name, function, table.clone(), &movements)?;
-            Ok((bound, main, outputs_by_kernel))
-        };
-        let in_program = |error: Error| error.at(Location::member(format!("{name}/program.bef")));
-        let (program, main, outputs_by_kernel) = bind().map_err(in_program)?;
-        options.control.progress("memory", 0, 0)?;
-        let arena_bytes = table.arena_bytes();
-        let allocator = runtime.backends.allocator(member.placement.used());
-        let factory = ExecutionFactory {
-            table,
-            placements,
-            pool: pool.filter(|_| allocator.is_none() && BufferPool::keeps(arena_bytes)),
-            allocator,
-        };
-        let arenas = Arenas::new(
-            factory,
-            &program.functions()[main],
-            options.in_flight,
-            options.max_in_flight,
-        )?;
-        let by_node = member.costs.iter();
-        let by_node: HashMap<&str, &NodeCost> =
-            by_node.map(|cost| (cost.node.as_str(), cost)).collect();
-        let cost = |label: Label<'_>| by_node.get(label.node).map(|cost| [cost.read, cost.flops]);
-        let kernels = program.functions()[main].kernels();
-        let costs = kernels.map(|(_, label)| cost(label).unwrap_or_default());
-        Ok(CoreNode {
-            name: name.to_owned(),
-            costs: costs.collect(),
-            inputs,
-            outputs,
-            flops: member
-                .costs
-                .iter()
-                .fold(0, |sum, cost| cost.flops.saturating_add(sum)),
-            member,
-            plan,
-            program,
-            main,
-            arenas,
-            outputs_by_kernel,
-            substitutions,
-        })
-    }
+/// The descriptors of a package, by id.
+pub(crate) fn movements(
+    by_id: impl Iterator<Item = (u32, Vec<Descriptor>)>,
+    options: &LoadOptions,
+) -> Arc<Movements> {
+    let rounding = options.stochastic_rounding.map(StochasticRounding::new);
+    Arc::new(Movements::from_iter(by_id).rounding(rounding))
 }
 
-/// The function that executes the model.
-fn main(program: &Program) -> Result<usize> {
-    let found = program
-        .functions()
-        .iter()
-        .position(|function| function.name() == "main");
-    let main =
-        found.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no function @main"))?;
-    let function = &program.functions()[main];
-    let registers = function.registers();
-    if function.arguments() > 0 || function.results(&registers).next().is_some() {
-        return Err(invalid("@main has arguments or results"));
-    }
-    Ok(main)
+/// The services of all programs.
+pub(crate) fn services(runtime: &Runtime, movements: &Arc<Movements>) -> Services {
+    Services::new()
+        .with(movements.clone())
+        .with(Arc::new(DeclaredQueues::default()))
+        .with(runtime.backends.clone())
 }
 
 /// The variables of `def.json` with the types of `tenon.json`. The reader of the package has
@@ -325,7 +323,7 @@ fn variables(variables: Vec<PackageVariable>, member: &TenonMember) -> Result<Ve
         };
         match storage.map_err(missing) {
             Ok(storage) => all.push(Variable {
-                name: variable.name,
+                name: variable.name.into(),
                 size: variable.size,
                 storage,
                 ty: types.remove(&id).or_else(|| port_type(member, id)),

@@ -13,6 +13,7 @@ mod batch;
 mod bindings;
 mod core_model;
 mod core_node;
+mod core_program;
 mod cores;
 mod counters;
 mod cpu_node;

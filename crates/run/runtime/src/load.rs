@@ -190,7 +190,7 @@ fn load_graph(
     };
     let members: Vec<&TenonMember> = match &nodes {
         Nodes::Symbolic(core) => vec![core.member()],
-        _ => nodes.cores().map(|core| &*core.member).collect(),
+        _ => nodes.cores().map(CoreNode::member).collect(),
     };
     let model = members.first().map(|member| member.model.clone());
     let model = model.unwrap_or_default();

@@ -173,7 +173,7 @@ impl Model {
     /// The costs of the nodes in one execution, of all subgraphs.
     pub fn costs(&self) -> impl Iterator<Item = &NodeCost> {
         let cores = self.0.nodes.cores();
-        cores.flat_map(|core| &core.member.costs)
+        cores.flat_map(|core| &core.member().costs)
     }
 
     /// The memory plan of the arena; that of the largest arena when there are several subgraphs.
@@ -184,7 +184,7 @@ impl Model {
     /// Name and variables of each subgraph, in execution order.
     pub fn subgraphs(&self) -> impl Iterator<Item = (&str, &Variables)> {
         let cores = self.0.nodes.cores();
-        cores.map(|core| (core.name.as_str(), core.outputs_by_kernel.table()))
+        cores.map(|core| (core.name(), &**core.table()))
     }
 
     /// Bytes of memory held for executions that are not running.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tenon_base::trace::TraceSink;
 use tenon_base::{Error, Result};
-use tenon_executor::{BoundFunction, Label, Observer};
+use tenon_executor::{Label, Observer};
 use tenon_kernels::Memory;
 use tenon_tensor::Tensor;
 
@@ -101,7 +101,7 @@ impl Profile {
                     kernels.push(KernelProfile::new(CPU_NODE, &label, [label.bytes, 0, 0]));
                 }
                 Node::Core(core) => {
-                    let rows = core.main().kernels().enumerate();
+                    let rows = core.kernels().enumerate();
                     kernels.extend(rows.map(|(index, (name, label))| {
                         let [read, flops] = core.costs(index);
                         KernelProfile::new(name, &label, [label.bytes, read, flops])
@@ -361,17 +361,17 @@ fn shown<'k>(kernel: &'k str, label: &Label<'k>) -> &'k str {
 /// A sink of the thread pool's loop scopes, which names them after the running kernel.
 pub(crate) struct LoopTrace<'w> {
     trace: &'w dyn TraceSink,
-    main: &'w BoundFunction,
+    core: &'w CoreNode,
     /// The position of the running kernel.
     kernel: AtomicUsize,
 }
 
 impl<'w> LoopTrace<'w> {
-    pub fn new(trace: &'w dyn TraceSink, main: &'w BoundFunction) -> Self {
+    pub fn new(trace: &'w dyn TraceSink, core: &'w CoreNode) -> Self {
         let kernel = AtomicUsize::new(0);
         Self {
             trace,
-            main,
+            core,
             kernel,
         }
     }
@@ -379,7 +379,7 @@ impl<'w> LoopTrace<'w> {
 
 impl TraceSink for LoopTrace<'_> {
     fn scope(&self, category: &'static str, _: &str, start: Instant, end: Instant, bytes: u64) {
-        if let Some((kernel, label)) = self.main.kernel(self.kernel.load(Ordering::Relaxed)) {
+        if let Some((kernel, label)) = self.core.kernel(self.kernel.load(Ordering::Relaxed)) {
             let name = shown(kernel, &label);
             self.trace
                 .scope_with(category, name, start, end, bytes, &label.texts(""));
@@ -394,7 +394,6 @@ const ALIVE: &str = "arena bytes alive";
 pub(crate) struct NodeObserver<'w, 'a> {
     watch: &'w mut ExecutionObserver<'a>,
     core: &'w CoreNode,
-    main: &'w BoundFunction,
     memory: &'w Memory,
     loops: Option<&'w LoopTrace<'w>>,
     began: Instant,
@@ -414,7 +413,6 @@ impl<'w, 'a> NodeObserver<'w, 'a> {
         Self {
             watch,
             core,
-            main: core.main(),
             memory,
             loops,
             began: now,
@@ -428,8 +426,8 @@ impl<'w, 'a> NodeObserver<'w, 'a> {
         let Some(tap) = self.watch.tap else {
             return Ok(());
         };
-        self.run = self.watch.count_run(&self.core.name);
-        let outputs = &self.core.outputs_by_kernel;
+        self.run = self.watch.count_run(self.core.name());
+        let outputs = self.core.kernel_outputs();
         let reported = outputs.report_start(self.run, self.memory, tap);
         self.watch.tapped(reported)
     }
@@ -438,7 +436,7 @@ impl<'w, 'a> NodeObserver<'w, 'a> {
     pub fn finish(self) {
         if let Some(trace) = self.watch.trace {
             let now = Instant::now();
-            trace.scope("function", &self.core.name, self.began, now, 0);
+            trace.scope("function", self.core.name(), self.began, now, 0);
             trace.counter(ALIVE, now, 0);
         }
     }
@@ -453,7 +451,7 @@ impl Observer for NodeObserver<'_, '_> {
     }
 
     fn end(&mut self, index: usize) -> Result<()> {
-        let Some((kernel, label)) = self.main.kernel(index) else {
+        let Some((kernel, label)) = self.core.kernel(index) else {
             return Ok(());
         };
         let category = match (label.node, label.backend) {
@@ -468,7 +466,7 @@ impl Observer for NodeObserver<'_, '_> {
             started: self.started,
             costs: self.core.costs(index),
         };
-        self.watch.ran(&ran, || self.main.shapes(index));
+        self.watch.ran(&ran, || self.core.shapes(index));
         if let Some(trace) = self.watch.trace {
             trace.counter(ALIVE, self.started, self.core.alive(index));
             let now = Instant::now();
@@ -477,7 +475,7 @@ impl Observer for NodeObserver<'_, '_> {
         match self.watch.tap {
             Some(tap) => {
                 let node = (label.node, self.run);
-                let outputs = &self.core.outputs_by_kernel;
+                let outputs = self.core.kernel_outputs();
                 let reported = outputs.report(index, node, self.memory, tap);
                 self.watch.tapped(reported)
             }

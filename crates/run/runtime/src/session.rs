@@ -48,7 +48,7 @@ impl Model {
     /// same state, by name, type and shape: `present.X` and `past.X`, `new_X` and `X`, `hn` and `h0`.
     pub fn state_pairs(&self) -> Vec<StatePair> {
         let declared = match &self.0.nodes {
-            Nodes::One(core) => &core.member.states[..],
+            Nodes::One(core) => &core.member().states[..],
             Nodes::Symbolic(core) => &core.member().states,
             Nodes::Several(_) | Nodes::Padded(_) | Nodes::Host(..) => &[],
         };

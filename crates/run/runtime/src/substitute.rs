@@ -336,7 +336,7 @@ impl Substituter<'_> {
             .next_multiple_of(ALIGNMENT as u64);
         let id = VariableId(self.parts.variables.len() as u32);
         self.parts.variables.push(Variable {
-            name: format!("{node}.{what}"),
+            name: format!("{node}.{what}").into(),
             size,
             storage: Storage::Arena { offset },
             ty,

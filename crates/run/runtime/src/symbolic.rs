@@ -11,7 +11,8 @@ pub(crate) use appended::AppendedPort;
 pub(crate) use byte_counts::ByteCounts;
 pub(crate) use padded::PaddedModel;
 
-use crate::core_node::{CoreNode, CoreParts};
+use crate::core_node::{CoreNode, CoreParts, movements, services};
+use crate::core_program::CoreProgram;
 use crate::model::{Inner, ModelContext, Nodes};
 use crate::{LoadOptions, Model, Runtime, Signature};
 use appended::appended_ports;
@@ -19,25 +20,28 @@ use instances::Instances;
 use std::sync::Arc;
 use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
 use tenon_bef::{Module, decode};
+use tenon_executor::Program;
 use tenon_graph::shape_for;
-use tenon_kernels::{Variables, planned_kernel, workload_backend};
+use tenon_kernels::{
+    InstanceKernels, KernelTemplates, Movements, SizedKernels, Variables, workload_backend,
+};
 use tenon_neff::{Buckets, Contents, GraphPort, LiveRange, MemoryPlan, Port, TenonMember};
-use tenon_plan::{KernelOperands, MemoryStrategy, Quick, plan_arena};
+use tenon_plan::{MemoryStrategy, Quick, plan_arena};
 use tenon_tensor::size::{SizeExpr, SymbolId, Symbols};
 use tenon_tensor::{BufferPool, DataType, TensorType};
 use variables::SymbolicVariables;
 
 /// A subgraph with symbols, and its instances.
 pub(crate) struct SymbolicCore {
-    name: String,
-    member: Arc<TenonMember>,
+    program: Arc<CoreProgram>,
+    kernels: KernelTemplates,
+    movements: Arc<Movements>,
     symbols: Symbols,
     buckets: Buckets,
     inputs: Vec<SymbolicPort>,
     outputs: Vec<SymbolicPort>,
     /// The outputs that may extend an input in its memory.
     appended: Vec<AppendedPort>,
-    module: Module,
     variables: SymbolicVariables,
     runtime: Runtime,
     options: LoadOptions,
@@ -128,16 +132,25 @@ impl SymbolicCore {
         let in_program = |error: Error| error.at(member("program.bef"));
         let module = decode(&program).map_err(in_program)?;
         check_backends(&module, runtime).map_err(in_program)?;
+        let movements = movements(std::iter::empty(), options);
+        let bind = || {
+            let kernels = Arc::new(SizedKernels::default());
+            let services = services(runtime, &movements).with(kernels.clone());
+            let program = Program::decode(&module, &runtime.kernels, &services)?;
+            let program = CoreProgram::new(name, &module, program, Arc::new(tenon), &movements)?;
+            Ok((program, kernels.templates(|id| variables.key(id))))
+        };
+        let (program, kernels) = bind().map_err(in_program)?;
         let instance_count = options.instance_count.max(buckets.combinations().len());
         Ok(Self {
-            name: name.to_owned(),
-            member: Arc::new(tenon),
+            program: Arc::new(program),
+            kernels,
+            movements,
             symbols,
             buckets,
             inputs,
             outputs,
             appended: appended_ports(&module, &variables),
-            module,
             variables,
             runtime: runtime.clone(),
             options: LoadOptions {
@@ -152,7 +165,7 @@ impl SymbolicCore {
     }
 
     pub fn member(&self) -> &TenonMember {
-        &self.member
+        &self.program.member
     }
 
     pub fn symbols(&self) -> &Symbols {
@@ -254,53 +267,44 @@ impl SymbolicCore {
         Ok(self.instances.insert(sizes, appended, made))
     }
 
-    /// Plans and binds the program for these sizes.
+    /// Plans the memory for these sizes and binds the kernels that depend on them.
     fn instance(&self, sizes: &[i64], appended: &[AppendedPort]) -> Result<CoreNode> {
         let inputs = self.inputs.iter().enumerate();
         let inputs = inputs.filter(|(at, _)| appended.iter().all(|port| port.input != *at));
         let inputs = inputs.map(|(_, port)| port.fixed(sizes));
         let outputs = self.outputs.iter().map(|port| port.fixed(sizes));
         let mut table = Variables::new(self.variables.fixed(sizes, appended)?)?.of_sizes();
-        let plan = self.plan(&mut table)?;
-        CoreParts {
-            name: &self.name,
+        let backends = &self.runtime.backends;
+        let in_program = |error: Error| {
+            let member = format!("{}/program.bef", self.program.name);
+            error.at(Location::member(member))
+        };
+        let kernels = self.kernels.sized(sizes, &table, backends);
+        let kernels = kernels.map_err(in_program)?;
+        let plan = self.plan(&mut table, &kernels)?;
+        let (table, placements) = (Arc::new(table), Arc::default());
+        let bound = kernels.bind(&table, &placements, &self.movements);
+        let parts = CoreParts {
             inputs: inputs.collect::<Result<_>>()?,
             outputs: outputs.collect::<Result<_>>()?,
-            module: &self.module,
             table,
-            movements: Vec::new(),
-            member: self.member.clone(),
+            placements,
+            kernels: bound.map_err(in_program)?,
             plan,
-            substitutions: Vec::new(),
             pool: Some(self.pool.clone()),
-        }
-        .bind(&self.runtime, &self.options)
+        };
+        CoreNode::new(self.program.clone(), parts, &self.runtime, &self.options)
     }
 
     /// Gives the variables their places in the arena.
-    fn plan(&self, table: &mut Variables) -> Result<MemoryPlan> {
+    fn plan(&self, table: &mut Variables, kernels: &InstanceKernels<'_>) -> Result<MemoryPlan> {
         let mut planned = self.variables.planned(table);
-        let mut kernels: Vec<KernelOperands> = Vec::new();
-        let mut errors = Vec::new();
-        for function in &self.module.functions {
-            for kernel in &function.kernels {
-                match planned_kernel(kernel, table, &self.runtime.backends) {
-                    Ok(None) => {}
-                    Ok(Some(kernel)) => {
-                        let scratch = kernel.operands.scratch.map(|id| id as usize);
-                        if let Some(variable) = scratch.and_then(|id| planned.get_mut(id)) {
-                            variable.bytes = kernel.scratch_bytes;
-                        }
-                        kernels.push(kernel.operands);
-                    }
-                    Err(error) => errors.push(error),
-                }
+        for (scratch, bytes) in kernels.scratch() {
+            if let Some(variable) = planned.get_mut(scratch.index()) {
+                variable.bytes = bytes;
             }
         }
-        if let Some(error) = Error::from_all(errors) {
-            return Err(error.at(Location::member(format!("{}/program.bef", self.name))));
-        }
-        let arena = plan_arena(&planned, &kernels, &Quick)?;
+        let arena = plan_arena(&planned, &kernels.planned(), &Quick)?;
         let mut ranges = Vec::new();
         for id in self.variables.in_arena() {
             let index = id.index();

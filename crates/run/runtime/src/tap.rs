@@ -65,32 +65,20 @@ impl fmt::Debug for TapValue<'_> {
 /// The variables that each kernel of a function writes.
 pub(crate) struct KernelOutputs {
     subgraph: String,
-    table: Arc<Variables>,
     by_kernel: Vec<Vec<VariableId>>,
 }
 
 impl KernelOutputs {
     /// The outputs of the kernels of a subgraph's function.
-    pub fn of(
-        subgraph: &str,
-        function: &Function,
-        table: Arc<Variables>,
-        movements: &Movements,
-    ) -> Result<Self> {
+    pub fn of(subgraph: &str, function: &Function, movements: &Movements) -> Result<Self> {
         let kernels = function.kernels.iter();
         let by_kernel = kernels
             .map(|kernel| written_variables(kernel, movements))
             .collect::<Result<_>>()?;
         Ok(Self {
             subgraph: subgraph.to_owned(),
-            table,
             by_kernel,
         })
-    }
-
-    /// The variables.
-    pub fn table(&self) -> &Variables {
-        &self.table
     }
 
     /// Reports the values that kernel `index` has written to `tap`.
@@ -112,8 +100,9 @@ impl KernelOutputs {
 
     /// Reports the subgraph and its inputs to `tap`.
     pub fn report_start(&self, run: u64, memory: &Memory, tap: &dyn Tap) -> Result<()> {
-        tap.on_subgraph(&self.subgraph, &self.table)?;
-        for id in self.table.inputs() {
+        let table = memory.variables();
+        tap.on_subgraph(&self.subgraph, table)?;
+        for id in table.inputs() {
             self.with_value(id, ("", run), memory, |tapped| tap.on_input(tapped))?;
         }
         Ok(())
@@ -126,7 +115,7 @@ impl KernelOutputs {
         memory: &Memory,
         report: impl FnOnce(TapValue<'_>) -> Result<()>,
     ) -> Result<()> {
-        let variable = self.table.variable(id)?;
+        let variable = memory.variables().variable(id)?;
         memory.inspect(id, |bytes| {
             report(TapValue {
                 subgraph: &self.subgraph,

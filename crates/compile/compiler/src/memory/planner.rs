@@ -4,10 +4,12 @@ use super::known_constants::KnownConstants;
 use super::{Home, Memory, NodeMemory, PreparedConstant, Variable};
 use crate::place::{Placement, Target};
 use std::collections::HashMap;
-use tenon_backend::{InPlace, WorkloadPlan};
+use tenon_backend::WorkloadPlan;
 use tenon_base::Result;
 use tenon_graph::{Graph, Node, NodeId, TensorType, ValueId};
-use tenon_plan::{KernelOperands, MemoryStrategy, PlannedVariable, VariableMemory, plan_arena};
+use tenon_plan::{
+    KernelOperands, MemoryStrategy, PlannedKernel, PlannedVariable, VariableMemory, plan_arena,
+};
 use tenon_tensor::size::SizeExpr;
 
 /// The memory of an alias set: a value and its views.
@@ -31,8 +33,8 @@ pub(super) struct Planner<'a> {
     read: Vec<bool>,
     /// For each root its storage.
     storage: Vec<Option<Storage>>,
-    /// What each kernel accesses.
-    kernels: Vec<KernelOperands>,
+    /// What each kernel accesses, and the positions of inputs and outputs that may be the same memory.
+    kernels: Vec<(KernelOperands, Vec<(usize, usize)>)>,
     /// For each view in the arena the kernel before which it is made.
     views: Vec<(u32, u32)>,
 }
@@ -162,7 +164,7 @@ impl<'a> Planner<'a> {
                 self.placement.target(NodeId(index as u32)),
                 Some(Target::Backend(_))
             );
-            let mut operands = self.operands(node, plan.map_or(&[], |plan| &plan.in_place));
+            let mut operands = self.operands(node);
             if scratch > 0 || (symbolic && is_workload) {
                 let variable = self.add(Variable {
                     name: format!("{}.scratch", node.name),
@@ -177,14 +179,16 @@ impl<'a> Planner<'a> {
                 self.memory.nodes[index].scratch = Some(variable);
             }
             if self.has_kernel(index) {
-                self.kernels.push(operands);
+                let in_place = plan.map_or(&[][..], |plan| &plan.in_place).iter();
+                let in_place = in_place.map(|pair| (pair.input, pair.output));
+                self.kernels.push((operands, in_place.collect()));
             }
         }
         Ok(())
     }
 
     /// What a node's kernel accesses. Constants, which are not in the arena, have no variable yet.
-    fn operands(&self, node: &Node, in_place: &[InPlace]) -> KernelOperands {
+    fn operands(&self, node: &Node) -> KernelOperands {
         let ids = |list: &[Option<ValueId>]| {
             let of_value = |id: ValueId| self.memory.of_value[id.index()];
             list.iter().map(|id| id.and_then(of_value)).collect()
@@ -192,10 +196,6 @@ impl<'a> Planner<'a> {
         KernelOperands {
             inputs: ids(&node.inputs),
             outputs: ids(&node.outputs),
-            in_place: in_place
-                .iter()
-                .map(|pair| (pair.input, pair.output))
-                .collect(),
             scratch: None,
         }
     }
@@ -341,7 +341,10 @@ impl<'a> Planner<'a> {
             },
         };
         let variables: Vec<PlannedVariable> = self.memory.variables.iter().map(planned).collect();
-        let plan = plan_arena(&variables, &self.kernels, strategy)?;
+        let kernels = self.kernels.iter();
+        let kernels = kernels.map(|(operands, in_place)| PlannedKernel { operands, in_place });
+        let kernels: Vec<PlannedKernel<'_>> = kernels.collect();
+        let plan = plan_arena(&variables, &kernels, strategy)?;
         let views: HashMap<u32, u32> = self.views.iter().copied().collect();
         for (index, variable) in self.memory.variables.iter_mut().enumerate() {
             if let Home::Arena(offset) = &mut variable.home {

@@ -9,13 +9,13 @@ use crate::inspect::{decode_module, decode_program};
 use crate::outputs::{Element, elements};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tenon_backend::{Backend, BackendId, CpuLevel, NodeView, OwnedOperands, Registry};
+use tenon_backend::{Backend, BackendId, CpuLevel, OwnedOperands, Registry};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_bef::{Kernel, Module};
 use tenon_kernels::{Variables, WorkloadCall};
 use tenon_neff::{Contents, NodeGraph, NodeWork, Package};
 use tenon_runtime::{Tap, TapValue};
-use tenon_tensor::{Tensor, TensorType};
+use tenon_tensor::Tensor;
 
 /// Receives every output of a node, and computes the node on the other backend.
 pub(super) struct LockStep<'a> {
@@ -361,23 +361,7 @@ fn merge_runs(found: &mut Comparison, positions: &mut HashMap<String, usize>) {
 
 /// The reason why a backend does not support a call.
 fn refusal(backend: &dyn Backend, call: &WorkloadCall) -> Option<String> {
-    let spec = &call.spec;
-    let given = || spec.inputs.iter().map(Option::as_ref);
-    let inputs: Vec<Option<&TensorType>> =
-        given().map(|input| input.map(|input| &input.ty)).collect();
-    let constants: Vec<Option<&Tensor>> = given()
-        .map(|input| input.and_then(|input| input.constant.as_ref()))
-        .collect();
-    let outputs: Vec<Option<&TensorType>> = spec.outputs.iter().map(Option::as_ref).collect();
-    let node = NodeView {
-        op: spec.op,
-        attributes: &spec.attributes,
-        inputs: &inputs,
-        constants: &constants,
-        outputs: &outputs,
-        ranges: None,
-    };
-    let supported = backend.supports(&node);
+    let supported = call.spec.with_view(|node| backend.supports(node));
     supported.err().map(|refusal| refusal.to_string())
 }
 

@@ -4,7 +4,7 @@
 use super::invalid;
 use crate::variables::{Span, Variables, named};
 use std::sync::Arc;
-use tenon_base::Result;
+use tenon_base::{Location, Result};
 use tenon_dma::{MAX_SOURCES, VariableId};
 use tenon_tensor::TensorType;
 
@@ -93,23 +93,27 @@ impl WorkloadBinding {
     fn check(&self, ids: &[VariableId]) -> Result<()> {
         let scratch = self.scratch.is_some().then(|| ids.len().saturating_sub(1));
         for (index, (span, &id)) in self.written().zip(ids).enumerate() {
-            let place = named(self.table.variable(id)?);
+            let place = || {
+                self.table
+                    .variable(id)
+                    .map_or_else(|_| Location::default(), named)
+            };
             if !self.table.is_writable(span) {
-                return Err(invalid("a kernel writes it, but it is read-only").at(place));
+                return Err(invalid("a kernel writes it, but it is read-only").at(place()));
             }
             if self
                 .written()
                 .skip(index + 1)
                 .any(|other| other.overlaps(span))
             {
-                return Err(invalid("a kernel writes the same bytes twice").at(place));
+                return Err(invalid("a kernel writes the same bytes twice").at(place()));
             }
             let shared = || self.read().filter(|input| input.overlaps(span));
             let in_place = Some(index) != scratch
                 && shared().count() == 1
                 && shared().all(|input| input == span);
             if shared().next().is_some() && !in_place {
-                return Err(invalid("a kernel writes bytes that it reads").at(place));
+                return Err(invalid("a kernel writes bytes that it reads").at(place()));
             }
         }
         Ok(())

@@ -19,7 +19,7 @@ fn table() -> Arc<Variables> {
         Storage::View(VariableId(0)),
     ];
     let variable = |(index, storage)| Variable {
-        name: format!("v{index}"),
+        name: format!("v{index}").into(),
         size: if index == 6 { 128 } else { 64 },
         storage,
         ty: None,

@@ -163,7 +163,8 @@ fn execute(core: &CoreNode, inputs: &[&Tensor], frame: &Frame<'_>) -> Result<Vec
         if signature.ty != *tensor.ty() {
             let text = format!(
                 "input '{}' of subgraph {} has another type",
-                signature.name, core.name
+                signature.name,
+                core.name()
             );
             let error = Error::new(ErrorKind::InvalidArgument, text);
             return Err(error.expected(&signature.ty).found(tensor.ty()));

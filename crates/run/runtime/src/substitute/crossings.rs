@@ -115,7 +115,7 @@ impl<'a> CrossingCounter<'a> {
         let holder = origin.holder.map(|holder| &self.sides[holder]);
         let holder = holder.map_or(&[][..], |side| &side.factories);
         CrossingReport {
-            value: variable.name.clone(),
+            value: variable.name.to_string(),
             from: makers
                 .map(|&maker| self.sides[maker].id.to_string())
                 .collect(),

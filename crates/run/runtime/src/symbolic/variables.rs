@@ -2,9 +2,10 @@
 
 use super::appended::AppendedPort;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::{shape_for, size_tensor};
-use tenon_kernels::{PreparedForm, Storage, Variable, VariableId, Variables};
+use tenon_kernels::{OperandKey, PreparedForm, Storage, Variable, VariableId, Variables};
 use tenon_neff::{PackageVariable, Port, Role, TenonMember};
 use tenon_plan::{PlannedVariable, VariableMemory};
 use tenon_tensor::size::{SizeExpr, Symbols};
@@ -14,7 +15,7 @@ use tenon_tensor::{DataType, TensorType};
 pub(super) struct SymbolicVariables(Vec<SymbolicVariable>);
 
 struct SymbolicVariable {
-    name: String,
+    name: Arc<str>,
     storage: SymbolicStorage,
     /// Its type, if a kernel or view names it.
     ty: Option<(DataType, Vec<SizeExpr>)>,
@@ -91,7 +92,7 @@ impl SymbolicVariables {
                 },
             };
             all.push(SymbolicVariable {
-                name: variable.name,
+                name: variable.name.into(),
                 storage,
                 ty: types.remove(&id),
                 size: variable.size,
@@ -163,6 +164,28 @@ impl SymbolicVariables {
         ty.map(|(dtype, extents)| (*dtype, &extents[..]))
     }
 
+    /// What a kernel depends on in a variable: its type, or the elements of a constant.
+    pub fn key(&self, id: VariableId) -> OperandKey {
+        let variable = |id: VariableId| self.0.get(id.index());
+        let of = self.viewed(id);
+        match (
+            variable(id).and_then(|variable| variable.ty.as_ref()),
+            variable(of),
+        ) {
+            (Some((dtype, extents)), Some(viewed)) if viewed.varies() => {
+                OperandKey::Type(*dtype, extents.clone())
+            }
+            (ty, viewed) => {
+                let extents = ty.map_or(&[][..], |(_, extents)| extents);
+                let elements = match viewed.map(|viewed| &viewed.storage) {
+                    Some(SymbolicStorage::Sizes(elements)) => &elements[..],
+                    _ => &[],
+                };
+                OperandKey::Elements(id, [extents, elements].concat())
+            }
+        }
+    }
+
     /// The variables as the planner takes them.
     pub fn planned(&self, table: &Variables) -> Vec<PlannedVariable> {
         let variables = (0..).map(VariableId).zip(&self.0);
@@ -195,6 +218,17 @@ impl SymbolicVariables {
 }
 
 impl SymbolicVariable {
+    /// Whether its elements differ between executions.
+    fn varies(&self) -> bool {
+        match &self.storage {
+            SymbolicStorage::Arena | SymbolicStorage::ArenaView(_) => true,
+            SymbolicStorage::Known(storage) => {
+                matches!(storage, Storage::Input(_) | Storage::Output(_))
+            }
+            SymbolicStorage::Sizes(_) => false,
+        }
+    }
+
     fn fixed(&self, sizes: &[i64]) -> Result<Variable> {
         let ty = match &self.ty {
             Some((dtype, extents)) => Some(TensorType::new(*dtype, shape_for(extents, sizes)?)?),
