@@ -1,9 +1,11 @@
-//! The one thread pool of the process: fork-join parallel loops with self-scheduling.
+//! The one thread pool of the process: fork-join parallel loops with affinity scheduling.
 //!
-//! [`for_each`] runs the iterations of a loop on the calling thread and on idle workers. Iterations
-//! are distributed by self-scheduling: each thread takes the next one from a shared counter, chunk
-//! size 1 (Tang and Yew, "Processor self-scheduling for multiple nested parallel loops", 1986;
-//! `schedule(dynamic, 1)` in OpenMP). Callers that need larger chunks choose the iterations so.
+//! [`for_each`] runs the iterations of a loop on the calling thread and on idle workers. Each thread has a part of the
+//! iterations, the same one in every loop of this length, and takes them one after the other; a thread without any left
+//! steals from the ends of the other parts (Markatos and LeBlanc, "Using processor affinity in loop scheduling on
+//! shared-memory multiprocessors", 1994). So the rows that a layer of a network wrote are in the caches of the core on
+//! which the next layer reads them: between cores that share no cache, reading what the other wrote costs as much as
+//! memory. Callers that need larger chunks choose the iterations so.
 //!
 //! One loop at a time is published to the workers: a single execution uses all CPUs; of several
 //! concurrent executions one has the workers and the others run their loops serially on their own
@@ -20,8 +22,9 @@
 use crate::stop::{self, TokenPointer};
 use crate::trace::TraceSink;
 use std::cell::Cell;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::Instant;
@@ -38,6 +41,7 @@ const OPEN: usize = 1 << (usize::BITS - 1);
 struct Job {
     call: unsafe fn(*const (), usize),
     body: *const (),
+    first: usize,
     count: usize,
     /// Maximum number of workers: the caller's thread limit less one.
     max_workers: usize,
@@ -60,14 +64,58 @@ struct Pool {
     generation: AtomicUsize,
     /// [`OPEN`] while workers may enter the loop, plus the number of workers inside.
     gate: AtomicUsize,
-    /// Next iteration.
-    next: AtomicUsize,
     job: std::cell::UnsafeCell<Job>,
     /// Payload of the first panic of an iteration.
     panic: Mutex<Option<Box<dyn std::any::Any + Send>>>,
     /// Number of parked workers.
     sleepers: AtomicUsize,
-    workers: OnceLock<Vec<Worker>>,
+    workers: OnceLock<Workers>,
+}
+
+struct Workers {
+    workers: Vec<Worker>,
+    /// The iterations of each thread, the publishing thread first.
+    parts: Vec<Part>,
+}
+
+/// The iterations of a thread that nobody has taken: the next one in the upper half, the end in the lower half.
+#[repr(align(128))]
+struct Part(AtomicU64);
+
+/// The maximum number of iterations of a loop that is published at once.
+const MAX_COUNT: usize = u32::MAX as usize;
+
+impl Part {
+    fn set(&self, iterations: Range<usize>) {
+        let packed = (iterations.start as u64) << 32 | iterations.end as u64;
+        self.0.store(packed, Ordering::Relaxed);
+    }
+
+    /// Takes the first iteration.
+    fn first(&self) -> Option<usize> {
+        self.take(|next, end| (next, [next + 1, end]))
+    }
+
+    /// Takes the last iteration.
+    fn last(&self) -> Option<usize> {
+        self.take(|next, end| (end - 1, [next, end - 1]))
+    }
+
+    fn take(&self, choose: impl Fn(u64, u64) -> (u64, [u64; 2])) -> Option<usize> {
+        let mut packed = self.0.load(Ordering::Relaxed);
+        loop {
+            let (next, end) = (packed >> 32, packed & u64::from(u32::MAX));
+            if next >= end {
+                return None;
+            }
+            let (taken, [next, end]) = choose(next, end);
+            let (relaxed, left) = (Ordering::Relaxed, next << 32 | end);
+            match self.0.compare_exchange_weak(packed, left, relaxed, relaxed) {
+                Ok(_) => return Some(taken as usize),
+                Err(now) => packed = now,
+            }
+        }
+    }
 }
 
 struct Worker {
@@ -85,10 +133,10 @@ static POOL: Pool = Pool {
     is_publishing: AtomicBool::new(false),
     generation: AtomicUsize::new(0),
     gate: AtomicUsize::new(0),
-    next: AtomicUsize::new(0),
     job: std::cell::UnsafeCell::new(Job {
         call: call_nothing,
         body: std::ptr::null(),
+        first: 0,
         count: 0,
         max_workers: 0,
         trace: None,
@@ -183,10 +231,17 @@ pub fn with_trace<S: TraceSink, R>(sink: &S, work: impl FnOnce() -> R) -> R {
 /// assert_eq!(sum.into_inner(), 45);
 /// ```
 pub fn for_each<F: Fn(usize) + Sync>(count: usize, body: F) {
-    let max_workers = threads().min(count).saturating_sub(1);
+    for first in (0..count).step_by(MAX_COUNT) {
+        run_loop(first..count.min(first.saturating_add(MAX_COUNT)), &body);
+    }
+}
+
+/// Runs at most [`MAX_COUNT`] iterations.
+fn run_loop<F: Fn(usize) + Sync>(iterations: Range<usize>, body: &F) {
+    let max_workers = threads().min(iterations.len()).saturating_sub(1);
     stop::reset_skipping();
     if max_workers == 0 || POOL.is_publishing.swap(true, Ordering::Acquire) {
-        for index in 0..count {
+        for index in iterations {
             stop::checkpoint();
             body(index);
         }
@@ -194,8 +249,9 @@ pub fn for_each<F: Fn(usize) + Sync>(count: usize, body: F) {
     }
     POOL.run(Job {
         call: call_body::<F>,
-        body: std::ptr::from_ref(&body).cast(),
-        count,
+        body: std::ptr::from_ref(body).cast(),
+        first: iterations.start,
+        count: iterations.len(),
         max_workers,
         trace: TRACE.get(),
         token: stop::current(),
@@ -206,22 +262,27 @@ impl Pool {
     /// Publishes `job` and runs it to its end. The caller has set `is_publishing`, which is cleared
     /// here.
     fn run(&'static self, job: Job) {
-        let workers = self.workers.get_or_init(|| start_workers(cpus() - 1));
+        let Workers { workers, parts } = self.workers();
+        let threads = (job.max_workers + 1).min(parts.len());
+        for (index, part) in parts[..threads].iter().enumerate() {
+            let start = |index: usize| job.count * index / threads;
+            part.set(start(index)..start(index + 1));
+        }
         // SAFETY: this thread set `is_publishing`, so no other thread writes; the gate is closed
         // with no worker inside since the last loop ended, so none reads.
         unsafe { *self.job.get() = job };
-        self.next.store(0, Ordering::Relaxed);
         self.gate.store(OPEN, Ordering::Release);
         self.generation.fetch_add(1, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
             for worker in workers
                 .iter()
+                .take(job.max_workers)
                 .filter(|worker| worker.is_asleep.load(Ordering::SeqCst))
             {
                 worker.thread.unpark();
             }
         }
-        self.take_iterations(&job);
+        self.take_iterations(&job, 0);
         // Close the gate, then wait until no worker is inside.
         let mut spins = 0u32;
         self.gate.fetch_and(!OPEN, Ordering::AcqRel);
@@ -240,25 +301,41 @@ impl Pool {
         }
     }
 
-    /// Takes and executes iterations until none is left; whether there were any.
-    fn take_iterations(&self, job: &Job) -> bool {
+    fn workers(&'static self) -> &'static Workers {
+        self.workers.get_or_init(|| {
+            let workers = start_workers(cpus() - 1);
+            let parts = (0..=workers.len()).map(|_| Part(AtomicU64::new(0)));
+            Workers {
+                parts: parts.collect(),
+                workers,
+            }
+        })
+    }
+
+    /// Takes and executes iterations until none is left; whether there were any. `thread` is the position of this
+    /// thread's part.
+    fn take_iterations(&'static self, job: &Job, thread: usize) -> bool {
+        let parts = &self.workers().parts;
+        let parts = &parts[..(job.max_workers + 1).min(parts.len())];
+        let (before, own) = parts.split_at(thread);
+        let others = own[1..].iter().chain(before);
         let outer = INSIDE_LOOP.replace(true);
         let mut any = false;
         loop {
-            let index = self.next.fetch_add(1, Ordering::Relaxed);
-            if index >= job.count {
+            let own = || own[0].first();
+            let Some(index) = own().or_else(|| others.clone().find_map(Part::last)) else {
                 break;
-            }
+            };
             any = true;
             let call = AssertUnwindSafe(|| {
                 stop::checkpoint();
                 // SAFETY: `job.body` points to the `F` of which `job.call` is the instance
                 // (`for_each`), and it lives until `run` returns, which waits until no worker is
                 // inside.
-                unsafe { (job.call)(job.body, index) }
+                unsafe { (job.call)(job.body, job.first + index) }
             });
             if let Err(panic) = catch_unwind(call) {
-                self.next.store(job.count, Ordering::Relaxed);
+                parts.iter().for_each(|part| part.set(0..0));
                 lock(&self.panic).get_or_insert(panic);
             }
         }
@@ -267,8 +344,8 @@ impl Pool {
     }
 
     /// A worker's share of a loop that it has entered.
-    fn work_on(&self, job: &Job) {
-        let take = || stop::with_pointer(job.token, || self.take_iterations(job));
+    fn work_on(&'static self, job: &Job, thread: usize) {
+        let take = || stop::with_pointer(job.token, || self.take_iterations(job, thread));
         let Some(TraceHook { scope, sink }) = job.trace else {
             take();
             return;
@@ -284,8 +361,8 @@ impl Pool {
         }
     }
 
-    /// Enters the published loop if the gate is open and fewer than `max_workers` are inside.
-    fn enter(&self) -> Option<Job> {
+    /// Enters the published loop if the gate is open and this worker, the thread of this position, has a part of it.
+    fn enter(&self, thread: usize) -> Option<Job> {
         let mut gate = self.gate.load(Ordering::Acquire);
         loop {
             if gate & OPEN == 0 {
@@ -304,7 +381,7 @@ impl Pool {
         // SAFETY: the gate was open when this worker was counted (acquire), so the job was written
         // before and is not overwritten until `leave`: `run` waits until no worker is inside.
         let job = unsafe { *self.job.get() };
-        if (gate & !OPEN) >= job.max_workers {
+        if thread > job.max_workers {
             self.leave();
             return None;
         }
@@ -316,7 +393,7 @@ impl Pool {
     }
 
     /// The main loop of a worker.
-    fn work(&'static self, is_asleep: &'static AtomicBool) -> ! {
+    fn work(&'static self, thread: usize, is_asleep: &'static AtomicBool) -> ! {
         let mut last = 0;
         loop {
             let mut spins = 0;
@@ -335,8 +412,8 @@ impl Pool {
                 is_asleep.store(false, Ordering::SeqCst);
             }
             last = self.generation.load(Ordering::SeqCst);
-            if let Some(job) = self.enter() {
-                self.work_on(&job);
+            if let Some(job) = self.enter(thread) {
+                self.work_on(&job, thread);
                 self.leave();
             }
         }
@@ -357,7 +434,7 @@ fn start_workers(count: usize) -> Vec<Worker> {
             let is_asleep: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
             let thread = std::thread::Builder::new()
                 .name(format!("tenon-{}", index + 1))
-                .spawn(move || POOL.work(is_asleep))
+                .spawn(move || POOL.work(index + 1, is_asleep))
                 .ok()?;
             Some(Worker {
                 thread: thread.thread().clone(),
@@ -382,6 +459,30 @@ mod tests {
                 });
             }
             assert!(hits.iter().all(|hit| hit.load(Ordering::Relaxed) == 50));
+        }
+    }
+
+    #[test]
+    fn iterations_of_a_part_are_taken_once_from_both_ends() {
+        let part = Part(AtomicU64::new(0));
+        part.set(7..7);
+        assert_eq!((part.first(), part.last()), (None, None));
+        part.set(3..6);
+        assert_eq!((part.first(), part.last()), (Some(3), Some(5)));
+        assert_eq!((part.last(), part.first()), (Some(4), None));
+        for _ in 0..200 {
+            part.set(10..60);
+            let hits: Vec<AtomicU32> = (0..60).map(|_| AtomicU32::new(0)).collect();
+            let hit = |index: usize| {
+                hits[index].fetch_add(1, Ordering::Relaxed);
+            };
+            std::thread::scope(|scope| {
+                scope.spawn(|| std::iter::from_fn(|| part.first()).for_each(hit));
+                scope.spawn(|| std::iter::from_fn(|| part.last()).for_each(hit));
+            });
+            let expected = |index| u32::from(index >= 10);
+            let mut hits = hits.iter().enumerate();
+            assert!(hits.all(|(index, hit)| hit.load(Ordering::Relaxed) == expected(index)));
         }
     }
 

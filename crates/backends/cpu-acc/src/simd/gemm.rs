@@ -194,9 +194,12 @@ impl<R: RowSource> VectorOp for ParallelGemm<'_, R> {
         let (shared, level) = (self.shared, self.level);
         pool::for_each(count, |chunk| {
             let (tiles, pair) = ranges(chunk);
+            if tiles.is_empty() {
+                return;
+            }
             let end = (pair.end * S::TILE_PANELS).min(shared.gemm.panels.count());
-            // Threads take chunks in turn, so that this thread's next chunk is most likely this one.
-            let next = Some(chunk + threads).filter(|&next| next < count);
+            // A thread takes the chunks of its part in order.
+            let next = Some(chunk + 1).filter(|&next| next < count);
             level.run(GemmPart {
                 shared,
                 row_tiles,

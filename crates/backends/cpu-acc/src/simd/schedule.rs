@@ -1,7 +1,8 @@
-//! Chunks of a loop that threads take in turn, by guided self-scheduling (Polychronopoulos and Kuck,
-//! "Guided Self-Scheduling", IEEE Transactions on Computers, 1987): large chunks first, which cost
-//! less, small chunks at the end, which balance the load.
+//! Chunks of a loop, as many for each thread. Within the share of a thread they follow guided self-scheduling
+//! (Polychronopoulos and Kuck, "Guided Self-Scheduling", IEEE Transactions on Computers, 1987): large chunks first, which
+//! cost less, small chunks at the end, which other threads steal to balance the load.
 
+use super::k_blocks::balanced_part;
 use std::ops::Range;
 
 /// Most chunks of a loop.
@@ -14,36 +15,50 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Each chunk is half of a thread's share of the remaining iterations, and at least `least` of
-    /// them while that many remain.
+    /// Each chunk is half of what remains of a thread's share, and at least `least` iterations while that many remain.
+    /// Shares differ by at most one iteration and have equally many chunks; the last chunk of a share may be empty.
     pub fn guided(iterations: usize, threads: usize, least: usize) -> Self {
-        Self::new(iterations, |left, _| {
-            left.div_ceil(2 * threads.max(1)).max(least)
-        })
+        let threads = threads.clamp(1, MAX_CHUNKS);
+        let share = iterations.div_ceil(threads);
+        let mut ends = [0; MAX_CHUNKS];
+        let (mut end, mut chunks) = (0, 0);
+        while end < share {
+            let left = share - end;
+            let fewest = left.div_ceil(MAX_CHUNKS / threads - chunks);
+            end += left.div_ceil(2).max(least).max(fewest).min(left);
+            ends[chunks] = end;
+            chunks += 1;
+        }
+        let mut schedule = Self::empty();
+        for thread in 0..threads {
+            let part = balanced_part(iterations, threads, thread);
+            for &end in &ends[..chunks] {
+                schedule.push(part.start + end.min(part.len()));
+            }
+        }
+        schedule
     }
 
     /// At most `count` chunks whose sizes differ by at most one.
     pub fn even(iterations: usize, count: usize) -> Self {
-        Self::new(iterations, |left, chunk| {
-            left.div_ceil(count.saturating_sub(chunk).max(1))
-        })
-    }
-
-    /// `size` returns the size of a chunk from the remaining iterations and the chunk's index.
-    fn new(iterations: usize, size: impl Fn(usize, usize) -> usize) -> Self {
-        let mut schedule = Self {
-            ends: [0; MAX_CHUNKS],
-            count: 0,
-        };
-        let mut end = 0;
-        while end < iterations && schedule.count < MAX_CHUNKS {
-            let left = iterations - end;
-            let fewest = left.div_ceil(MAX_CHUNKS - schedule.count);
-            end += size(left, schedule.count).max(fewest).min(left);
-            schedule.ends[schedule.count] = end;
-            schedule.count += 1;
+        let count = count.clamp(1, MAX_CHUNKS).min(iterations);
+        let mut schedule = Self::empty();
+        for chunk in 0..count {
+            schedule.push(balanced_part(iterations, count, chunk).end);
         }
         schedule
+    }
+
+    fn empty() -> Self {
+        Self {
+            ends: [0; MAX_CHUNKS],
+            count: 0,
+        }
+    }
+
+    fn push(&mut self, end: usize) {
+        self.ends[self.count] = end;
+        self.count += 1;
     }
 
     pub fn count(&self) -> usize {
@@ -80,7 +95,6 @@ mod tests {
                 let starts = all.iter().map(|chunk| chunk.start);
                 assert!(starts.eq([0].into_iter().chain(ends).take(all.len())));
                 assert_eq!(all.last().map_or(0, |chunk| chunk.end), iterations);
-                assert!(all.iter().all(|chunk| !chunk.is_empty()));
             }
         }
         let sizes = |schedule: Schedule| -> Vec<usize> {
@@ -89,8 +103,9 @@ mod tests {
                 .collect()
         };
         let guided = |least| sizes(Schedule::guided(24, 2, least));
-        assert_eq!(guided(1), [6, 5, 4, 3, 2, 1, 1, 1, 1]);
-        assert_eq!(guided(4), [6, 5, 4, 4, 4, 1]);
+        assert_eq!(guided(1), [6, 3, 2, 1, 6, 3, 2, 1]);
+        assert_eq!(guided(4), [6, 4, 2, 6, 4, 2]);
+        assert_eq!(sizes(Schedule::guided(7, 2, 1)), [2, 1, 1, 2, 1, 0]);
         assert_eq!(sizes(Schedule::even(7, 3)), [3, 2, 2]);
         assert_eq!(sizes(Schedule::even(2, 3)), [1, 1]);
     }
