@@ -6,6 +6,8 @@
 
 mod flatten;
 mod images;
+
+pub(crate) use images::pads_vary;
 mod propagate;
 
 use crate::clean::perm_of;

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tenon_base::trace::TraceSink;
 use tenon_base::{Control, ErrorKind};
-use tenon_graph::Graph;
+use tenon_graph::{Attribute, Attributes, Graph};
 use tenon_runtime::{ExecuteOptions, LoadOptions, Model, Runtime};
 use tenon_tensor::{BufferMut, Tensor};
 
@@ -311,4 +311,64 @@ fn a_package_of_another_compiler_is_rejected() {
     let error = Model::load(&runtime(), &package, &LoadOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("program.bef"), "{error}");
+}
+
+/// A convolution with strides 2 and the padding of `auto_pad`, in plain loops.
+fn same_convolution(x: &Tensor, w: &Tensor, upper: bool) -> Vec<f32> {
+    let (&[_, channels, height, width], &[filters, _, k, _]) =
+        (&x.ty().shape()[..], &w.ty().shape()[..])
+    else {
+        unreachable!("images and filters");
+    };
+    let (image, weights) = (x.as_slice::<f32>().unwrap(), w.as_slice::<f32>().unwrap());
+    let before = |extent: usize| {
+        let pads = ((extent.div_ceil(2) - 1) * 2 + k).saturating_sub(extent);
+        if upper { pads / 2 } else { pads.div_ceil(2) }
+    };
+    let mut output = Vec::new();
+    for filter in 0..filters {
+        for (row, column) in
+            (0..height.div_ceil(2)).flat_map(|row| (0..width.div_ceil(2)).map(move |c| (row, c)))
+        {
+            let mut sum = 0.0;
+            for (channel, i, j) in (0..channels * k * k).map(|n| (n / (k * k), n / k % k, n % k)) {
+                let y = (2 * row + i).checked_sub(before(height));
+                let x = (2 * column + j).checked_sub(before(width));
+                if let (Some(y), Some(x)) = (y.filter(|&y| y < height), x.filter(|&x| x < width)) {
+                    sum += image[(channel * height + y) * width + x]
+                        * weights[((filter * channels + channel) * k + i) * k + j];
+                }
+            }
+            output.push(sum);
+        }
+    }
+    output
+}
+
+/// The padding of even and of odd sizes differs, though the outputs of two of them have the same shape.
+#[test]
+fn automatic_padding_is_that_of_each_size() {
+    let w = random_tensor(&[2, 3, 3, 3], 7);
+    for upper in [true, false] {
+        let mut graph = Graph::new("same");
+        let x = graph.add_input("x", f32s(&[1, 3, 11, 8]));
+        let height = graph.symbols.add("height", 1..=64).unwrap();
+        graph.example_sizes = vec![11];
+        graph.value_mut(x).extents = Some(vec![1.into(), 3.into(), height.into(), 8.into()]);
+        let weights = graph.add_constant("w", w.clone());
+        let auto_pad = if upper { "SAME_UPPER" } else { "SAME_LOWER" };
+        let attributes = Attributes::new()
+            .with("auto_pad", Attribute::String(auto_pad.into()))
+            .with("strides", Attribute::Ints(vec![2, 2]));
+        let y = node(&mut graph, "conv", "Conv", &[x, weights], attributes);
+        graph.outputs.push(y);
+        let model = model_of(graph, &LoadOptions::default());
+        for height in [5, 6, 11, 12, 31, 32] {
+            let x = random_tensor(&[1, 3, height, 8], height as u32);
+            let found = model.run(&[("x", &x)]).unwrap();
+            assert_eq!(found[0].ty(), &f32s(&[1, 2, height.div_ceil(2), 4]));
+            let expected = same_convolution(&x, &w, upper);
+            assert_close(found[0].as_slice().unwrap(), &expected);
+        }
+    }
 }

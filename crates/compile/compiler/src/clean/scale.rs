@@ -1,5 +1,6 @@
 //! Folding of per-channel scales and shifts into the weights of the preceding operator.
 
+use crate::layout::pads_vary;
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::geometry::Window;
@@ -255,7 +256,8 @@ pub(crate) fn padding_into_window(rewriter: &mut Rewriter<'_>, node: &Node) -> R
     let fill = rewriter.input(&pad, 2);
     let zero = fill.is_none() || rewriter.scalar(fill) == Some(0.0);
     let rank = rewriter.shape(padded)?.len();
-    if pad.attributes.string("mode", "constant")? != "constant" || !zero || rank < 3 {
+    let fixed = !pads_vary(rewriter, node, padded)?;
+    if pad.attributes.string("mode", "constant")? != "constant" || !zero || rank < 3 || !fixed {
         return Ok(Outcome::Keep);
     }
     let ints = |index| {

@@ -4,7 +4,7 @@ use super::{RANKS, channels_last, to_channels_last, transposed_back};
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::geometry::Window;
-use tenon_graph::{Attribute, Attributes, Node, Tensor};
+use tenon_graph::{Attribute, Attributes, Node, Tensor, ValueId};
 
 /// Conv and ConvTranspose of one to three spatial dimensions.
 pub(crate) fn convolution(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
@@ -19,14 +19,11 @@ pub(crate) fn convolution(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
     if !rewriter.is_float(x) || !RANKS.contains(&rewriter.shape(x)?.len()) {
         return Ok(Outcome::Keep);
     }
-    let (input, kernel) = (
-        rewriter.shape(x)?[2..].to_vec(),
-        rewriter.shape(w)?[2..].to_vec(),
-    );
+    let kernel = rewriter.shape(w)?[2..].to_vec();
     let mut attributes = if op == "tenon.Conv" {
-        window(&node.attributes, &input, &kernel)?
+        window(rewriter, node, x, &kernel)?
     } else {
-        transposed_window(&node.attributes, &input, &kernel)?
+        transposed_window(&node.attributes, &rewriter.shape(x)?[2..], &kernel)?
     };
     attributes.set("group", Attribute::Int(node.attributes.int("group", 1)?));
     let mut inputs = node.inputs.clone();
@@ -58,8 +55,7 @@ pub(crate) fn pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> 
         .iter()
         .map(|&extent| extent as usize)
         .collect();
-    let input = rewriter.shape(x)?[2..].to_vec();
-    let mut attributes = window(&node.attributes, &input, &kernel)?;
+    let mut attributes = window(rewriter, node, x, &kernel)?;
     attributes.set("kernel_shape", ints(&kernel));
     for name in ["ceil_mode", "count_include_pad"] {
         if let Some(value) = node.attributes.value(name) {
@@ -92,10 +88,34 @@ pub(crate) fn global_pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
         .map(Outcome::Replace)
 }
 
-/// The window with explicit padding.
-fn window(attributes: &Attributes, input: &[usize], kernel: &[usize]) -> Result<Attributes> {
-    let window = Window::sliding(attributes, input, kernel)?;
-    Ok(explicit(&window, &window.pads_end))
+/// The window of a node with the image `x`, with explicit padding unless that depends on a size that is not known.
+fn window(
+    rewriter: &Rewriter<'_>,
+    node: &Node,
+    x: ValueId,
+    kernel: &[usize],
+) -> Result<Attributes> {
+    let window = Window::sliding(&node.attributes, &rewriter.shape(x)?[2..], kernel)?;
+    let mut explicit = explicit(&window, &window.pads_end);
+    if pads_vary(rewriter, node, x)? {
+        explicit.remove("pads");
+        let auto_pad = node.attributes.string("auto_pad", "NOTSET")?;
+        explicit.set("auto_pad", Attribute::String(auto_pad.to_owned()));
+    }
+    Ok(explicit)
+}
+
+/// Whether the padding of a node with the image `x` depends on sizes that are known only when the model runs: that of
+/// `SAME_UPPER` and `SAME_LOWER` is what the last of the windows lacks, which with strides differs from size to size.
+pub(crate) fn pads_vary(rewriter: &Rewriter<'_>, node: &Node, x: ValueId) -> Result<bool> {
+    let same = node
+        .attributes
+        .string("auto_pad", "NOTSET")?
+        .starts_with("SAME");
+    let strides = node.attributes.ints("strides")?.unwrap_or_default();
+    let spatial = rewriter.extents(x).unwrap_or_default().iter().skip(2);
+    let mut strides = spatial.zip(strides);
+    Ok(same && strides.any(|(extent, &stride)| stride != 1 && extent.constant().is_none()))
 }
 
 /// The window of a transposed convolution with explicit padding and output padding.

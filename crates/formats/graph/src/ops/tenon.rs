@@ -44,6 +44,10 @@ const PADS: AttributeDef = ints(
     "pads",
     "padding before each spatial dimension, then after each; default 0s",
 );
+const AUTO_PAD: AttributeDef = string(
+    "auto_pad",
+    "NOTSET (explicit pads), VALID, SAME_UPPER or SAME_LOWER, where the padding depends on the size; default NOTSET",
+);
 const STRIDES: AttributeDef = ints("strides", "distance between windows; default 1s");
 const KERNEL_SHAPE: AttributeDef = must(ints("kernel_shape", "height and width of a window"));
 const CEIL_MODE: AttributeDef = int(
@@ -61,7 +65,7 @@ operators! { "tenon"
     Compute "tenon.Conv" (X, required("W", FLOATS), optional("B", FLOATS), optional("Z", FLOATS))
         -> (Y)
         [
-            ACTIVATION, ALPHA, BETA, DILATIONS,
+            ACTIVATION, ALPHA, AUTO_PAD, BETA, DILATIONS,
             int("group", "groups of channels; default 1"),
             PADS, STRIDES,
         ] conv;
@@ -90,11 +94,12 @@ operators! { "tenon"
             int("trans_b", "1: the last two dimensions of B are swapped; default 0"),
         ] matmul;
     /// MaxPool of X [N, H, W, C].
-    Compute "tenon.MaxPool" (X) -> (Y) [CEIL_MODE, DILATIONS, KERNEL_SHAPE, PADS, STRIDES] pool;
+    Compute "tenon.MaxPool" (X) -> (Y)
+        [AUTO_PAD, CEIL_MODE, DILATIONS, KERNEL_SHAPE, PADS, STRIDES] pool;
     /// AveragePool of X [N, H, W, C].
     Compute "tenon.AveragePool" (X) -> (Y)
         [
-            CEIL_MODE,
+            AUTO_PAD, CEIL_MODE,
             int("count_include_pad", "1: padding counts as elements of value 0; default 0"),
             DILATIONS, KERNEL_SHAPE, PADS, STRIDES,
         ] pool;
