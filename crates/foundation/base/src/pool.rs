@@ -78,7 +78,7 @@ struct Workers {
     parts: Vec<Part>,
 }
 
-/// The iterations of a thread that nobody has taken: the next one in the upper half, the end in the lower half.
+/// The iterations of a thread that are left: the next one in the upper half, the end in the lower half.
 #[repr(align(128))]
 struct Part(AtomicU64);
 

@@ -31,8 +31,8 @@ pub(crate) struct SizedMovement {
 }
 
 impl SizedMovement {
-    /// The kernel that moves the data for the types in `table`: with descriptors, or where a workload is better than
-    /// so many of them on the reference implementation.
+    /// The kernel that moves the data for the types in `table`: with descriptors, or where their number is above the
+    /// limit with a workload of the reference implementation.
     pub(crate) fn planned(
         operator: &OperatorCall,
         table: &Variables,
