@@ -279,7 +279,7 @@ fn bind(
     Ok(bound)
 }
 
-/// The kernels of an instance, by the positions of the [`SizedSlot`]s of its program; clones share them.
+/// The kernels of an instance, by their positions among the kernels that depend on sizes; clones share them.
 #[derive(Clone, Default)]
 pub struct BoundKernels(Arc<[Box<dyn Kernel>]>);
 

@@ -5,6 +5,7 @@
 
 use super::Simd;
 use crate::panels::WIDTH;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 /// Rows of the table of row pointers: at least the rows of a tile, at any level.
 pub(crate) const MAX_ROWS: usize = 16;
@@ -118,7 +119,9 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
     let mut next = tile.prefetch.address;
     let mut next_lines = tile.prefetch.lines;
     for position in tile.rows {
-        let rows: &[*const f32; ROWS] = position.first_chunk().unwrap_or_else(|| unreachable!());
+        // A copy, so that the pointers stay in registers across the fences of the steps.
+        let rows: [*const f32; ROWS] = *position.first_chunk().unwrap_or_else(|| unreachable!());
+        let rows = &rows;
         let mut k = 0;
         while k + 4 <= tile.depth {
             // SAFETY: `k + 3` is below `depth`, so that the steps read elements of the rows and of
@@ -212,6 +215,11 @@ unsafe fn step<S: Simd, const ROWS: usize, const VECTORS: usize>(
     sums: &mut [[S::V; VECTORS]; ROWS],
 ) {
     let per_panel = WIDTH / S::LANES;
+    if S::LANES == WIDTH / 2 {
+        // Of the 16 registers of this level the sums leave four. Without the fence the compiler loads the vectors of the
+        // next step early and keeps six sums on the stack, which makes the loop a fifth slower. It is no instruction.
+        compiler_fence(Ordering::SeqCst);
+    }
     let mut columns = [s.splat(0.0); VECTORS];
     for (v, column) in columns.iter_mut().enumerate() {
         let at = v / per_panel * panel_stride + v % per_panel * S::LANES;
