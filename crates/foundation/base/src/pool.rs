@@ -4,8 +4,7 @@
 //! iterations, the same one in every loop of this length, and takes them one after the other; a thread without any left
 //! steals from the ends of the other parts (Markatos and LeBlanc, "Using processor affinity in loop scheduling on
 //! shared-memory multiprocessors", 1994). So the rows that a layer of a network wrote are in the caches of the core on
-//! which the next layer reads them: between cores that share no cache, reading what the other wrote costs as much as
-//! memory. Callers that need larger chunks choose the iterations so.
+//! which the next layer reads them. Callers that need larger chunks choose the iterations so.
 //!
 //! One loop at a time is published to the workers: a single execution uses all CPUs; of several
 //! concurrent executions one has the workers and the others run their loops serially on their own
@@ -41,6 +40,7 @@ const OPEN: usize = 1 << (usize::BITS - 1);
 struct Job {
     call: unsafe fn(*const (), usize),
     body: *const (),
+    /// The index of the first iteration, and their number.
     first: usize,
     count: usize,
     /// Maximum number of workers: the caller's thread limit less one.

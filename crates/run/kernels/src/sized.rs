@@ -4,9 +4,9 @@
 //! the variables it makes a [`SizedKernel`] of each, which says what memory it needs; when the arena is planned, the
 //! sized kernels are bound to it.
 //!
-//! Sized kernels are shared. Kernels that are alike, such as those of the layers of a transformer without weights, have
-//! one. It depends on few symbols, and instances with the same values of these share it: in a decoder that runs token
-//! by token only the attention is made again.
+//! Sized kernels are shared. Kernels with the same operator, attributes, types and constants have one, such as the
+//! additions in the layers of a transformer. A sized kernel depends on few symbols, and instances with the same values
+//! of these share it: a decoder that runs token by token makes only those again whose types depend on the cache's length.
 
 use crate::call::{Call, OperatorCall};
 use crate::movement::{self, SizedMovement};
@@ -22,8 +22,8 @@ use tenon_plan::{KernelOperands, PlannedKernel};
 use tenon_tensor::DataType;
 use tenon_tensor::size::{SizeExpr, SymbolId};
 
-/// The number of sized kernels that are kept for each kernel: those of the prompt and of a step, of two models of a
-/// kind.
+/// The number of sizes for which the sized kernels of each kernel are kept; a decoder alternates between two, those of
+/// a prompt and of a step.
 const KEPT: usize = 4;
 
 /// The least number of kernels to be made that is worth waking another thread.
