@@ -133,6 +133,11 @@ const CHUNKS: usize = 64;
 /// Calls `body` with chunks of `elements` and the index of their first element, on all threads when
 /// they are many.
 pub(crate) fn for_each_chunk<T: Send>(elements: &mut [T], body: impl Fn(usize, &mut [T]) + Sync) {
+    run_chunks(elements, &body);
+}
+
+/// [`for_each_chunk`], compiled once for a type of elements.
+fn run_chunks<T: Send>(elements: &mut [T], body: &(dyn Fn(usize, &mut [T]) + Sync)) {
     if elements.len() < 2 * CHECKPOINT_ELEMENTS {
         return body(0, elements);
     }

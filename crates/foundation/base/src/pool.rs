@@ -21,6 +21,7 @@
 use crate::stop::{self, TokenPointer};
 use crate::trace::TraceSink;
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -48,6 +49,29 @@ struct Job {
     trace: Option<TraceHook>,
     /// The caller's stop token, valid as long as the body.
     token: Option<TokenPointer>,
+}
+
+/// The body of a loop with its type erased, so that the code of a loop is compiled once, not once for each body.
+#[derive(Clone, Copy)]
+struct Body<'a> {
+    call: unsafe fn(*const (), usize),
+    body: *const (),
+    borrow: PhantomData<&'a (dyn Fn(usize) + Sync)>,
+}
+
+impl<'a> Body<'a> {
+    fn new<F: Fn(usize) + Sync>(body: &'a F) -> Self {
+        Self {
+            call: call_body::<F>,
+            body: std::ptr::from_ref(body).cast(),
+            borrow: PhantomData,
+        }
+    }
+
+    fn call(&self, index: usize) {
+        // SAFETY: `body` points to the `F` of which `call` is the instance (`new`), borrowed for `'a`.
+        unsafe { (self.call)(self.body, index) }
+    }
 }
 
 /// A trace sink with its type erased.
@@ -231,25 +255,29 @@ pub fn with_trace<S: TraceSink, R>(sink: &S, work: impl FnOnce() -> R) -> R {
 /// assert_eq!(sum.into_inner(), 45);
 /// ```
 pub fn for_each<F: Fn(usize) + Sync>(count: usize, body: F) {
+    run(count, Body::new(&body));
+}
+
+fn run(count: usize, body: Body<'_>) {
     for first in (0..count).step_by(MAX_COUNT) {
-        run_loop(first..count.min(first.saturating_add(MAX_COUNT)), &body);
+        run_loop(first..count.min(first.saturating_add(MAX_COUNT)), body);
     }
 }
 
 /// Runs at most [`MAX_COUNT`] iterations.
-fn run_loop<F: Fn(usize) + Sync>(iterations: Range<usize>, body: &F) {
+fn run_loop(iterations: Range<usize>, body: Body<'_>) {
     let max_workers = threads().min(iterations.len()).saturating_sub(1);
     stop::reset_skipping();
     if max_workers == 0 || POOL.is_publishing.swap(true, Ordering::Acquire) {
         for index in iterations {
             stop::checkpoint();
-            body(index);
+            body.call(index);
         }
         return;
     }
     POOL.run(Job {
-        call: call_body::<F>,
-        body: std::ptr::from_ref(body).cast(),
+        call: body.call,
+        body: body.body,
         first: iterations.start,
         count: iterations.len(),
         max_workers,
@@ -330,7 +358,7 @@ impl Pool {
             let call = AssertUnwindSafe(|| {
                 stop::checkpoint();
                 // SAFETY: `job.body` points to the `F` of which `job.call` is the instance
-                // (`for_each`), and it lives until `run` returns, which waits until no worker is
+                // (`Body::new`), and it lives until `run` returns, which waits until no worker is
                 // inside.
                 unsafe { (job.call)(job.body, job.first + index) }
             });

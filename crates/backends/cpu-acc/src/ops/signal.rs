@@ -13,12 +13,11 @@ use super::element_types::floats;
 use crate::signature::{Signature, refuse};
 use crate::simd::Level;
 use bound_transform::BoundTransform;
-use rustfft::num_complex::Complex;
-use rustfft::{FftDirection, FftNum, FftPlannerScalar};
 use sample::Sample;
 use std::marker::PhantomData;
 use tenon_backend::{Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::Result;
+use tenon_fft::{Complex, FftDirection, Real};
 
 /// Most elements of a transform: planning builds tables of this length, which the memory of no tensor bounds.
 const MAX_LENGTH: usize = 1 << 24;
@@ -215,9 +214,9 @@ impl Transform {
 
     /// Complex numbers of scratch memory of the transform itself, whichever vector instructions it uses. The
     /// scalar transform needs at most this; others are used if they do.
-    fn transform_scratch<R: FftNum>(&self) -> usize {
+    fn transform_scratch<R: Real>(&self) -> usize {
         let length = self.complex_length();
-        let scalar = FftPlannerScalar::<R>::new().plan_fft(length, self.direction());
+        let scalar = R::plan_scalar(length, self.direction());
         scalar.get_inplace_scratch_len().max(4 * length + 64)
     }
 

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "memory of real numbers as complex numbers")]
 
-use rustfft::num_complex::Complex;
+use tenon_fft::Complex;
 
 /// The complex numbers whose real and imaginary parts alternate in `parts`; an odd last part is left out.
 pub(crate) fn complex_mut<T>(parts: &mut [T]) -> &mut [Complex<T>] {

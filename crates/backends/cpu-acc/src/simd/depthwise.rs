@@ -11,7 +11,7 @@
 mod task;
 mod tile;
 
-use super::disjoint::RowLayout;
+use super::disjoint::{RowLayout, for_each_index};
 use super::math::UnaryFunction;
 use super::rows::Geometry;
 use super::{Level, Simd, VectorOp};
@@ -206,12 +206,7 @@ impl VectorOp for ParallelConv<'_> {
                 plane: plane % shape.output[0],
             });
         };
-        let count = tasks * row_blocks;
-        if parallel {
-            pool::for_each(count, call);
-        } else {
-            (0..count).for_each(call);
-        }
+        for_each_index(tasks * row_blocks, parallel, &call);
     }
 }
 

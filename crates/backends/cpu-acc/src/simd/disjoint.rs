@@ -50,6 +50,16 @@ impl<'a, T> Chunks<'a, T> {
     }
 }
 
+/// Calls `body(0)` to `body(count - 1)`, each once. In parallel when `parallel`. The body is a trait object, so that
+/// its code is compiled once for both cases.
+pub(crate) fn for_each_index(count: usize, parallel: bool, body: &(dyn Fn(usize) + Sync)) {
+    if parallel {
+        pool::for_each(count, body);
+    } else {
+        (0..count).for_each(body);
+    }
+}
+
 /// Calls `body` with the index and the elements of each chunk of `slice`; the last chunk may be
 /// shorter. In parallel when `parallel`.
 pub(crate) fn for_each_chunk<T: Send>(
@@ -57,6 +67,16 @@ pub(crate) fn for_each_chunk<T: Send>(
     chunk: usize,
     parallel: bool,
     body: impl Fn(usize, &mut [T]) + Sync,
+) {
+    run_chunks(slice, chunk, parallel, &body);
+}
+
+/// [`for_each_chunk`], compiled once for a type of elements.
+fn run_chunks<T: Send>(
+    slice: &mut [T],
+    chunk: usize,
+    parallel: bool,
+    body: &(dyn Fn(usize, &mut [T]) + Sync),
 ) {
     if !parallel {
         for (index, part) in slice.chunks_mut(chunk.max(1)).enumerate() {
@@ -80,18 +100,23 @@ pub(crate) fn for_each_chunk2<T: Send, U: Send>(
     parallel: bool,
     body: impl Fn(usize, &mut [T], &mut [U]) + Sync,
 ) {
+    run_chunks2(first, second, parallel, &body);
+}
+
+/// [`for_each_chunk2`], compiled once for two types of elements.
+fn run_chunks2<T: Send, U: Send>(
+    first: (&mut [T], usize),
+    second: (&mut [U], usize),
+    parallel: bool,
+    body: &(dyn Fn(usize, &mut [T], &mut [U]) + Sync),
+) {
     let first = Chunks::new(first.0, first.1);
     let second = Chunks::new(second.0, second.1);
-    let call = |index| {
-        // SAFETY: `for_each` and the range call each index once.
+    for_each_index(first.count(), parallel, &|index| {
+        // SAFETY: `for_each_index` calls each index once.
         let (a, b) = unsafe { (first.take(index), second.take(index)) };
         body(index, a, b);
-    };
-    if parallel {
-        pool::for_each(first.count(), call);
-    } else {
-        (0..first.count()).for_each(call);
-    }
+    });
 }
 
 /// Where the rows of a matrix are in memory: row `r` is pixel `r` of images of three axes, with a
@@ -310,8 +335,8 @@ pub(crate) fn for_each_unit<T: Send, U: Send>(
     let scratch = Chunks::new(&mut scratch[..slot * slots], slot);
     let whole = Chunks::new(output, usize::MAX);
     let second = Chunks::new(second.0, second.1);
-    let call = |index: usize| {
-        // SAFETY: `for_each` and the range call each index once.
+    for_each_index(slots, parallel, &|index: usize| {
+        // SAFETY: `for_each_index` calls each index once.
         let own = unsafe { scratch.take(index) };
         let start = |index: usize| count / slots * index + (count % slots).min(index);
         for unit in start(index)..start(index + 1) {
@@ -332,12 +357,7 @@ pub(crate) fn for_each_unit<T: Send, U: Send>(
             let second = unsafe { second.take(unit) };
             body(unit, matrix, second, own);
         }
-    };
-    if parallel {
-        pool::for_each(slots, call);
-    } else {
-        (0..slots).for_each(call);
-    }
+    });
 }
 
 #[cfg(test)]

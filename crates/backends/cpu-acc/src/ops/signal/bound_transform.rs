@@ -5,12 +5,10 @@ use super::{Lanes, SampleKind, Transform};
 use crate::ops::scratch;
 use crate::simd::complex::complex_mut;
 use crate::simd::disjoint::for_each_chunk2;
-use rustfft::num_complex::Complex;
-use rustfft::num_traits::{FromPrimitive, Zero};
-use rustfft::{Fft, FftPlanner, FftPlannerScalar};
 use std::sync::Arc;
 use tenon_backend::{Operands, Workload};
 use tenon_base::{Result, stop};
+use tenon_fft::{Complex, Fft, Real};
 
 /// Elements of all lanes below which one thread is used.
 const PARALLEL: usize = 1 << 12;
@@ -83,15 +81,15 @@ impl<T: Sample> BoundTransform<T> {
         let (length, direction) = (transform.complex_length(), transform.direction());
         let most = transform.transform_scratch::<T::Real>();
         let mut fft = if transform.level.is_baseline() {
-            FftPlannerScalar::new().plan_fft(length, direction)
+            T::Real::plan_scalar(length, direction)
         } else {
-            FftPlanner::new().plan_fft(length, direction)
+            T::Real::plan(length, direction)
         };
         if fft.get_inplace_scratch_len() > most {
-            fft = FftPlannerScalar::new().plan_fft(length, direction);
+            fft = T::Real::plan_scalar(length, direction);
         }
         let angle = |at: usize| -std::f64::consts::TAU * at as f64 / transform.length as f64;
-        let real = |x: f64| T::Real::from_f64(x).unwrap_or_else(T::Real::zero);
+        let real = T::Real::from_f64;
         let twiddles = (0..if transform.is_halved() { length } else { 0 }).map(|at| Complex {
             re: real(angle(at).cos()),
             im: real(angle(at).sin()),
@@ -131,7 +129,7 @@ impl<T: Sample> BoundTransform<T> {
                 (start * parts, parts, length)
             }
         };
-        let zero = T::Real::zero();
+        let zero = T::Real::ZERO;
         let sample = |nth: usize| -> Complex<T::Real> {
             if nth >= count {
                 return Complex { re: zero, im: zero };
@@ -196,7 +194,7 @@ impl<T: Sample> BoundTransform<T> {
     /// The spectrum of a real signal from the transform of the pairs of its samples.
     fn unfold(&self, buffer: &mut [Complex<T::Real>]) {
         let (length, size) = (self.transform.length, self.transform.length / 2);
-        let zero = T::Real::zero();
+        let zero = T::Real::ZERO;
         let Complex { re, im } = buffer[0];
         (buffer[0].re, buffer[0].im) = (re + im, zero);
         (buffer[size].re, buffer[size].im) = (re - im, zero);

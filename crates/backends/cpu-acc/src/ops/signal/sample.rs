@@ -1,12 +1,12 @@
 //! The elements of signals and spectra.
 
 use half::{bf16, f16};
-use rustfft::FftNum;
+use tenon_fft::Real;
 use tenon_tensor::Element;
 
 /// An element of a signal, computed as a real number of type `Real`.
 pub(super) trait Sample: Element {
-    type Real: FftNum + Element;
+    type Real: Real + Element;
     fn widen(self) -> Self::Real;
     fn narrow(real: Self::Real) -> Self;
 }
