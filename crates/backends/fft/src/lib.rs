@@ -3,6 +3,8 @@
 //! rustfft is generic over the element: its code is compiled in the crate that names one. Here it is compiled
 //! once; in `tenon-cpu-acc` it would be a quarter of that crate and compiled again after each change of a kernel.
 
+#![forbid(unsafe_code)]
+
 pub use rustfft::num_complex::Complex;
 pub use rustfft::{Fft, FftDirection};
 
