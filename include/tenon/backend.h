@@ -46,7 +46,7 @@ extern "C" {
 #endif
 
 #define TENON_BACKEND_MAJOR 1
-#define TENON_BACKEND_MINOR 2
+#define TENON_BACKEND_MINOR 3
 
 /* ------------------------------------------------------------------ texts and memory (frozen)
  * -- */
@@ -103,7 +103,8 @@ enum {
     TENON_STATUS_INVALID = 3,       /* an argument is invalid */
     TENON_STATUS_OUT_OF_MEMORY = 4,
     TENON_STATUS_UNAVAILABLE = 5,   /* the device is unavailable on this machine */
-    TENON_STATUS_STOPPED = 6        /* is_stopped returned 1 (since 1.1) */
+    TENON_STATUS_STOPPED = 6,       /* is_stopped returned 1 (since 1.1) */
+    TENON_STATUS_DEVICE_LOST = 7    /* the device failed and computes nothing more (since 1.3) */
 };
 
 /* The reason of a refusal, with TENON_STATUS_UNSUPPORTED. */
@@ -296,6 +297,40 @@ typedef struct tenon_control {
     int32_t (*is_stopped)(const struct tenon_control *control);
 } tenon_control;
 
+/* A point in the commands of a stream (since 1.3), for another stream to wait for. */
+typedef struct tenon_event {
+    size_t size;
+    void *object; /* as the kind of events defines it */
+    void (*release)(const struct tenon_event *event); /* optional */
+} tenon_event;
+
+/* The commands of one execution on a backend that works asynchronously (since 1.3): the workloads
+ * and copies that get the stream enqueue their work and return. Commands take effect in the order in
+ * which they are enqueued. A call of execute, enqueue_in, enqueue_out, record or wait with the
+ * stream is one command. A stream is used by one thread at a time, for one execution after the
+ * other.
+ *
+ * Memory of a command (operands, the other side of a copy, events) stays valid until finish returns
+ * or the stream is released; plain memory that a command reads is not written before that, and plain
+ * memory that it writes is not accessed. */
+typedef struct tenon_stream {
+    size_t size;
+    /* Waits until all commands have ended. A failure is that of the first command that failed, and
+     * its index the command's number, counted from 0 since the last finish, or -1; commands after it
+     * may have been discarded. When is_stopped of the control, which may be NULL, returns 1: discards
+     * the commands that have not begun, waits for the others, and returns a failure of status
+     * TENON_STATUS_STOPPED. However it returns, no command accesses its memory any more. */
+    const tenon_failure *(*finish)(const struct tenon_stream *stream, const tenon_control *control);
+    /* The kind of its events; streams of the same kind, also of several backends, can wait for each
+     * other's. Empty: it has no events, and the other stream is finished instead. */
+    tenon_text event_kind;
+    /* Enqueues an event. Required if there is a kind, as is wait. */
+    const tenon_failure *(*record)(const struct tenon_stream *stream, const tenon_event **event);
+    /* Commands enqueued from now on begin after this event of another stream. */
+    const tenon_failure *(*wait)(const struct tenon_stream *stream, const tenon_event *event);
+    void (*release)(const struct tenon_stream *stream); /* optional */
+} tenon_stream;
+
 /* The operands of one execution. Inputs may overlap; an output overlaps only an input that the plan
  * allows it to be computed in place of. All operands are aligned to 64 bytes. If the backend has
  * handle factories, inputs and outputs are in the memory of the first one; scratch is plain memory.
@@ -309,6 +344,10 @@ typedef struct tenon_operands {
     tenon_operand scratch;
     /* Since 1.1: NULL if the execution cannot be stopped. Readers check that `size` covers it. */
     const tenon_control *control;
+    /* Since 1.3: the stream in which execute enqueues its work, or NULL: execute returns when the
+     * work is done. With a stream, inputs have no bytes yet, scratch is absent, and operands stay
+     * valid until the stream is finished. Readers check that `size` covers it. */
+    const tenon_stream *stream;
 } tenon_operands;
 
 /* An operator that is ready to execute; executions may be concurrent. */
@@ -407,6 +446,13 @@ typedef struct tenon_tensor_handle {
      * factory exports it. */
     void *(*start)(const struct tenon_tensor_handle *handle);
     void (*release)(const struct tenon_tensor_handle *handle); /* optional */
+    /* Since 1.3: the same copies as commands of a stream of the backend. Required of backends with
+     * streams. */
+    const tenon_failure *(*enqueue_in)(const struct tenon_tensor_handle *handle,
+                                       const tenon_stream *stream, const void *bytes,
+                                       size_t length);
+    const tenon_failure *(*enqueue_out)(const struct tenon_tensor_handle *handle,
+                                        const tenon_stream *stream, void *bytes, size_t length);
 } tenon_tensor_handle;
 
 /* ------------------------------------------------------------------------ contexts and counters
@@ -541,6 +587,12 @@ typedef struct tenon_backend {
                                           int32_t source, const tenon_tensor_handle **handle);
 
     void (*release)(const struct tenon_backend *backend); /* optional */
+
+    /* Since 1.3: creates a stream for executions of one model, whose memory manager is `memory` or
+     * NULL. Requires handle factories. Optional, and *stream may stay NULL: workloads are done when
+     * execute returns. */
+    const tenon_failure *(*stream)(const struct tenon_backend *backend,
+                                   const tenon_memory_manager *memory, const tenon_stream **stream);
 } tenon_backend;
 
 /* ------------------------------------------------------------------------ exports of a library

@@ -70,6 +70,7 @@ fn new_backend(factories: &'static Factories, counts: Arc<Counts>) -> *const Bac
             tensor_handle: Some(tensor::tensor_handle),
             import_tensor: Some(tensor::import_tensor),
             release: Some(release::<Backend, Example>),
+            stream: None,
         },
         counts,
     };

@@ -71,6 +71,8 @@ impl ExampleTensor {
                 copy_out: Some(copy_out),
                 start: Some(start_of),
                 release: Some(release::<TensorHandle, ExampleTensor>),
+                enqueue_in: None,
+                enqueue_out: None,
             },
             start,
             bytes,

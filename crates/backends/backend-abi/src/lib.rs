@@ -16,7 +16,7 @@ pub use tables::*;
 /// The version of the interface.
 pub const MAJOR: u32 = 1;
 /// The minor version, incremented by additions.
-pub const MINOR: u32 = 2;
+pub const MINOR: u32 = 3;
 
 /// The index of an absent operand.
 pub const NO_VALUE: u32 = u32::MAX;
@@ -30,6 +30,7 @@ pub mod status {
     pub const OUT_OF_MEMORY: i32 = 4;
     pub const UNAVAILABLE: i32 = 5;
     pub const STOPPED: i32 = 6;
+    pub const DEVICE_LOST: i32 = 7;
 }
 
 /// Reasons of refusals, `TENON_REASON_*`.

@@ -26,23 +26,30 @@ macro_rules! prefixed {
 }
 
 prefixed! {
-    Failure Attribute Node Graph PropertyValue BackendOption Prepared Plan Control Workload
-    MemoryManager Substitution FailedPart Views Allocator HandleFactory TensorHandle Context
-    Counter Profiling Host Backend
+    Failure Attribute Node Graph PropertyValue BackendOption Prepared Plan Control Workload Event
+    Stream MemoryManager Substitution FailedPart Views Allocator HandleFactory Context Counter
+    Profiling Host
 }
 
-// SAFETY: `structs!` declares it `#[repr(C)]` with `size` first; the other members are integers,
-// raw pointers and an operand of such, for which zero is valid.
-unsafe impl Prefixed for Operands {
-    /// `control` was added in 1.1.
-    const MIN_SIZE: usize = std::mem::offset_of!(Operands, control);
+/// Structs to which later versions added members: the first of these.
+macro_rules! extended {
+    ($($name:ident from $member:ident;)*) => {$(
+        // SAFETY: `structs!` declares it `#[repr(C)]` with `size` first; the other members are
+        // integers, raw pointers, optional functions and structs of such, for which zero is valid.
+        unsafe impl Prefixed for $name {
+            const MIN_SIZE: usize = std::mem::offset_of!($name, $member);
+        }
+    )*};
 }
 
-// SAFETY: `structs!` declares it `#[repr(C)]` with `size` first; the other members are integers and
-// raw pointers, for which zero is valid.
-unsafe impl Prefixed for Tensor {
-    /// `ranges` and `elements_vary` were added in 1.2.
-    const MIN_SIZE: usize = std::mem::offset_of!(Tensor, ranges);
+extended! {
+    // 1.1
+    Operands from control;
+    // 1.2
+    Tensor from ranges;
+    // 1.3
+    TensorHandle from enqueue_in;
+    Backend from stream;
 }
 
 /// Maximum size of a struct of any version; a greater one is invalid.

@@ -157,6 +157,19 @@ structs! {
         size: usize,
         is_stopped: Option<unsafe extern "C" fn(*const Control) -> i32>,
     }
+    Event, "tenon_event" {
+        size: usize,
+        object: *mut c_void,
+        release: Release<Event>,
+    }
+    Stream, "tenon_stream" {
+        size: usize,
+        finish: Option<unsafe extern "C" fn(*const Stream, *const Control) -> Outcome>,
+        event_kind: Text,
+        record: Option<unsafe extern "C" fn(*const Stream, *mut *const Event) -> Outcome>,
+        wait: Option<unsafe extern "C" fn(*const Stream, *const Event) -> Outcome>,
+        release: Release<Stream>,
+    }
     Operands, "tenon_operands" {
         size: usize,
         input_count: usize,
@@ -165,6 +178,7 @@ structs! {
         outputs: *const Operand,
         scratch: Operand,
         control: *const Control,
+        stream: *const Stream,
     }
     Workload, "tenon_workload" {
         size: usize,
@@ -221,6 +235,17 @@ structs! {
         copy_out: Option<unsafe extern "C" fn(*const TensorHandle, *mut c_void, usize) -> Outcome>,
         start: Option<unsafe extern "C" fn(*const TensorHandle) -> *mut c_void>,
         release: Release<TensorHandle>,
+        enqueue_in: Option<
+            unsafe extern "C" fn(
+                *const TensorHandle,
+                *const Stream,
+                *const c_void,
+                usize,
+            ) -> Outcome,
+        >,
+        enqueue_out: Option<
+            unsafe extern "C" fn(*const TensorHandle, *const Stream, *mut c_void, usize) -> Outcome,
+        >,
     }
     Context, "tenon_context" {
         size: usize,
@@ -322,6 +347,13 @@ structs! {
             ) -> Outcome,
         >,
         release: Release<Backend>,
+        stream: Option<
+            unsafe extern "C" fn(
+                *const Backend,
+                *const MemoryManager,
+                *mut *const Stream,
+            ) -> Outcome,
+        >,
     }
 }
 

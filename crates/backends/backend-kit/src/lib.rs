@@ -3,7 +3,7 @@
 //! [`check_library`] opens a library as a runtime does, and [`check_backend`] calls every function
 //! of a backend: support queries with reasons, invalid arguments, plans, workloads against
 //! `CpuRef`, in place and with arbitrary memory contents, concurrent executions, memory leaks,
-//! lifetimes, subgraphs, options, contexts, counters, allocators and tensor memory. Absent features
+//! lifetimes, subgraphs, options, contexts, counters, allocators, tensor memory and streams. Absent features
 //! are reported as skipped. A crash of a library ends the process: untrusted libraries are checked
 //! in a separate process.
 
@@ -14,6 +14,7 @@ mod leaks;
 mod lifetime;
 mod report;
 mod samples;
+mod streams;
 mod support;
 mod tensors;
 mod workloads;

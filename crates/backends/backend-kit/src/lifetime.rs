@@ -24,6 +24,7 @@ pub(crate) fn check(
     own_allocator(report, &**backend);
     set_allocator(report, &**backend);
     crate::tensors::check(report, &**backend);
+    crate::streams::check(report, &**backend);
     crate::leaks::check(report, backend, &create);
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn check(report: &mut Report, backend: &dyn Backend) {
     all("threads share a workload", threads);
 }
 
-fn expected(sample: &Sample) -> Result<Vec<Option<Tensor>>> {
+pub(crate) fn expected(sample: &Sample) -> Result<Vec<Option<Tensor>>> {
     let (op, attributes) = (sample.node.op, &sample.node.attributes);
     evaluate(
         &CpuRef,
@@ -51,7 +51,7 @@ fn expected(sample: &Sample) -> Result<Vec<Option<Tensor>>> {
     )
 }
 
-fn same(expected: &[Option<Tensor>], found: &[Option<Tensor>]) -> Result<()> {
+pub(crate) fn same(expected: &[Option<Tensor>], found: &[Option<Tensor>]) -> Result<()> {
     for (index, (expected, found)) in expected.iter().zip(found).enumerate() {
         if let (Some(expected), Some(found)) = (expected, found)
             && let Some(difference) = difference(expected, found)?
@@ -88,7 +88,7 @@ fn results(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
 }
 
 /// Whether the backend supports the sample with variable inputs.
-fn is_supported_variable(backend: &dyn Backend, sample: &Sample) -> bool {
+pub(crate) fn is_supported_variable(backend: &dyn Backend, sample: &Sample) -> bool {
     let types: Vec<_> = sample.inputs.iter().map(|input| Some(input.ty())).collect();
     let outputs: Vec<_> = sample.outputs.iter().map(Some).collect();
     let view = tenon_backend::NodeView {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use tenon_backend::{Backend, Registry};
 use tenon_backend_kit::{Outcome, Report, check_backend, check_library};
-use tenon_test_libraries::{compiled, cpu_ref, example_in_c, example_in_rust, repository};
+use tenon_test_libraries::{
+    compiled, cpu_ref, example_async, example_in_c, example_in_rust, example_of_version, repository,
+};
 
 /// The library with one defect, selected by a macro.
 const VARIANT: &str = "crates/backends/backend/tests/fixtures/variant.c";
@@ -69,6 +71,31 @@ fn the_example_in_c_conforms() {
     assert_eq!(check(&report, "options").1, "Scale");
     assert_eq!(check(&report, "its allocator").1, "Malloc memory");
     assert!(check(&report, "memory is freed").1.ends_with("all freed"));
+}
+
+/// Libraries built with older headers have smaller structs.
+#[test]
+fn libraries_of_published_versions_conform() {
+    let folder = tempfile::tempdir().unwrap();
+    for version in ["1.0", "1.1", "1.2"] {
+        let name = format!("Example_Elementwise_backend.so.{version}");
+        let report = check_library(&example_of_version(version, folder.path(), &name));
+        passes(&report);
+        let optimised = check(&report, "an optimised subgraph");
+        assert_eq!(optimised, (Outcome::Passed, "3 nodes became 1".into()));
+    }
+}
+
+#[test]
+fn the_asynchronous_example_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = check_library(&example_async(folder.path(), "Example_SimAsync_backend.so"));
+    passes(&report);
+    let memory = "SimDevice (imports none, exports none)";
+    assert_eq!(check(&report, "tensor memory").1, memory);
+    for name in ["commands of a stream", "events of streams", "tensors pass"] {
+        assert_eq!(check(&report, name).0, Outcome::Passed, "{name}");
+    }
 }
 
 #[test]

@@ -8,7 +8,8 @@
 use crate::{
     Allocator, BackendContext, BackendId, Capability, CpuLevel, CreationOptions, HandleFactory,
     ImportedMemory, MemoryManager, NodeView, OptimisationViews, OptionDef, OptionSetting,
-    ProfilingContext, PropertyValue, Refusal, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
+    ProfilingContext, PropertyValue, Refusal, Stream, TensorHandle, Workload, WorkloadPlan,
+    WorkloadSpec,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -160,6 +161,13 @@ pub trait Backend: Send + Sync {
     ) -> Result<Box<dyn TensorHandle>> {
         let _ = (ty, memory);
         Err(absent(self, "import of memory").found(factory))
+    }
+
+    /// A stream for executions of a model with this memory manager; `None` if workloads are done when their
+    /// `execute` returns. Requires handle factories.
+    fn stream(&self, memory: Option<&Arc<dyn MemoryManager>>) -> Result<Option<Box<dyn Stream>>> {
+        let _ = memory;
+        Ok(None)
     }
 }
 

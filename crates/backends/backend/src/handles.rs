@@ -5,8 +5,9 @@
     reason = "operands in raw memory and calls through the C interface"
 )]
 
+use crate::Stream;
 use std::fmt;
-use tenon_base::Result;
+use tenon_base::{Error, ErrorKind, Result};
 
 /// Sources of memory (facts, armnn.md 1.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -205,7 +206,6 @@ pub fn is_reachable(factories: &[HandleFactory]) -> bool {
 /// tensor's bytes, all initialised, and which no other code accesses meanwhile. The CPU may access
 /// that memory only if the backend's workloads run on the CPU or its factory exports `Malloc`;
 /// kernels of other backends then read it in place.
-/// then read them where they lie.
 pub unsafe trait TensorHandle: Send {
     /// Copies the elements in.
     fn copy_in(&mut self, bytes: &[u8]) -> Result<()>;
@@ -215,6 +215,29 @@ pub unsafe trait TensorHandle: Send {
 
     /// Its address, as used by the backend's workloads.
     fn start(&self) -> *mut u8;
+
+    /// Copies the elements in, as a command of a stream of the backend. Required of backends with streams.
+    ///
+    /// # Safety
+    /// `bytes` must be valid for reads and not written until the stream is finished.
+    unsafe fn enqueue_in(&mut self, stream: &mut dyn Stream, bytes: *const [u8]) -> Result<()> {
+        let _ = (stream, bytes);
+        Err(no_commands())
+    }
+
+    /// Copies the elements out, as a command of a stream of the backend. Required of backends with streams.
+    ///
+    /// # Safety
+    /// `bytes` must be valid for writes and not accessed until the stream is finished.
+    unsafe fn enqueue_out(&self, stream: &mut dyn Stream, bytes: *mut [u8]) -> Result<()> {
+        let _ = (stream, bytes);
+        Err(no_commands())
+    }
+}
+
+fn no_commands() -> Error {
+    let text = "the tensor cannot be copied by commands of a stream";
+    Error::new(ErrorKind::Unsupported, text)
 }
 
 /// Memory to import as a tensor.

@@ -3,6 +3,7 @@
 mod backend;
 mod core;
 mod objects;
+mod stream;
 mod workload;
 
 pub use backend::LoadedBackend;

@@ -7,7 +7,8 @@
 
 use crate::{
     Allocator, Backend, BackendId, Capability, CpuLevel, HandleFactory, ImportedMemory,
-    MemoryManager, NodeView, Refusal, Registry, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
+    MemoryManager, NodeView, Refusal, Registry, Stream, TensorHandle, Workload, WorkloadPlan,
+    WorkloadSpec,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -70,6 +71,10 @@ impl Backend for Managed {
         // SAFETY: the memory is valid as `import_tensor` requires, which is a requirement of this
         // function, too.
         unsafe { self.backend.import_tensor(factory, ty, memory) }
+    }
+
+    fn stream(&self, _: Option<&Arc<dyn MemoryManager>>) -> Result<Option<Box<dyn Stream>>> {
+        self.backend.stream(Some(&self.memory))
     }
 }
 

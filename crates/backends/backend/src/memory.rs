@@ -5,6 +5,7 @@
     reason = "operands in raw memory and calls through the C interface"
 )]
 
+use crate::Stream;
 use std::marker::PhantomData;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::Element;
@@ -35,6 +36,11 @@ impl RawOperand {
         self.start
     }
 
+    /// The number of bytes.
+    pub fn bytes(self) -> usize {
+        self.len
+    }
+
     fn overlaps(self, other: RawOperand) -> bool {
         let (a, b) = (self.start as usize, other.start as usize);
         self.len > 0 && other.len > 0 && a < b + other.len && b < a + self.len
@@ -62,10 +68,14 @@ const _: () = {
 ///
 /// Inputs may share bytes. An output shares bytes with no other operand, except with the one input
 /// that it is computed in place of, if the plan allows that.
+///
+/// With a [stream](Operands::stream) the workload enqueues its work: there are addresses only ([`Operands::raw`]), at
+/// which the commands before it may not have written yet, and no slices.
 pub struct Operands<'a> {
     inputs: &'a [RawOperand],
     outputs: &'a [RawOperand],
     scratch: RawOperand,
+    stream: Option<&'a mut dyn Stream>,
     memory: PhantomData<&'a mut [u8]>,
 }
 
@@ -83,7 +93,6 @@ impl<'a> Operands<'a> {
     /// bytes that no other code writes, and, for outputs and scratch memory, that no other code
     /// reads. Outputs and scratch memory share no bytes with each other or with an input, except an
     /// output with exactly the input that it is computed in place of.
-    /// exactly one input of which it is the place.
     pub unsafe fn new(
         inputs: &'a [RawOperand],
         outputs: &'a [RawOperand],
@@ -93,13 +102,51 @@ impl<'a> Operands<'a> {
             inputs,
             outputs,
             scratch,
+            stream: None,
             memory: PhantomData,
         }
     }
 
-    /// Inputs, outputs and scratch memory, as a loaded backend receives them.
-    pub(crate) fn raw(&mut self) -> (&[RawOperand], &[RawOperand], RawOperand) {
+    /// The operands of a command of `stream`, which the workload's backend created; without scratch memory.
+    ///
+    /// # Safety
+    /// Each operand that is not [`RawOperand::NONE`] must be memory of the backend ([`TensorHandle`](crate::TensorHandle))
+    /// that is valid until the stream is finished; until then commands of the stream alone access outputs, and none
+    /// writes inputs but those and the outputs computed in their place.
+    pub unsafe fn enqueued(
+        inputs: &'a [RawOperand],
+        outputs: &'a [RawOperand],
+        stream: &'a mut dyn Stream,
+    ) -> Self {
+        Self {
+            inputs,
+            outputs,
+            scratch: RawOperand::NONE,
+            stream: Some(stream),
+            memory: PhantomData,
+        }
+    }
+
+    /// The addresses of inputs, outputs and scratch memory, for backends that compute elsewhere.
+    pub fn raw(&self) -> (&'a [RawOperand], &'a [RawOperand], RawOperand) {
         (self.inputs, self.outputs, self.scratch)
+    }
+
+    /// The stream in which the workload enqueues its work; `None` if the work is done when it returns.
+    pub fn stream(&mut self) -> Option<&mut dyn Stream> {
+        match &mut self.stream {
+            Some(stream) => Some(&mut **stream),
+            None => None,
+        }
+    }
+
+    /// Fails for operands of a command, whose elements are not accessible yet.
+    fn check_accessible(&self) -> Result<()> {
+        if self.stream.is_none() {
+            return Ok(());
+        }
+        let text = "elements of an operand are accessed before the commands of its stream ran";
+        Err(Error::new(ErrorKind::Internal, text))
     }
 
     /// Whether input `index` is present.
@@ -119,6 +166,7 @@ impl<'a> Operands<'a> {
     /// The elements of an input that no output is computed in place of. For several operands at
     /// once see [`Operands::split`].
     pub fn input<T: Element>(&self, index: usize) -> Result<&[T]> {
+        self.check_accessible()?;
         let operand = *self
             .inputs
             .get(index)
@@ -135,16 +183,20 @@ impl<'a> Operands<'a> {
     }
 
     /// All operands: inputs borrow nothing of `self`; outputs and scratch memory are borrowed
-    /// mutably.
+    /// mutably. With a stream all are absent.
     pub fn split(&mut self) -> (Inputs<'_>, Outputs<'_>) {
+        let (inputs, outputs) = match self.check_accessible() {
+            Ok(()) => (self.inputs, self.outputs),
+            Err(_) => Default::default(),
+        };
         (
             Inputs {
-                inputs: self.inputs,
-                outputs: self.outputs,
+                inputs,
+                outputs,
                 memory: PhantomData,
             },
             Outputs {
-                outputs: self.outputs,
+                outputs,
                 scratch: self.scratch,
                 taken: [false; MAX_OUTPUTS],
                 scratch_taken: false,
@@ -155,6 +207,7 @@ impl<'a> Operands<'a> {
 
     /// Input and output of an elementwise operator, which may share their memory.
     pub fn pair<T: Element>(&mut self, input: usize, output: usize) -> Result<OperandPair<'_, T>> {
+        self.check_accessible()?;
         let source = *self
             .inputs
             .get(input)

@@ -61,7 +61,10 @@ mod tests {
                 } else {
                     1.0
                 };
-                for plan in [T::plan(length, direction), T::plan_scalar(length, direction)] {
+                for plan in [
+                    T::plan(length, direction),
+                    T::plan_scalar(length, direction),
+                ] {
                     let sample = |at: usize| ((at * 7 % 5) as f64, (at * 3 % 4) as f64);
                     let mut values: Vec<Complex<T>> = (0..length)
                         .map(|at| Complex {

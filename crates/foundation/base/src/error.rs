@@ -87,6 +87,8 @@ kinds! {
     DeadlineExceeded, "deadline exceeded", status 5, exit 1;
     /// An executing kernel failed.
     ExecutionFailed, "execution failed", status 1004, exit 1;
+    /// The device of a backend failed and computes nothing more.
+    DeviceLost, "device lost", status 1202, exit 1;
     /// A defect of Tenon itself.
     Internal, "internal error", status 1, exit 1;
 }

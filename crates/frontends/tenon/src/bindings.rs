@@ -6,7 +6,7 @@ use tenon_base::Result;
 use tenon_tensor::{Tensor, TensorType};
 
 /// The inputs and outputs of a model, bound once and used by many executions. An execution allocates
-/// and copies nothing. Tensors whose memory is aligned to 64 bytes, as that of all tensors that Tenon
+/// and copies nothing; inputs stay in memory of a backend that copied them there. Tensors whose memory is aligned to 64 bytes, as that of all tensors that Tenon
 /// allocates, are shared with the caller instead of copied.
 ///
 /// ```
@@ -19,7 +19,7 @@ use tenon_tensor::{Tensor, TensorType};
 /// for _ in 0..3 {
 ///     bindings.run(RunOptions::new())?;
 /// }
-/// let (ty, bytes) = bindings.output(0).expect("the model has an output");
+/// let (ty, bytes) = bindings.output(0)?.expect("the model has an output");
 /// assert_eq!(bytes.len(), ty.bytes());
 /// # Ok::<(), tenon::Error>(())
 /// ```
@@ -49,13 +49,32 @@ impl Bindings {
         options.with_runtime(|options| self.bindings.execute(options))
     }
 
-    /// Type and bytes of an output after the last execution.
-    pub fn output(&self, index: usize) -> Option<(&TensorType, &[u8])> {
+    /// Leaves an output in memory of the backend that computes it, until it is read.
+    ///
+    /// # Errors
+    /// An unknown name.
+    pub fn keep(&mut self, output: &str) -> Result<()> {
+        self.bindings.keep(output)
+    }
+
+    /// Makes an output the input of the next execution, after each one; [`set_input`](Self::set_input) sets the first
+    /// value. If one backend computes and reads the value, it stays in its memory; otherwise the memory of both is
+    /// exchanged, without a copy. After an execution that failed, the input is as before it.
+    ///
+    /// # Errors
+    /// An unknown name, and types that differ.
+    pub fn feed(&mut self, output: &str, input: &str) -> Result<()> {
+        self.bindings.feed(output, input)
+    }
+
+    /// Type and bytes of an output after the last execution; `None` for a position without an output. Bytes in memory
+    /// of a backend are copied first.
+    pub fn output(&mut self, index: usize) -> Result<Option<(&TensorType, &[u8])>> {
         self.bindings.output(index)
     }
 
     /// A copy of every output after the last execution.
-    pub fn outputs(&self) -> Result<Outputs> {
+    pub fn outputs(&mut self) -> Result<Outputs> {
         let tensors = self.bindings.outputs()?;
         Ok(Outputs::new(self.names.clone(), tensors))
     }

@@ -12,6 +12,8 @@
 mod arena;
 mod binding;
 mod bound_ports;
+mod resident;
+mod streams;
 mod tensors;
 
 pub use binding::{MoveBinding, WorkloadBinding};
@@ -21,6 +23,7 @@ use crate::BoundKernels;
 use crate::tensor_placement::TensorPlacements;
 use crate::variables::{Span, Variables};
 use arena::Arena;
+use resident::ResidentTensors;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use tenon_backend::{Allocator, Operands, RawOperand};
@@ -136,7 +139,9 @@ impl Memory {
 
     fn set_arena(&mut self, arena: Arena) {
         // Imported from the old arena.
+        let streams = std::mem::take(&mut self.tensors.get_mut().streams);
         self.tensors.take();
+        self.tensors.get_mut().streams = streams;
         self.arena = arena;
         self.bases[0].set(self.arena.as_mut_ptr());
     }
@@ -166,7 +171,8 @@ impl Memory {
         outputs: impl IntoIterator<Item = &'a mut [u8]>,
         run: impl FnOnce(&Memory) -> Result<R>,
     ) -> Result<R> {
-        self.with_imported(inputs, outputs, &mut ImportedTensors::default(), run)
+        let inputs = inputs.into_iter().map(PortBytes::Read);
+        self.with_ports(inputs, outputs, &mut PortTensors::default(), run)
     }
 
     /// The same with bound inputs and outputs, whose memory backends import once.
@@ -176,15 +182,15 @@ impl Memory {
         run: impl FnOnce(&Memory) -> Result<R>,
     ) -> Result<R> {
         let table = self.table.clone();
-        let (inputs, outputs, imported) = ports.parts(&table);
-        self.with_imported(inputs, outputs, imported, run)
+        let (inputs, outputs, tensors) = ports.parts(&table);
+        self.with_ports(inputs, outputs, tensors, run)
     }
 
-    fn with_imported<'a, R>(
+    fn with_ports<'a, R>(
         &mut self,
-        inputs: impl IntoIterator<Item = &'a [u8]>,
+        inputs: impl IntoIterator<Item = PortBytes<'a>>,
         outputs: impl IntoIterator<Item = &'a mut [u8]>,
-        imported: &mut ImportedTensors,
+        port_tensors: &mut PortTensors,
         run: impl FnOnce(&Memory) -> Result<R>,
     ) -> Result<R> {
         if self.arena.bytes() < self.table.arena_bytes() {
@@ -199,7 +205,14 @@ impl Memory {
             let Some((base, staged)) = ports.next() else {
                 break;
             };
-            let bytes = checked("input", index, expected, given.next(), |bytes| bytes.len())?;
+            let bytes = match checked("input", index, expected, given.next(), PortBytes::len)? {
+                PortBytes::Read(bytes) => bytes,
+                // A value that stayed in memory of a backend is copied there when the host reads it.
+                PortBytes::Write(bytes) => {
+                    base.set(bytes.as_mut_ptr());
+                    continue;
+                }
+            };
             if is_aligned(bytes.as_ptr()) {
                 // Inputs are never written: bindings reject read-only spans as targets.
                 base.set(bytes.as_ptr().cast_mut());
@@ -231,8 +244,11 @@ impl Memory {
                 "too many inputs or outputs",
             ));
         }
-        let guard = self.begin_tensors(imported)?;
-        let result = run(self).and_then(|done| self.end_tensors().map(|()| done));
+        let guard = self.begin_tensors(port_tensors)?;
+        let result = run(self).and_then(|done| {
+            let stays = |span: &Span| guard.ports.resident.has(span);
+            self.end_tensors(stays).map(|()| done)
+        });
         drop(guard);
         for (staged, unaligned) in self
             .staging
@@ -265,37 +281,39 @@ impl Memory {
         let mut slots = self.slots.try_borrow_mut().map_err(|_| busy())?;
         slots.clear();
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
-        let plain = |span: &Span| self.start(span);
-        // Inputs first: writing a span replaces its old bytes.
+        let stream = if tensors.is_empty() {
+            None
+        } else {
+            self.prepare(binding, &mut tensors)?
+        };
         for (index, (span, position)) in binding.operands().enumerate() {
             let Some(span) = span else {
                 slots.push(RawOperand::NONE);
                 continue;
             };
-            let operand = (span, position);
             let placed = if tensors.is_empty() {
                 None
-            } else if index < binding.inputs.len() {
-                // SAFETY: `plain` returns the start of spans inside their regions (checked when
-                // bound), and no other kernel of this execution accesses them while `slots` is
-                // borrowed.
-                unsafe { tensors.read(operand, &plain)? }
             } else {
-                // SAFETY: as for `read` above: valid spans, and no concurrent kernel while `slots`
-                // is borrowed.
-                unsafe { tensors.write(operand, &plain)? }
+                tensors.access((span, position), stream, index >= binding.inputs.len())?
             };
             slots.push(match placed {
                 Some(operand) => operand,
                 None => self.raw(span)?,
             });
         }
+        if let Some(stream) = stream {
+            let (inputs, outputs) = slots.split_at(binding.inputs.len());
+            let issuer = binding.issuer.as_ref().map(|(_, call)| call);
+            let stream = tensors.streams.enqueue(stream, issuer)?;
+            // SAFETY: the tensors are valid until the streams are finished: both belong to this memory, and an
+            // execution ends with finishing them. Only commands of streams access them, in the order that `access`
+            // made.
+            return call(&mut unsafe { Operands::enqueued(inputs, outputs, stream) });
+        }
         let scratch = match &binding.scratch {
             Some(span) => {
                 if !tensors.is_empty() {
-                    // SAFETY: `plain` returns the start of valid spans, and no other kernel of this
-                    // execution accesses them while `slots` is borrowed.
-                    unsafe { tensors.write((span, None), &plain)? };
+                    tensors.access((span, None), None, true)?;
                 }
                 self.raw(span)?
             }
@@ -312,6 +330,37 @@ impl Memory {
         // contract of `TensorHandle`, and each belongs to this execution alone.
         let mut operands = unsafe { Operands::new(inputs, outputs, scratch) };
         call(&mut operands)
+    }
+
+    /// Makes the newest bytes of a workload's inputs available where it reads them and prepares the tensors that it
+    /// writes; returns the stream that it enqueues its work in.
+    fn prepare(&self, binding: &WorkloadBinding, tensors: &mut Tensors) -> Result<Option<usize>> {
+        let plain = |span: &Span| self.start(span);
+        let backend = binding.issuer.as_ref().map(|(backend, _)| backend);
+        let stream = backend
+            .map(|backend| tensors.stream_of(backend))
+            .transpose()?;
+        let stream = stream.flatten();
+        // Inputs first: writing a span replaces its old bytes.
+        for (index, (span, position)) in binding.operands().enumerate() {
+            let Some(span) = span else { continue };
+            let operand = (span, position);
+            // SAFETY: `plain` returns the start of spans inside their regions (checked when bound), and no other
+            // kernel of this execution accesses them while `slots` is borrowed (by the caller), nor until the streams
+            // are finished but through `tensors`.
+            unsafe {
+                if index >= binding.inputs.len() {
+                    tensors.prepare_write(operand, stream, &plain)?;
+                } else if position.is_some() || backend.is_none() {
+                    tensors.prepare_read(operand, &plain)?;
+                }
+            }
+        }
+        if let (Some(span), None) = (&binding.scratch, stream) {
+            // SAFETY: as above: valid spans that no other kernel accesses.
+            unsafe { tensors.prepare_write((span, None), None, &plain)? };
+        }
+        Ok(stream)
     }
 
     /// Calls `call` with the bytes of a movement's sources and target.
@@ -350,17 +399,18 @@ impl Memory {
     }
 
     /// Begins an execution: the caller's memory is new, and the arena has no values.
-    fn begin_tensors<'m>(&'m self, imported: &'m mut ImportedTensors) -> Result<ImportGuard<'m>> {
+    fn begin_tensors<'m>(&'m self, ports: &'m mut PortTensors) -> Result<PortGuard<'m>> {
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
         let placements = self.placements.starting_at(tensors.len());
         if !placements.is_empty() {
             tensors.extend(placements, |span| self.table.is_constant(span));
         }
         tensors.begin();
-        tensors.take_imported(imported, |span| self.table.is_of_caller(span));
-        Ok(ImportGuard {
+        tensors.take_imported(&mut ports.imported, |span| self.table.is_of_caller(span))?;
+        tensors.take_resident(&mut ports.resident)?;
+        Ok(PortGuard {
             memory: self,
-            imported,
+            ports,
         })
     }
 
@@ -373,16 +423,16 @@ impl Memory {
     }
 
     /// Ends an execution: copies outputs that are newest in memory of backends to the caller's
-    /// memory.
-    fn end_tensors(&self) -> Result<()> {
+    /// memory, except those whose values stay.
+    fn end_tensors(&self, stays: impl Fn(&Span) -> bool) -> Result<()> {
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
         // SAFETY: no kernel runs after `run` returned, and the caller's memory is borrowed until
         // `with` returns.
         unsafe {
-            tensors.write_back_all(|span| self.table.is_of_caller(span), &|span| {
-                self.start(span)
-            })
+            let is_output = |span: &Span| self.table.is_of_caller(span) && !stays(span);
+            tensors.write_back_all(is_output, &|span| self.start(span))?;
         }
+        tensors.streams.finish_all()
     }
 
     /// The address of the newest bytes of a span, for reads without an operand.
@@ -391,7 +441,7 @@ impl Memory {
         if !tensors.is_empty() {
             // SAFETY: the closure returns the start of valid spans, and the caller of this function
             // has `slots` borrowed, which excludes kernels.
-            let shared = unsafe { tensors.read((span, None), &|span| self.start(span))? };
+            let shared = unsafe { tensors.read_on_host(span, &|span| self.start(span))? };
             if let Some(shared) = shared {
                 return Ok(shared.start());
             }
@@ -405,7 +455,7 @@ impl Memory {
         if !tensors.is_empty() {
             // SAFETY: the closure returns the start of valid spans, and the caller of this function
             // has `slots` borrowed, which excludes kernels.
-            unsafe { tensors.write((span, None), &|span| self.start(span))? };
+            unsafe { tensors.write_on_host(span, &|span| self.start(span))? };
         }
         Ok(())
     }
@@ -454,19 +504,46 @@ impl Drop for Reset<'_> {
     }
 }
 
-/// Returns the tensors imported from the caller's memory when an execution ends, also by a panic.
-struct ImportGuard<'a> {
-    memory: &'a Memory,
-    imported: &'a mut ImportedTensors,
+/// The tensors of ports that live longer than an execution.
+#[derive(Default)]
+struct PortTensors {
+    imported: ImportedTensors,
+    resident: ResidentTensors,
 }
 
-impl Drop for ImportGuard<'_> {
+/// The memory of an input.
+enum PortBytes<'a> {
+    Read(&'a [u8]),
+    /// Of an input whose value may be in memory of a backend.
+    Write(&'a mut [u8]),
+}
+
+impl PortBytes<'_> {
+    fn len(&self) -> usize {
+        match self {
+            PortBytes::Read(bytes) => bytes.len(),
+            PortBytes::Write(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// Returns the tensors of ports when an execution ends, also by a panic.
+struct PortGuard<'a> {
+    memory: &'a Memory,
+    ports: &'a mut PortTensors,
+}
+
+impl Drop for PortGuard<'_> {
     fn drop(&mut self) {
-        let ImportGuard { memory, imported } = self;
+        let PortGuard { memory, ports } = self;
         // All borrows ended with the calls that made them.
         if let Ok(mut tensors) = memory.tensors.try_borrow_mut() {
+            // After an error, commands may still access the caller's memory; the error of the execution is known.
+            let _ = tensors.streams.finish_all();
             let of_caller = |span: &Span| memory.table.is_of_caller(span);
-            tensors.return_imported(imported, of_caller, |span| !memory.is_staged(span));
+            let stays = |span: &Span| !memory.is_staged(span);
+            tensors.return_imported(&mut ports.imported, of_caller, stays);
+            tensors.return_resident(&mut ports.resident);
         }
     }
 }

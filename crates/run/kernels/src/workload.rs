@@ -203,7 +203,8 @@ impl Kernel for BoundWorkload {
         let backend = &self.sized.backend;
         let factories = backend.handle_factories();
         let place = |span, ty: &TensorType| placements.of(backend, &factories, span, ty);
-        let placed = self.binding.place(types, place);
+        let issuer = (backend, &self.call);
+        let placed = self.binding.place(issuer, types, place);
         placed.map_err(|error| error.at(self.call.location()))
     }
 

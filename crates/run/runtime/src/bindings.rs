@@ -1,7 +1,7 @@
 //! Inputs and outputs that stay bound between executions.
 
 use crate::inputs::{check, unknown};
-use crate::{ExecuteOptions, Model};
+use crate::{ExecuteOptions, Model, Signature};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_kernels::BoundPorts;
 use tenon_tensor::{BufferMut, Tensor, TensorType};
@@ -24,10 +24,7 @@ impl Bindings {
     /// Binds an input by name.
     pub fn set_input(&mut self, name: &str, tensor: &Tensor) -> Result<()> {
         let signatures = self.model.inputs();
-        let index = signatures
-            .iter()
-            .position(|signature| signature.name == name);
-        let index = index.ok_or_else(|| unknown("input", name, signatures))?;
+        let index = position("input", name, signatures)?;
         check(&signatures[index], tensor)?;
         self.ports.set_input(index, tensor);
         Ok(())
@@ -35,31 +32,66 @@ impl Bindings {
 
     /// Executes on the bound tensors; an error when an input is not bound.
     pub fn execute(&mut self, options: ExecuteOptions<'_>) -> Result<()> {
-        let missing = self.ports.inputs().iter().zip(self.model.inputs());
-        let missing = missing
-            .filter(|(tensor, _)| tensor.is_none())
-            .map(|(_, signature)| {
-                let text = format!("input '{}' is not bound", signature.name);
-                Error::new(ErrorKind::InvalidArgument, text).expected(&signature.ty)
-            });
+        let signatures = self.model.inputs();
+        let missing = self.ports.missing_inputs().filter_map(|index| {
+            let signature = signatures.get(index)?;
+            let text = format!("input '{}' is not bound", signature.name);
+            Some(Error::new(ErrorKind::InvalidArgument, text).expected(&signature.ty))
+        });
         if let Some(error) = Error::from_all(missing) {
             return Err(error);
         }
         self.model.execute_bound(&mut self.ports, options)
     }
 
+    /// Leaves an output, by name, in memory of the backend that computes it: it is copied when it is read.
+    pub fn keep(&mut self, output: &str) -> Result<()> {
+        let output = position("output", output, self.model.outputs())?;
+        self.ports.keep(output);
+        Ok(())
+    }
+
+    /// Makes an output the input of the next execution, after each one, both by name. The value stays in memory of
+    /// the backend if the same one computes and reads it; else the memory of both is exchanged. The first value is
+    /// that of [`set_input`](Self::set_input). After an execution that failed, the input is as before it.
+    pub fn feed(&mut self, output: &str, input: &str) -> Result<()> {
+        let (outputs, inputs) = (self.model.outputs(), self.model.inputs());
+        let from = position("output", output, outputs)?;
+        let to = position("input", input, inputs)?;
+        if outputs[from].ty != inputs[to].ty {
+            let text = format!("output '{output}' cannot be input '{input}': their types differ");
+            let error = Error::new(ErrorKind::InvalidArgument, text);
+            return Err(error.expected(&inputs[to].ty).found(&outputs[from].ty));
+        }
+        self.ports.add_feed(from, to);
+        Ok(())
+    }
+
     /// Type and bytes of an output by position, after the last execution.
-    pub fn output(&self, index: usize) -> Option<(&TensorType, &[u8])> {
-        let signature = self.model.outputs().get(index)?;
-        Some((&signature.ty, self.ports.outputs().get(index)?))
+    pub fn output(&mut self, index: usize) -> Result<Option<(&TensorType, &[u8])>> {
+        let Some(signature) = self.model.outputs().get(index) else {
+            return Ok(None);
+        };
+        let bytes = self.ports.output(index)?;
+        Ok(bytes.map(|bytes| (&signature.ty, bytes)))
     }
 
     /// Copies of all outputs, after the last execution.
-    pub fn outputs(&self) -> Result<Vec<Tensor>> {
-        let outputs = self.ports.outputs().iter().zip(self.model.outputs());
-        let copy = |(bytes, signature): (&BufferMut, &crate::Signature)| {
-            Tensor::new(signature.ty.clone(), BufferMut::copy_of(bytes)?.freeze())
-        };
-        outputs.map(copy).collect()
+    pub fn outputs(&mut self) -> Result<Vec<Tensor>> {
+        let mut copies = Vec::new();
+        for (index, signature) in self.model.outputs().iter().enumerate() {
+            let bytes = self.ports.output(index)?.unwrap_or_default();
+            copies.push(Tensor::new(
+                signature.ty.clone(),
+                BufferMut::copy_of(bytes)?.freeze(),
+            )?);
+        }
+        Ok(copies)
     }
+}
+
+/// The position of a port.
+fn position(what: &'static str, name: &str, ports: &[Signature]) -> Result<usize> {
+    let index = ports.iter().position(|signature| signature.name == name);
+    index.ok_or_else(|| unknown(what, name, ports))
 }

@@ -474,7 +474,8 @@ impl Model {
         options: ExecuteOptions<'_>,
     ) -> Result<()> {
         type CallerPorts<'a> = Caller<'a, Empty<&'a [u8]>, Empty<&'a mut [u8]>>;
-        self.execute_for(CallerPorts::Bound(ports), options)
+        self.execute_for(CallerPorts::Bound(ports), options)?;
+        ports.feed()
     }
 
     fn execute_for<'a, I, O>(

@@ -121,7 +121,7 @@ fn bindings_keep_inputs_and_outputs() {
         bindings.execute(ExecuteOptions::default()).unwrap();
         let expected = model.run(&[("x", &input)]).unwrap();
         assert_eq!(bindings.outputs().unwrap(), expected);
-        let (ty, bytes) = bindings.output(0).unwrap();
+        let (ty, bytes) = bindings.output(0).unwrap().unwrap();
         assert_eq!((ty, bytes), (expected[0].ty(), expected[0].bytes()));
     }
 }

@@ -16,27 +16,50 @@ pub fn repository(path: impl AsRef<Path>) -> PathBuf {
 /// Compiles a C file into a shared library, with these definitions (`NAME` or `NAME=VALUE`) and the
 /// repository's headers; returns its path.
 pub fn compiled(source: &Path, library: &Path, definitions: &[&str]) -> PathBuf {
+    compiled_with(&repository("include"), source, library, definitions)
+}
+
+/// The same with the headers of another folder.
+pub fn compiled_with(
+    headers: &Path,
+    source: &Path,
+    library: &Path,
+    definitions: &[&str],
+) -> PathBuf {
     let definitions = definitions.iter().map(|one| format!("-D{one}"));
-    cc(compiler(&["-std=gnu11", "-O1", "-shared", "-fPIC"])
-        .args(definitions)
-        .arg(source)
-        .arg("-o")
-        .arg(library)
-        .arg("-lm"));
+    cc(
+        compiler(headers, &["-std=gnu11", "-O1", "-shared", "-fPIC"])
+            .args(definitions)
+            .arg(source)
+            .arg("-o")
+            .arg(library)
+            .arg("-lm"),
+    );
     library.to_owned()
 }
 
 /// Checks the syntax of a file in a language (`c`, `c++`) and standard (`c11`), with all warnings as
 /// errors.
 pub fn check_syntax(source: &Path, language: &str, standard: &str) {
-    let standard = format!("-std={standard}");
-    cc(compiler(&["-fsyntax-only", "-Wpedantic", "-x", language, &standard]).arg(source));
+    check_syntax_with(&repository("include"), source, language, standard);
 }
 
-fn compiler(flags: &[&str]) -> Command {
+/// The same with the headers of another folder.
+pub fn check_syntax_with(headers: &Path, source: &Path, language: &str, standard: &str) {
+    let standard = format!("-std={standard}");
+    let flags = ["-fsyntax-only", "-Wpedantic", "-x", language, &standard];
+    cc(compiler(headers, &flags).arg(source));
+}
+
+/// The folder with the header of a published version of the backend interface.
+pub fn published_header(version: &str) -> PathBuf {
+    repository("crates/backends/backend-abi/tests/published").join(version)
+}
+
+fn compiler(headers: &Path, flags: &[&str]) -> Command {
     let mut command = Command::new("cc");
     command.args(["-Wall", "-Wextra", "-Werror", "-I"]);
-    command.arg(repository("include")).args(flags);
+    command.arg(headers).args(flags);
     command
 }
 
@@ -50,6 +73,17 @@ fn cc(command: &mut Command) {
 pub fn example_in_c(folder: &Path, name: &str) -> PathBuf {
     let source = repository("examples/backend-c/example_backend.c");
     compiled(&source, &folder.join(name), &[])
+}
+
+/// The example in C, built with the header of a published version of the interface.
+pub fn example_of_version(version: &str, folder: &Path, name: &str) -> PathBuf {
+    let source = repository("examples/backend-c/example_backend.c");
+    compiled_with(&published_header(version), &source, &folder.join(name), &[])
+}
+
+/// The asynchronous example, as `name` in `folder`. The test depends on `tenon-async-backend`.
+pub fn example_async(folder: &Path, name: &str) -> PathBuf {
+    linked("libtenon_async_backend.so", &folder.join(name))
 }
 
 /// The example in Rust, as `name` in `folder`. The test depends on `tenon-example-backend`.

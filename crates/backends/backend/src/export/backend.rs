@@ -8,7 +8,7 @@
 use super::description::BackendDescription;
 use super::objects::{
     ExportedMemoryManager, ExportedPlan, ExportedProfiling, HostAllocator, exported_allocator,
-    exported_context, exported_handle, exported_workload, memory_of,
+    exported_context, exported_handle, exported_stream, exported_workload, memory_of,
 };
 use crate::marshal::{
     ExportedViews, ImportedNode, Ownership, graph, invalid, named_value, node, outcome_of,
@@ -62,6 +62,7 @@ impl ExportedBackend {
             tensor_handle: Some(tensor_handle),
             import_tensor: Some(import_tensor),
             release: Some(release),
+            stream: Some(stream),
         };
         let exported = Self {
             table,
@@ -449,6 +450,24 @@ unsafe extern "C" fn import_tensor(
                 out,
                 exported_handle(backend.import_tensor(&factory, &ty, memory)?),
             )
+        }
+    })
+}
+
+unsafe extern "C" fn stream(
+    this: *const abi::Backend,
+    memory: *const abi::MemoryManager,
+    out: *mut *const abi::Stream,
+) -> Outcome {
+    run(|| {
+        // SAFETY: `this`, the memory manager and the out-parameter are valid by the calling
+        // convention.
+        unsafe {
+            let memory = (!memory.is_null()).then(|| memory_of(memory));
+            match exported(this).backend.stream(memory)? {
+                Some(stream) => write_out(out, exported_stream(stream)),
+                None => Ok(()),
+            }
         }
     })
 }

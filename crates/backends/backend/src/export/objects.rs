@@ -7,11 +7,11 @@
     reason = "operands in raw memory and calls through the C interface"
 )]
 
-use super::backend::run;
-use crate::marshal::{bytes, invalid, structure};
+use super::backend::{run, write_out};
+use crate::marshal::{bytes, invalid, outcome_of, status_of, structure};
 use crate::{
-    Allocator, BackendContext, MemoryManager, MemorySource, NetworkId, Operands, ProfilingContext,
-    RawOperand, TensorHandle, Workload, WorkloadPlan,
+    Allocator, BackendContext, Event, MemoryManager, MemorySource, NetworkId, Operands,
+    ProfilingContext, RawOperand, Stream, TensorHandle, Workload, WorkloadPlan,
 };
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -127,6 +127,13 @@ unsafe extern "C" fn execute(this: *const abi::Workload, raw: *const abi::Operan
                 operands(raw.outputs, raw.output_count),
                 scratch,
             );
+            if !raw.stream.is_null() {
+                let stream = ExportedObject::<_, ExportedStream>::state(raw.stream);
+                let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+                let (inputs, outputs, _) = operands.raw();
+                operands = Operands::enqueued(inputs, outputs, &mut **stream);
+                return workload.execute(&mut operands);
+            }
             if raw.control.is_null() {
                 return workload.execute(&mut operands);
             }
@@ -328,6 +335,8 @@ pub(super) fn exported_handle(handle: Box<dyn TensorHandle>) -> *const abi::Tens
         copy_out: Some(copy_out),
         start: Some(start),
         release: Some(release::<abi::TensorHandle, Handle>),
+        enqueue_in: Some(enqueue_in),
+        enqueue_out: Some(enqueue_out),
     };
     ExportedObject::table(table, Mutex::new(handle))
 }
@@ -387,6 +396,169 @@ unsafe extern "C" fn start(this: *const abi::TensorHandle) -> *mut c_void {
         Ok(())
     }));
     start
+}
+
+unsafe extern "C" fn enqueue_in(
+    this: *const abi::TensorHandle,
+    stream: *const abi::Stream,
+    start: *const c_void,
+    length: usize,
+) -> Outcome {
+    run(|| {
+        let bytes = std::ptr::slice_from_raw_parts(from_c(start.cast_mut(), length)?, length);
+        // SAFETY: `exported_handle` and `exported_stream` created the objects, and the host has not released them; it
+        // keeps the bytes until the stream is finished (header).
+        unsafe {
+            let handle = ExportedObject::<_, Handle>::state(this);
+            let stream = ExportedObject::<_, ExportedStream>::state(stream);
+            let mut handle = handle.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+            handle.enqueue_in(&mut **stream, bytes)
+        }
+    })
+}
+
+unsafe extern "C" fn enqueue_out(
+    this: *const abi::TensorHandle,
+    stream: *const abi::Stream,
+    start: *mut c_void,
+    length: usize,
+) -> Outcome {
+    run(|| {
+        let bytes = std::ptr::slice_from_raw_parts_mut(from_c(start, length)?, length);
+        // SAFETY: `exported_handle` and `exported_stream` created the objects, and the host has not released them; it
+        // keeps the bytes until the stream is finished (header).
+        unsafe {
+            let handle = ExportedObject::<_, Handle>::state(this);
+            let stream = ExportedObject::<_, ExportedStream>::state(stream);
+            let handle = handle.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+            handle.enqueue_out(&mut **stream, bytes)
+        }
+    })
+}
+
+/// The address of bytes of the host, which is null only for no bytes.
+fn from_c(start: *mut c_void, length: usize) -> Result<*mut u8> {
+    match start.is_null() {
+        true if length > 0 => Err(invalid("the buffer for the elements is null")),
+        true => Ok(NonNull::dangling().as_ptr()),
+        false => Ok(start.cast()),
+    }
+}
+
+/// A stream of the exported backend. The host uses it on one thread at a time: the lock is never contended.
+type ExportedStream = Mutex<Box<dyn Stream>>;
+
+/// A stream as a struct of the header, and the kind of its events.
+#[repr(C)]
+struct StreamObject {
+    object: ExportedObject<abi::Stream, ExportedStream>,
+    event_kind: String,
+}
+
+pub(super) fn exported_stream(stream: Box<dyn Stream>) -> *const abi::Stream {
+    let event_kind = stream.event_kind().to_owned();
+    let table = abi::Stream {
+        size: size_of::<abi::Stream>(),
+        finish: Some(finish),
+        event_kind: abi::Text::of(&event_kind),
+        record: Some(record),
+        wait: Some(wait),
+        release: Some(release_stream),
+    };
+    let state = Mutex::new(stream);
+    // The text is on the heap: moving the string leaves its address unchanged.
+    let object = StreamObject {
+        object: ExportedObject { table, state },
+        event_kind,
+    };
+    Box::into_raw(Box::new(object)).cast()
+}
+
+/// # Safety
+/// [`exported_stream`] returned `this`, and it is not released yet.
+unsafe extern "C" fn release_stream(this: *const abi::Stream) {
+    // SAFETY: `this` came from `Box::into_raw` of a `StreamObject`, whose first member it is (`#[repr(C)]`), and is
+    // not released yet (requirement).
+    drop(unsafe { Box::from_raw(this.cast_mut().cast::<StreamObject>()) });
+}
+
+/// # Safety
+/// [`exported_stream`] returned `this`, and it is not released during the call.
+unsafe fn with_stream<R>(this: *const abi::Stream, work: impl FnOnce(&mut dyn Stream) -> R) -> R {
+    // SAFETY: `this` is a live stream of `exported_stream` (requirement).
+    let stream = unsafe { ExportedObject::<_, ExportedStream>::state(this) };
+    work(&mut **stream.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+unsafe extern "C" fn finish(this: *const abi::Stream, control: *const abi::Control) -> Outcome {
+    abi::guarded(|| {
+        // SAFETY: `exported_stream` created `this`, and the host has not released it; the control is null or valid
+        // during the call.
+        unsafe {
+            with_stream(this, |stream| {
+                let finished = if control.is_null() {
+                    stream.finish()
+                } else {
+                    let table =
+                        structure(control, "a control").map_err(|error| outcome_of(&error))?;
+                    let control = HostControl {
+                        table,
+                        this: control,
+                    };
+                    stop::with_token(&control, || stream.finish())
+                };
+                finished.map_err(|error| {
+                    let command = stream.failed_command();
+                    let command = command.and_then(|command| i64::try_from(command).ok());
+                    let (index, text) = (command.unwrap_or(-1), error.to_string());
+                    let (status, name) = (status_of(&error), String::new());
+                    abi::refusal(status, abi::reason::OTHER, [index, 0], name, text)
+                })
+            })
+        }
+    })
+}
+
+unsafe extern "C" fn record(this: *const abi::Stream, out: *mut *const abi::Event) -> Outcome {
+    run(|| {
+        // SAFETY: `exported_stream` created `this`, and the host has not released it; `out` is null or valid for a
+        // write.
+        unsafe {
+            let event = with_stream(this, |stream| stream.record())?;
+            let table = abi::Event {
+                size: size_of::<abi::Event>(),
+                object: event.object(),
+                release: Some(release::<abi::Event, Box<dyn Event>>),
+            };
+            write_out(out, ExportedObject::table(table, event))
+        }
+    })
+}
+
+unsafe extern "C" fn wait(this: *const abi::Stream, event: *const abi::Event) -> Outcome {
+    run(|| {
+        // SAFETY: `exported_stream` created `this`, and the host has not released it; the event is valid, and its
+        // object until the stream is finished (header).
+        unsafe {
+            let event = HostEvent(structure(event, "an event")?.object);
+            with_stream(this, |stream| stream.wait(&event))
+        }
+    })
+}
+
+/// An event of another stream, which the host keeps.
+struct HostEvent(*mut c_void);
+
+// SAFETY: objects of events may be used on any thread (header, "Threads").
+unsafe impl Send for HostEvent {}
+
+// SAFETY: the host keeps the object valid until the stream that waits for it is finished (header).
+unsafe impl Event for HostEvent {
+    fn object(&self) -> *mut c_void {
+        self.0
+    }
 }
 
 type SharedAllocator = Arc<dyn Allocator>;

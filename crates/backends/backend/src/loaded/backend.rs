@@ -9,6 +9,7 @@ use super::core::Core;
 use super::objects::{
     LoadedAllocator, LoadedContext, LoadedHandle, LoadedMemory, LoadedProfiling, exported_allocator,
 };
+use super::stream::LoadedStream;
 use super::workload::LoadedWorkload;
 use crate::marshal::{
     array, bytes, cpu_code, invalid, named_value, named_values, option, records, refusal_of, text,
@@ -18,7 +19,7 @@ use crate::{
     Allocator, Backend, BackendContext, BackendId, Capability, CpuLevel, CreationOptions,
     HandleFactory, ImportedMemory, InPlace, MemoryManager, MemorySources, NodeView,
     OptimisationViews, OptionDef, OptionSetting, Prepared, ProfilingContext, Reason, Refusal,
-    TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
+    Stream, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
 };
 use std::path::Path;
 use std::ptr;
@@ -106,12 +107,11 @@ impl LoadedBackend {
         let Some(function) = self.core.table.workload else {
             return Err(self.core.missing_function("workload"));
         };
-        let own = memory.and_then(|memory| memory.as_any().downcast_ref::<LoadedMemory>());
+        let shared = memory_of(memory);
         let owned_spec = Box::new(spec.clone());
         let mut arena = self.core.arena();
         let mut out = ptr::null();
         let node = arena.spec(&owned_spec);
-        let shared = own.map_or(ptr::null(), LoadedMemory::this);
         // SAFETY: `workload` of the table is called with the table itself, not released; the node
         // lives during the call, its constants in `owned_spec` as long as the workload; `shared` is
         // null or a live memory manager of this backend.
@@ -123,6 +123,12 @@ impl LoadedBackend {
             unsafe { LoadedWorkload::new(&self.core, out, owned_spec, memory.cloned())? };
         Ok(Box::new(workload))
     }
+}
+
+/// A memory manager of the library, null for none.
+fn memory_of(memory: Option<&Arc<dyn MemoryManager>>) -> *const abi::MemoryManager {
+    let own = memory.and_then(|memory| memory.as_any().downcast_ref::<LoadedMemory>());
+    own.map_or(ptr::null(), LoadedMemory::this)
 }
 
 type Lists = (String, Vec<Capability>, Vec<OptionDef>, Vec<HandleFactory>);
@@ -417,5 +423,25 @@ impl Backend for LoadedBackend {
         self.handle(ty, |raw, out| unsafe {
             function(self.core.this, name, raw, start, bytes, source, out)
         })
+    }
+
+    fn stream(&self, memory: Option<&Arc<dyn MemoryManager>>) -> Result<Option<Box<dyn Stream>>> {
+        let Some(function) = self
+            .core
+            .table
+            .stream
+            .filter(|_| !self.factories.is_empty())
+        else {
+            return Ok(None);
+        };
+        let mut out = ptr::null();
+        // SAFETY: `stream` of the table is called with the table itself, not released, and with a memory manager that
+        // is null or a live one of this backend; `out` is null or the object that it created.
+        unsafe {
+            let outcome = function(self.core.this, memory_of(memory), &raw mut out);
+            self.core.check(outcome)?;
+            let stream = LoadedStream::new(&self.core, out, memory.cloned())?;
+            Ok(stream.map(|stream| Box::new(stream) as _))
+        }
     }
 }

@@ -7,10 +7,11 @@
 )]
 
 use super::core::Core;
+use super::stream::LoadedStream;
 use crate::marshal::{invalid, records, text};
 use crate::{
     Allocator, BackendContext, CounterDef, MemoryManager, MemorySource, NetworkId,
-    ProfilingContext, TensorHandle,
+    ProfilingContext, Stream, TensorHandle,
 };
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -20,11 +21,11 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::ALIGNMENT;
 
 /// An object that the backend created, released on drop.
-struct ForeignObject<T: abi::Prefixed> {
-    this: *const T,
-    table: T,
+pub(super) struct ForeignObject<T: abi::Prefixed> {
+    pub(super) this: *const T,
+    pub(super) table: T,
     release: abi::Release<T>,
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
 }
 
 // SAFETY: the functions of an object may be called from any thread (header, "Threads").
@@ -35,7 +36,7 @@ unsafe impl<T: abi::Prefixed> Sync for ForeignObject<T> {}
 impl<T: abi::Prefixed> ForeignObject<T> {
     /// # Safety
     /// `this` is null or an object that a function of the table created, not released.
-    unsafe fn new(
+    pub(super) unsafe fn new(
         core: &Arc<Core>,
         this: *const T,
         what: &str,
@@ -299,6 +300,28 @@ unsafe impl TensorHandle for LoadedHandle {
 
     fn start(&self) -> *mut u8 {
         self.start
+    }
+
+    unsafe fn enqueue_in(&mut self, stream: &mut dyn Stream, bytes: *const [u8]) -> Result<()> {
+        self.check(bytes.len())?;
+        let function = self.object.table.enqueue_in;
+        let function = function.ok_or_else(|| self.object.core.missing_function("enqueue_in"))?;
+        let stream = LoadedStream::this_of(Some(stream))?;
+        // SAFETY: `enqueue_in` of the handle is called with the handle itself and a stream of its backend, neither
+        // released, and with bytes that are valid until the stream is finished (requirement of this function).
+        let outcome = unsafe { function(self.object.this, stream, bytes.cast(), bytes.len()) };
+        self.object.core.check(outcome)
+    }
+
+    unsafe fn enqueue_out(&self, stream: &mut dyn Stream, bytes: *mut [u8]) -> Result<()> {
+        self.check(bytes.len())?;
+        let function = self.object.table.enqueue_out;
+        let function = function.ok_or_else(|| self.object.core.missing_function("enqueue_out"))?;
+        let stream = LoadedStream::this_of(Some(stream))?;
+        // SAFETY: `enqueue_out` of the handle is called with the handle itself and a stream of its backend, neither
+        // released, and with bytes that are valid until the stream is finished (requirement of this function).
+        let outcome = unsafe { function(self.object.this, stream, bytes.cast(), bytes.len()) };
+        self.object.core.check(outcome)
     }
 }
 

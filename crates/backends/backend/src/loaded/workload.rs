@@ -6,6 +6,7 @@
 )]
 
 use super::core::Core;
+use super::stream::LoadedStream;
 use crate::marshal::error_of;
 use crate::{MemoryManager, Operands, Workload, WorkloadSpec};
 use std::sync::Arc;
@@ -60,6 +61,7 @@ impl LoadedWorkload {
 impl Workload for LoadedWorkload {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, outputs, scratch) = operands.raw();
+        let stream = LoadedStream::this_of(operands.stream())?;
         let outcome = stop::with_current(|stop| {
             let control = stop.map(ExportedControl::new);
             let raw = abi::Operands {
@@ -71,7 +73,8 @@ impl Workload for LoadedWorkload {
                 scratch: scratch.into(),
                 control: control
                     .as_ref()
-                    .map_or(std::ptr::null(), |control| (&raw const *control).cast()),
+                    .map_or(std::ptr::null(), ExportedControl::table),
+                stream,
             };
             // SAFETY: `execute` of the workload is called with the workload itself, not released.
             // The struct and its arrays live during the call, and `RawOperand` has the layout of
@@ -96,19 +99,24 @@ impl Workload for LoadedWorkload {
 
 /// The stop token of the running execution, as the control of the header.
 #[repr(C)]
-struct ExportedControl<'a> {
+pub(super) struct ExportedControl<'a> {
     /// The first member: a pointer to it is a pointer to this struct.
     table: abi::Control,
     stop: &'a dyn StopToken,
 }
 
 impl<'a> ExportedControl<'a> {
-    fn new(stop: &'a dyn StopToken) -> Self {
+    pub(super) fn new(stop: &'a dyn StopToken) -> Self {
         let table = abi::Control {
             size: size_of::<abi::Control>(),
             is_stopped: Some(is_stopped),
         };
         Self { table, stop }
+    }
+
+    /// As the header has it, valid as long as the value.
+    pub(super) fn table(&self) -> *const abi::Control {
+        (&raw const *self).cast()
     }
 }
 

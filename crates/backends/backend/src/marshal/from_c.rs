@@ -208,20 +208,35 @@ unsafe fn owned_bytes(raw: abi::Bytes, ownership: Ownership, what: &str) -> Resu
 }
 
 /// A copy of a failure.
-struct FailureData {
+pub(crate) struct FailureData {
     status: i32,
     reason: i32,
-    index: i64,
+    pub index: i64,
     found: i64,
     name: String,
     text: String,
+}
+
+impl FailureData {
+    /// The error, whose message starts with `callee`.
+    pub fn into_error(self, callee: &str) -> Error {
+        let kind = match self.status {
+            abi::status::UNSUPPORTED | abi::status::UNAVAILABLE => ErrorKind::Unsupported,
+            abi::status::INVALID => ErrorKind::InvalidArgument,
+            abi::status::OUT_OF_MEMORY => ErrorKind::OutOfMemory,
+            abi::status::STOPPED => ErrorKind::Cancelled,
+            abi::status::DEVICE_LOST => ErrorKind::DeviceLost,
+            _ => ErrorKind::ExecutionFailed,
+        };
+        Error::new(kind, format!("{callee}: {}", text_or_default(self.text)))
+    }
 }
 
 /// Copies a failure and releases it; `None` for success.
 ///
 /// # Safety
 /// `outcome` is the unreleased return value of a function of the interface.
-unsafe fn take_failure(outcome: Outcome) -> Result<Option<FailureData>> {
+pub(crate) unsafe fn take_failure(outcome: Outcome) -> Result<Option<FailureData>> {
     if outcome.is_null() {
         return Ok(None);
     }
@@ -253,20 +268,7 @@ pub(crate) unsafe fn error_of(outcome: Outcome, callee: &str) -> Result<()> {
     // SAFETY: `outcome` is unreleased (requirement) and not used afterwards.
     let failure = unsafe { take_failure(outcome) };
     let failure = failure.map_err(|error| invalid(format!("{callee}: {error}")))?;
-    let Some(failure) = failure else {
-        return Ok(());
-    };
-    let kind = match failure.status {
-        abi::status::UNSUPPORTED | abi::status::UNAVAILABLE => ErrorKind::Unsupported,
-        abi::status::INVALID => ErrorKind::InvalidArgument,
-        abi::status::OUT_OF_MEMORY => ErrorKind::OutOfMemory,
-        abi::status::STOPPED => ErrorKind::Cancelled,
-        _ => ErrorKind::ExecutionFailed,
-    };
-    Err(Error::new(
-        kind,
-        format!("{callee}: {}", text_or_default(failure.text)),
-    ))
+    failure.map_or(Ok(()), |failure| Err(failure.into_error(callee)))
 }
 
 /// The result of a support query.

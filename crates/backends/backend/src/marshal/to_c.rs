@@ -296,14 +296,19 @@ pub(crate) fn named_values<'a>(
 
 /// An error as a failure.
 pub(crate) fn outcome_of(error: &Error) -> Outcome {
-    let status = match error.kind() {
+    abi::failure(status_of(error), error.to_string())
+}
+
+/// The status of an error.
+pub(crate) fn status_of(error: &Error) -> i32 {
+    match error.kind() {
         ErrorKind::Unsupported => abi::status::UNSUPPORTED,
         ErrorKind::InvalidArgument | ErrorKind::InvalidModel => abi::status::INVALID,
         ErrorKind::OutOfMemory => abi::status::OUT_OF_MEMORY,
         ErrorKind::Cancelled | ErrorKind::DeadlineExceeded => abi::status::STOPPED,
+        ErrorKind::DeviceLost => abi::status::DEVICE_LOST,
         _ => abi::status::FAILED,
-    };
-    abi::failure(status, error.to_string())
+    }
 }
 
 /// A refusal as a failure.

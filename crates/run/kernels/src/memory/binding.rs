@@ -2,14 +2,16 @@
 //! relies on it.
 
 use super::invalid;
+use crate::call::Call;
 use crate::variables::{Span, Variables, named};
+use std::fmt;
 use std::sync::Arc;
+use tenon_backend::Backend;
 use tenon_base::{Location, Result};
 use tenon_dma::{MAX_SOURCES, VariableId};
 use tenon_tensor::TensorType;
 
 /// Checked operands of a workload.
-#[derive(Debug)]
 pub struct WorkloadBinding {
     pub(super) table: Arc<Variables>,
     pub(super) inputs: Vec<Option<Span>>,
@@ -17,6 +19,8 @@ pub struct WorkloadBinding {
     pub(super) scratch: Option<Span>,
     /// The positions of inputs and outputs in memory of the backend; `None` for plain memory.
     tensors: Vec<Option<usize>>,
+    /// The backend of the tensors, and the workload; `None` if it has none.
+    pub(super) issuer: Option<(Arc<dyn Backend>, Arc<Call>)>,
 }
 
 /// Checked sources and target of a movement; the target overlaps no source.
@@ -25,6 +29,17 @@ pub struct MoveBinding {
     pub(super) table: Arc<Variables>,
     pub(super) sources: Vec<Span>,
     pub(super) target: Span,
+}
+
+impl fmt::Debug for WorkloadBinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkloadBinding")
+            .field("inputs", &self.inputs)
+            .field("outputs", &self.outputs)
+            .field("scratch", &self.scratch)
+            .field("tensors", &self.tensors)
+            .finish_non_exhaustive()
+    }
 }
 
 impl WorkloadBinding {
@@ -48,17 +63,19 @@ impl WorkloadBinding {
             outputs: outputs.iter().map(span).collect::<Result<_>>()?,
             scratch: span(&scratch)?,
             tensors: Vec::new(),
+            issuer: None,
         };
         let ids: Vec<VariableId> = outputs.iter().flatten().chain(&scratch).copied().collect();
         binding.check(&ids)?;
         Ok(binding)
     }
 
-    /// Sets the placements: `place` returns the position in
+    /// Sets the placements of the operands of a workload: `place` returns the position in
     /// [`TensorPlacements`](crate::TensorPlacements) of each operand with a type in `types`, inputs
     /// first; the others are in plain memory.
     pub(crate) fn place(
         &mut self,
+        issuer: (&Arc<dyn Backend>, &Arc<Call>),
         types: &[Option<TensorType>],
         mut place: impl FnMut(Span, &TensorType) -> Result<usize>,
     ) -> Result<()> {
@@ -70,6 +87,7 @@ impl WorkloadBinding {
                 .transpose()
         });
         self.tensors = placed.collect::<Result<_>>()?;
+        self.issuer = Some((issuer.0.clone(), issuer.1.clone()));
         Ok(())
     }
 

@@ -1,83 +1,163 @@
 //! Inputs and outputs that stay bound between executions.
 
-use super::tensors::ImportedTensors;
+use super::{PortBytes, PortTensors};
 use crate::Variables;
+use crate::variables::Base;
 use std::sync::Arc;
+use tenon_base::Result;
 use tenon_tensor::{BufferMut, Tensor};
 
-/// The caller's inputs and outputs, and the tensors that backends imported from their memory: the
-/// first execution imports it, later ones reuse the tensors.
+/// The caller's inputs and outputs, and their tensors in memory of backends: those imported from their memory, by the
+/// first execution, and those whose values stay there.
 pub struct BoundPorts {
-    /// Declared before the memory that it refers to, so that it is dropped first.
-    pub(super) imported: ImportedTensors,
-    /// The variables of the program that imported it.
+    /// Declared before the memory that they refer to, so that they are dropped first.
+    tensors: PortTensors,
+    /// The variables of the program of the tensors.
     table: Option<Arc<Variables>>,
-    inputs: Vec<Option<Tensor>>,
+    inputs: Vec<Option<Input>>,
     outputs: Vec<BufferMut>,
+    /// Outputs that are inputs of the next execution.
+    feeds: Vec<(usize, usize)>,
+}
+
+/// The plain memory of an input.
+enum Input {
+    /// A tensor of the caller.
+    Tensor(Tensor),
+    /// The value of an output of the execution before, which may be in memory of a backend.
+    Output(BufferMut),
 }
 
 impl BoundPorts {
     /// `inputs` inputs, none of which is set yet, and these outputs.
     pub fn new(inputs: usize, outputs: Vec<BufferMut>) -> Self {
+        let mut tensors = PortTensors::default();
+        // Inputs do not change until they are set again: copies of them in memory of backends stay.
+        (0..inputs).for_each(|input| tensors.resident.add(input_base(input)));
         Self {
-            imported: ImportedTensors::default(),
+            tensors,
             table: None,
-            inputs: vec![None; inputs],
+            inputs: (0..inputs).map(|_| None).collect(),
             outputs,
+            feeds: Vec::new(),
         }
     }
 
     /// Sets an input by position; a position out of range is ignored.
     pub fn set_input(&mut self, index: usize, tensor: &Tensor) {
         // Imported tensors may refer to memory whose last owner is the old input.
-        self.imported.clear();
+        self.tensors.imported.clear();
+        self.tensors.resident.invalidate(input_base(index));
         if let Some(input) = self.inputs.get_mut(index) {
-            *input = Some(tensor.clone());
+            *input = Some(Input::Tensor(tensor.clone()));
         }
     }
 
-    /// The inputs.
-    pub fn inputs(&self) -> &[Option<Tensor>] {
-        &self.inputs
+    /// Makes the values of an output stay where they are computed, until they are read.
+    pub fn keep(&mut self, output: usize) {
+        let port = self.output_base(output);
+        self.tensors.resident.add(port);
     }
 
-    /// The outputs, as the last execution left them.
-    pub fn outputs(&self) -> &[BufferMut] {
-        &self.outputs
+    /// Makes the value of an output the input of the next execution, after each one. Both have the same size.
+    pub fn add_feed(&mut self, output: usize, input: usize) {
+        self.keep(output);
+        self.feeds.push((output, input));
+    }
+
+    /// The positions of the inputs that are not set.
+    pub fn missing_inputs(&self) -> impl Iterator<Item = usize> {
+        let inputs = self.inputs.iter().enumerate();
+        inputs
+            .filter(|(_, input)| input.is_none())
+            .map(|(index, _)| index)
+    }
+
+    /// The bytes of an output, as the last execution left them. If they are in memory of a backend, they are copied
+    /// first; those of an output that was fed are the bytes of its input.
+    pub fn output(&mut self, index: usize) -> Result<Option<&[u8]>> {
+        let port = self.output_base(index);
+        let feed = self.feeds.iter().find(|(output, _)| *output == index);
+        let fed = feed.and_then(|&(_, input)| match self.inputs.get_mut(input) {
+            Some(Some(Input::Output(bytes))) => Some((input_base(input), bytes)),
+            _ => None,
+        });
+        let own = self.outputs.get_mut(index).map(|bytes| (port, bytes));
+        let Some((port, bytes)) = fed.or(own) else {
+            return Ok(None);
+        };
+        self.tensors.resident.read(port, bytes)?;
+        Ok(Some(bytes))
     }
 
     /// The bytes of the inputs that are set, and of the outputs.
     pub fn bytes(&mut self) -> (impl Iterator<Item = &[u8]>, impl Iterator<Item = &mut [u8]>) {
-        let Self {
-            inputs, outputs, ..
-        } = self;
-        (bytes(inputs), bytes_mut(outputs))
+        let inputs = self.inputs.iter().flatten().map(|input| match input {
+            Input::Tensor(tensor) => tensor.bytes(),
+            Input::Output(bytes) => bytes,
+        });
+        (inputs, bytes_mut(&mut self.outputs))
     }
 
-    /// The same, and the tensors imported for the program of `table`.
+    /// The same for the program of `table`, and their tensors.
     pub(super) fn parts(
         &mut self,
         table: &Arc<Variables>,
     ) -> (
-        impl Iterator<Item = &[u8]>,
+        impl Iterator<Item = PortBytes<'_>>,
         impl Iterator<Item = &mut [u8]>,
-        &mut ImportedTensors,
+        &mut PortTensors,
     ) {
         let known = self.table.as_ref();
         if !known.is_some_and(|known| Arc::ptr_eq(known, table)) {
-            self.imported.clear();
+            self.tensors.imported.clear();
+            self.tensors.resident.clear();
             self.table = Some(table.clone());
         }
-        (
-            bytes(&self.inputs),
-            bytes_mut(&mut self.outputs),
-            &mut self.imported,
-        )
+        let inputs = self.inputs.iter_mut().flatten().map(|input| match input {
+            Input::Tensor(tensor) => PortBytes::Read(tensor.bytes()),
+            Input::Output(bytes) => PortBytes::Write(bytes),
+        });
+        (inputs, bytes_mut(&mut self.outputs), &mut self.tensors)
+    }
+
+    /// After an execution: makes outputs the inputs of the next one, in memory of the backend where both are there, else by
+    /// exchanging their plain memory.
+    pub fn feed(&mut self) -> Result<()> {
+        for &(output, input) in &self.feeds {
+            let (from, to) = (self.output_base(output), input_base(input));
+            let (Some(bytes), Some(plain)) =
+                (self.outputs.get_mut(output), self.inputs.get_mut(input))
+            else {
+                continue;
+            };
+            let is_fed = self.tensors.resident.feed(from, to);
+            if !is_fed {
+                self.tensors.resident.read(from, bytes)?;
+                self.tensors.resident.invalidate(from);
+                self.tensors.resident.invalidate(to);
+            }
+            match plain {
+                // The value is in memory of the backend; plain memory is there for when it is read.
+                Some(Input::Output(_)) if is_fed => {}
+                Some(Input::Output(plain)) => std::mem::swap(plain, bytes),
+                _ => {
+                    let other = BufferMut::zeroed(bytes.len())?;
+                    *plain = Some(Input::Output(std::mem::replace(bytes, other)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn output_base(&self, output: usize) -> Base {
+        Base((1 + self.inputs.len() + output) as u32)
     }
 }
 
-fn bytes(inputs: &[Option<Tensor>]) -> impl Iterator<Item = &[u8]> {
-    inputs.iter().flatten().map(Tensor::bytes)
+/// The memory region of an input.
+fn input_base(input: usize) -> Base {
+    Base(1 + input as u32)
 }
 
 fn bytes_mut(outputs: &mut [BufferMut]) -> impl Iterator<Item = &mut [u8]> {

@@ -1,0 +1,418 @@
+//! Executions on a backend that works asynchronously, the simulated device of `examples/backend-async`.
+
+#![allow(unsafe_code, reason = "a backend that imports memory")]
+
+mod common;
+
+use common::*;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tenon_async_backend::AsyncBackend;
+use tenon_backend::{
+    Backend, BackendId, CpuLevel, HandleFactory, MemoryManager, NodeView, Reason, Refusal, Stream,
+    TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
+};
+use tenon_base::{Control, ErrorKind, Result};
+use tenon_graph::Graph;
+use tenon_runtime::{ExecuteOptions, LoadOptions, Model, Runtime};
+use tenon_tensor::{Tensor, TensorType};
+
+/// The device under an id of the test, for some operators.
+struct Device {
+    id: &'static str,
+    /// The name of its memory.
+    memory: &'static str,
+    operators: &'static [&'static str],
+    device: AsyncBackend,
+}
+
+impl Backend for Device {
+    fn id(&self) -> BackendId {
+        BackendId::new(self.id)
+    }
+
+    fn description(&self) -> String {
+        self.device.description()
+    }
+
+    fn supports(&self, node: &NodeView<'_>) -> std::result::Result<(), Refusal> {
+        if self.operators.contains(&node.op.name) {
+            self.device.supports(node)
+        } else {
+            Err(Reason::UnknownOperator.into())
+        }
+    }
+
+    fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
+        self.device.plan(spec, cpu)
+    }
+
+    fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        self.device.workload(spec)
+    }
+
+    fn handle_factories(&self) -> Vec<HandleFactory> {
+        let mut factories = self.device.handle_factories();
+        factories[0].id = self.memory.into();
+        factories
+    }
+
+    fn tensor_handle(&self, _: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
+        let factory = &self.device.handle_factories()[0].id;
+        self.device.tensor_handle(factory, ty)
+    }
+
+    fn stream(&self, memory: Option<&Arc<dyn MemoryManager>>) -> Result<Option<Box<dyn Stream>>> {
+        self.device.stream(memory)
+    }
+}
+
+/// Every operator of the graphs below.
+const ALL: &[&str] = &["Neg", "Abs", "Add", "Mul", "Exp", "Sigmoid", "Transpose"];
+
+fn model_on(devices: Vec<Device>, graph: &str) -> Result<Model> {
+    let mut registry = tenon_builtin::registry();
+    let mut ids: Vec<_> = devices.iter().map(Backend::id).collect();
+    ids.push(BackendId::new("CpuRef"));
+    for device in devices {
+        registry.register(Arc::new(device))?;
+    }
+    let runtime = Runtime::new(registry, tenon_builtin::kernels());
+    let mut options = tenon_compiler::Options::new(runtime.backends());
+    options.backends = ids;
+    let mut graph: Graph = graph.parse().unwrap();
+    graph.infer_types().unwrap();
+    let compiled = tenon_compiler::compile(graph, &options)?;
+    Model::load(
+        &runtime,
+        &open(&bytes(&compiled.contents))?,
+        &LoadOptions::default(),
+    )
+}
+
+fn one(device: &AsyncBackend, operators: &'static [&'static str]) -> Vec<Device> {
+    vec![Device {
+        id: "Dev",
+        memory: "DevMemory",
+        operators,
+        device: device.clone(),
+    }]
+}
+
+/// A chain of these operators in turn.
+fn chain(length: usize, operators: &[&str]) -> String {
+    let mut text = String::from("graph \"chain\" (%x: f32[4, 8]) -> (%last) {\n");
+    for index in 0..length {
+        let input = match index {
+            0 => "x".to_owned(),
+            _ => format!("v{}", index - 1),
+        };
+        let output = match index + 1 {
+            end if end == length => "last".to_owned(),
+            _ => format!("v{index}"),
+        };
+        let op = operators[index % operators.len()];
+        writeln!(text, "    %{output} = {op}(%{input}) @node{index}").unwrap();
+    }
+    text + "}"
+}
+
+fn x() -> Tensor {
+    random_tensor(&[4, 8], 7)
+}
+
+fn run(model: &Model) -> Vec<f32> {
+    let outputs = model.run(&[("x", &x())]).unwrap();
+    outputs[0].as_slice::<f32>().unwrap().to_vec()
+}
+
+/// The result on the reference backend.
+fn expected(graph: &str) -> Vec<f32> {
+    run(&model_on(Vec::new(), graph).unwrap())
+}
+
+#[test]
+fn an_execution_waits_once() {
+    let device = AsyncBackend::default().with_options([("CommandMicros", 100)]);
+    let graph = chain(100, &["Neg", "Sigmoid"]);
+    let model = model_on(one(&device, ALL), &graph).unwrap();
+    for runs in 1..=3 {
+        assert_eq!(run(&model), expected(&graph));
+        let work = device.work();
+        assert_eq!((work.workloads, work.finishes), (100 * runs, runs));
+        // The input goes in, the output comes out.
+        assert_eq!((work.copies, work.copied_bytes), (2 * runs, 256 * runs));
+    }
+}
+
+#[test]
+fn kernels_of_the_host_see_the_results_of_the_device() {
+    // Diamonds whose branches are on the device and on the host, and tensors of both that are used again later.
+    let graph = "graph \"mixed\" (%x: f32[4, 8]) -> (%out, %u) {
+        %a = Neg(%x)
+        %b = Exp(%a)
+        %c = Abs(%b)
+        %d = Add(%a, %c)
+        %e = Sigmoid(%d)
+        %f = Mul(%e, %b)
+        %g = Transpose(%f)
+        %h = Neg(%g)
+        %i = Exp(%h)
+        %u = Add(%i, %g)
+        %t = Transpose(%u)
+        %k = Mul(%t, %a)
+        %out = Add(%k, %d)
+    }";
+    let expected = expected(graph);
+    let splits: [&[&str]; 4] = [
+        &["Neg", "Add", "Sigmoid", "Mul"],
+        &["Exp", "Abs", "Transpose"],
+        &["Mul", "Transpose"],
+        ALL,
+    ];
+    for operators in splits {
+        for micros in [0, 300] {
+            let device = AsyncBackend::default().with_options([("CommandMicros", micros)]);
+            let model = model_on(one(&device, operators), graph).unwrap();
+            for _ in 0..3 {
+                assert_eq!(run(&model), expected, "{operators:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn devices_wait_for_events_of_each_other() {
+    let graph = chain(40, &["Neg", "Sigmoid", "Abs", "Exp", "Neg"]);
+    let expected = expected(&graph);
+    for seed in 0..4 {
+        // One memory, two backends, and so two streams.
+        let device = AsyncBackend::default().with_options([("CommandMicros", 50), ("Seed", seed)]);
+        let device_of = |id, operators| Device {
+            id,
+            memory: "DevMemory",
+            operators,
+            device: device.clone(),
+        };
+        let devices = vec![
+            device_of("DevA", &["Neg", "Sigmoid"]),
+            device_of("DevB", &["Abs", "Exp"]),
+        ];
+        let model = model_on(devices, &graph).unwrap();
+        assert_eq!(run(&model), expected);
+        let work = device.work();
+        // Each stream is finished once, at the end: between them there are events.
+        assert_eq!((work.workloads, work.finishes, work.copies), (40, 2, 2));
+    }
+}
+
+#[test]
+fn devices_with_separate_memory_exchange_through_the_host() {
+    let graph = chain(12, &["Neg", "Exp", "Abs"]);
+    let device = |id, memory, operators| Device {
+        id,
+        memory,
+        operators,
+        device: AsyncBackend::default().with_options([("CommandMicros", 200)]),
+    };
+    let devices = vec![
+        device("DevA", "MemoryA", &["Neg"]),
+        device("DevB", "MemoryB", &["Abs", "Exp"]),
+    ];
+    let model = model_on(devices, &graph).unwrap();
+    for _ in 0..2 {
+        assert_eq!(run(&model), expected(&graph));
+    }
+}
+
+#[test]
+fn a_late_error_names_its_node() {
+    let device =
+        AsyncBackend::default().with_options([("FailWorkload", 7), ("CommandMicros", 200)]);
+    let model = model_on(one(&device, ALL), &chain(10, &["Neg"])).unwrap();
+    let error = model.run(&[("x", &x())]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ExecutionFailed);
+    assert_eq!(error.location().node.as_deref(), Some("node6"), "{error}");
+    // The next execution is not affected.
+    assert_eq!(run(&model), expected(&chain(10, &["Neg"])));
+}
+
+#[test]
+fn a_command_that_hangs_ends_at_the_deadline() {
+    let device = AsyncBackend::default().with_options([("HangWorkload", 3)]);
+    let model = model_on(one(&device, ALL), &chain(5, &["Neg"])).unwrap();
+    let started = Instant::now();
+    let control = Control::with_deadline(started + Duration::from_millis(100));
+    let options = ExecuteOptions {
+        control: Some(&control),
+        ..ExecuteOptions::default()
+    };
+    let error = model.run_with(&[("x", &x())], options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+    assert!(started.elapsed() < Duration::from_secs(2));
+    assert_eq!(run(&model), expected(&chain(5, &["Neg"])));
+}
+
+#[test]
+fn models_of_a_lost_device_fail_and_others_go_on() {
+    let lost = AsyncBackend::default().with_options([("LoseDevice", 4)]);
+    let graph = chain(6, &["Neg", "Exp"]);
+    let first = model_on(one(&lost, ALL), &graph).unwrap();
+    let second = model_on(one(&lost, ALL), &graph).unwrap();
+    let other = model_on(one(&AsyncBackend::default(), ALL), &graph).unwrap();
+    let error = first.run(&[("x", &x())]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
+    assert_eq!(error.location().node.as_deref(), Some("node3"), "{error}");
+    for model in [&first, &second] {
+        let error = model.run(&[("x", &x())]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DeviceLost);
+    }
+    assert_eq!(run(&other), expected(&graph));
+}
+
+#[test]
+fn memory_of_the_device_is_bounded_and_freed() {
+    let device = AsyncBackend::default().with_options([("MemoryBytes", 3 * 4096)]);
+    let graph = "graph \"wide\" (%x: f32[4, 8]) -> (%y) {
+        %a = Neg(%x)
+        %b = Exp(%x)
+        %c = Abs(%x)
+        %d = Add(%a, %b)
+        %y = Add(%c, %d)
+    }";
+    let model = model_on(one(&device, ALL), graph);
+    let error = model
+        .and_then(|model| model.run(&[("x", &x())]).map(drop))
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+    let device = AsyncBackend::default();
+    let model = model_on(one(&device, ALL), graph).unwrap();
+    run(&model);
+    assert!(device.used_bytes() > 0);
+    drop(model);
+    assert_eq!(device.used_bytes(), 0);
+}
+
+#[test]
+fn eight_threads_share_a_device() {
+    let graph = chain(
+        30,
+        &["Neg", "Sigmoid", "Exp", "Transpose", "Abs", "Transpose"],
+    );
+    let expected = expected(&graph);
+    let operators = &["Neg", "Sigmoid", "Transpose", "Abs"];
+    let device = AsyncBackend::default().with_options([("Seed", 99), ("CommandMicros", 5)]);
+    let model = model_on(one(&device, operators), &graph).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..10 {
+                    assert_eq!(run(&model), expected);
+                }
+            });
+        }
+    });
+}
+
+/// A step of a recurrent model, whose state is an output and an input.
+const STEP: &str = "graph \"step\" (%x: f32[4, 8], %s: f32[4, 8]) -> (%y, %next) {
+    %a = Mul(%s, %x)
+    %next = Add(%a, %x)
+    %y = Neg(%next)
+}";
+
+/// The result of `steps` steps, each with the outputs as inputs of the next one in memory of the test.
+fn stepped(steps: usize) -> [Tensor; 2] {
+    let model = model_on(Vec::new(), STEP).unwrap();
+    let mut outputs = vec![x(), x()];
+    for _ in 0..steps {
+        outputs = model.run(&[("x", &x()), ("s", &outputs[1])]).unwrap();
+    }
+    outputs.try_into().unwrap()
+}
+
+#[test]
+fn state_stays_on_the_device() {
+    let device = AsyncBackend::default();
+    let model = model_on(one(&device, ALL), STEP).unwrap();
+    let mut bindings = model.bind().unwrap();
+    bindings.keep("y").unwrap();
+    bindings.feed("next", "s").unwrap();
+    bindings.set_input("x", &x()).unwrap();
+    bindings.set_input("s", &x()).unwrap();
+    let (mut before, mut steps) = (device.work(), 0);
+    for (count, copied) in [(1, 256), (1000, 0)] {
+        for _ in 0..count {
+            bindings.execute(ExecuteOptions::default()).unwrap();
+        }
+        steps += count;
+        let work = device.work();
+        assert_eq!(work.copied_bytes - before.copied_bytes, copied);
+        // Reading copies, once.
+        for _ in 0..2 {
+            assert_eq!(bindings.outputs().unwrap(), stepped(steps));
+        }
+        before = device.work();
+        assert_eq!(before.copied_bytes - work.copied_bytes, 256);
+    }
+    // Another input, and another state.
+    bindings.set_input("s", &x()).unwrap();
+    bindings.execute(ExecuteOptions::default()).unwrap();
+    assert_eq!(bindings.outputs().unwrap(), stepped(1));
+}
+
+#[test]
+fn state_is_exchanged_where_no_device_has_it() {
+    // On the host, and with the host as producer or as consumer of the state.
+    let splits: [&'static [&'static str]; 4] = [&[], &["Mul"], &["Add"], &["Neg"]];
+    for operators in splits {
+        let device = AsyncBackend::default();
+        let model = model_on(one(&device, operators), STEP).unwrap();
+        let mut bindings = model.bind().unwrap();
+        bindings.feed("next", "s").unwrap();
+        bindings.set_input("x", &x()).unwrap();
+        bindings.set_input("s", &x()).unwrap();
+        for steps in 1..6 {
+            bindings.execute(ExecuteOptions::default()).unwrap();
+            if steps % 2 == 0 {
+                assert_eq!(bindings.outputs().unwrap(), stepped(steps), "{operators:?}");
+            }
+        }
+        assert_eq!(bindings.outputs().unwrap(), stepped(5), "{operators:?}");
+    }
+}
+
+#[test]
+fn a_failed_step_leaves_the_state() {
+    for operators in [ALL, &["Mul", "Neg"]] {
+        let device = AsyncBackend::default().with_options([("FailWorkload", 8)]);
+        let model = model_on(one(&device, operators), STEP).unwrap();
+        let mut bindings = model.bind().unwrap();
+        bindings.feed("next", "s").unwrap();
+        bindings.set_input("x", &x()).unwrap();
+        bindings.set_input("s", &x()).unwrap();
+        let (mut done, mut failed) = (0, 0);
+        while done < 6 {
+            match bindings.execute(ExecuteOptions::default()) {
+                Ok(()) => done += 1,
+                Err(_) => failed += 1,
+            }
+        }
+        assert_eq!(failed, 1);
+        assert_eq!(bindings.outputs().unwrap(), stepped(6), "{operators:?}");
+    }
+}
+
+#[test]
+fn ports_of_different_types_are_not_fed() {
+    let graph = "graph \"types\" (%x: f32[4, 8]) -> (%y) { %y = Transpose(%x) }";
+    let model = model_on(Vec::new(), graph).unwrap();
+    let mut bindings = model.bind().unwrap();
+    let error = bindings.feed("y", "x").unwrap_err().to_string();
+    assert!(
+        error.contains("expected f32[4, 8], found f32[8, 4]"),
+        "{error}"
+    );
+    assert!(bindings.feed("y", "z").is_err() && bindings.keep("x").is_err());
+}

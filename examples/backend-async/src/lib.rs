@@ -1,0 +1,239 @@
+//! A simulated device with memory and time of its own: the example of an asynchronous backend, and the judge of how
+//! Tenon uses one.
+//!
+//! The device is a thread with a queue. Its memory has two addresses: that in the operands of workloads, at which the
+//! host faults, and that of the device. Workloads and copies are commands of streams, computed by `CpuRef`; they can
+//! be slow, run in random order among streams, fail, or lose the device, by options.
+
+mod device;
+mod memory;
+mod stream;
+
+use device::{Device, Faults};
+use memory::DeviceMemory;
+use std::sync::Arc;
+use std::time::Duration;
+use stream::DeviceStream;
+use tenon_backend::{
+    Backend, BackendId, Capability, CpuLevel, HandleFactory, MemoryManager, MemorySources,
+    NodeView, Operands, OptionDef, OptionScope, OptionSetting, PropertyValue, RawOperand, Refusal,
+    Stream, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
+};
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_cpu_ref::CpuRef;
+use tenon_tensor::TensorType;
+
+/// The id of the backend.
+pub const ID: BackendId = BackendId::new("SimAsync");
+
+/// The name of its tensor memory.
+const FACTORY: &str = "SimDevice";
+
+tenon_backend::export_backend!(c"SimAsync", AsyncBackend::default());
+
+/// The backend. Devices are shared by the models of equal options.
+#[derive(Clone)]
+pub struct AsyncBackend {
+    device: Arc<Device>,
+    faults: Faults,
+}
+
+impl Default for AsyncBackend {
+    fn default() -> Self {
+        Self {
+            device: Device::start(),
+            faults: Faults::default(),
+        }
+    }
+}
+
+/// What a device has done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Commands of workloads.
+    pub workloads: u64,
+    /// Commands that copied from and to the host, and their bytes.
+    pub copies: u64,
+    /// Bytes copied.
+    pub copied_bytes: u64,
+    /// Calls of `finish` that waited for at least one command.
+    pub finishes: u64,
+    /// The time of all commands.
+    pub busy: Duration,
+}
+
+impl AsyncBackend {
+    /// The same with options, on a device of its own, so that faults are not those of other models.
+    pub fn with_options<'a>(&self, options: impl IntoIterator<Item = (&'a str, u64)>) -> Self {
+        let mut faults = self.faults;
+        for (name, value) in options {
+            match name {
+                "CommandMicros" => faults.command = Duration::from_micros(value),
+                "Seed" => faults.seed = value,
+                "FailWorkload" => faults.fail = value,
+                "HangWorkload" => faults.hang = value,
+                "LoseDevice" => faults.lose = value,
+                "MemoryBytes" => faults.memory_bytes = value,
+                _ => {}
+            }
+        }
+        Self {
+            device: Device::with_faults(faults),
+            faults,
+        }
+    }
+
+    /// What the device has done since it was started.
+    pub fn work(&self) -> Work {
+        self.device.work()
+    }
+
+    /// Bytes of device memory in use.
+    pub fn used_bytes(&self) -> usize {
+        self.device.memory.used()
+    }
+}
+
+impl Backend for AsyncBackend {
+    fn id(&self) -> BackendId {
+        ID
+    }
+
+    fn description(&self) -> String {
+        "a simulated asynchronous device that computes as CpuRef does".into()
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        let value = PropertyValue::Bool(true);
+        vec![Capability::new(tenon_backend::DYNAMIC_SHAPES, value)]
+    }
+
+    fn options(&self) -> Vec<OptionDef> {
+        let option = |name: &'static str, default: u64, doc: &'static str| OptionDef {
+            name: name.into(),
+            default: PropertyValue::Unsigned(default),
+            scope: OptionScope::Model,
+            doc: doc.into(),
+        };
+        vec![
+            option(
+                "CommandMicros",
+                0,
+                "the least time of a command, in microseconds",
+            ),
+            option("Seed", 0, "not 0: streams take turns in random order"),
+            option(
+                "FailWorkload",
+                0,
+                "the workload that fails, counted from 1; 0: none",
+            ),
+            option(
+                "HangWorkload",
+                0,
+                "the workload that ends only when the stream is stopped",
+            ),
+            option(
+                "LoseDevice",
+                0,
+                "the workload with which the device is lost",
+            ),
+            option(
+                "MemoryBytes",
+                0,
+                "the size of the device's memory; 0: 64 GiB",
+            ),
+        ]
+    }
+
+    fn configured(&self, options: &[OptionSetting]) -> Result<Arc<dyn Backend>> {
+        let values = options.iter().filter_map(|option| match option.value {
+            PropertyValue::Unsigned(value) => Some((&*option.name, value)),
+            _ => None,
+        });
+        Ok(Arc::new(self.with_options(values)))
+    }
+
+    fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
+        CpuRef.supports(node)
+    }
+
+    fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
+        // Scratch memory is the device's own.
+        Ok(WorkloadPlan {
+            scratch_bytes: 0,
+            ..CpuRef.plan(spec, cpu)?
+        })
+    }
+
+    fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        let (plan, workload) = CpuRef.planned_workload(spec)?;
+        let scratch = DeviceMemory::allocate(&self.device.memory, plan.scratch_bytes)?;
+        Ok(Box::new(DeviceWorkload {
+            device: self.device.clone(),
+            workload: workload.into(),
+            scratch: Arc::new(scratch),
+        }))
+    }
+
+    fn handle_factories(&self) -> Vec<HandleFactory> {
+        vec![HandleFactory {
+            id: FACTORY.into(),
+            import: MemorySources(0),
+            export: MemorySources(0),
+            map: true,
+            padding: false,
+        }]
+    }
+
+    fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
+        if factory != FACTORY {
+            let text = format!("SimAsync has no tensor memory '{factory}'");
+            return Err(Error::new(ErrorKind::InvalidArgument, text));
+        }
+        let memory = DeviceMemory::allocate(&self.device.memory, ty.bytes())?;
+        Ok(Box::new(stream::DeviceTensor::new(
+            self.device.clone(),
+            memory,
+        )))
+    }
+
+    fn stream(&self, _: Option<&Arc<dyn MemoryManager>>) -> Result<Option<Box<dyn Stream>>> {
+        Ok(Some(Box::new(DeviceStream::new(self.device.clone()))))
+    }
+}
+
+/// A workload of `CpuRef` on the device, with scratch memory there: the device runs one command at a time.
+struct DeviceWorkload {
+    device: Arc<Device>,
+    workload: Arc<dyn Workload>,
+    scratch: Arc<DeviceMemory>,
+}
+
+impl Workload for DeviceWorkload {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let (inputs, outputs, _) = operands.raw();
+        let read = |(index, &operand): (usize, &RawOperand)| {
+            let is_read = self.workload.reads(index);
+            if is_read { operand } else { RawOperand::NONE }
+        };
+        let command = device::Execute {
+            workload: self.workload.clone(),
+            inputs: inputs.iter().enumerate().map(read).collect(),
+            outputs: outputs.to_vec(),
+            scratch: self.scratch.clone(),
+        };
+        match operands.stream() {
+            Some(stream) => stream::of(stream)?.enqueue(device::Task::Execute(command)),
+            // A caller without streams, such as one built for an older version of the interface.
+            None => {
+                let mut stream = DeviceStream::new(self.device.clone());
+                stream.enqueue(device::Task::Execute(command))?;
+                stream.finish()
+            }
+        }
+    }
+
+    fn reads(&self, input: usize) -> bool {
+        self.workload.reads(input)
+    }
+}
