@@ -185,7 +185,8 @@ def retinanet(size):
         score_thresh=0.3,
     )  # fmt: skip
     keep_scale(model.head)
-    spread(model.head.classification_head.cls_logits, 3)
+    # More would give scores that round to 1, and ties between them no order.
+    spread(model.head.classification_head.cls_logits, 1 if size == "full" else 3)
     spread(model.head.regression_head.bbox_reg, 0.5)
     return model
 

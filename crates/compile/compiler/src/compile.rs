@@ -150,7 +150,7 @@ pub(crate) fn finish(
     tenon_graph::verify(&graph)?;
     control.progress("place", 0, 1)?;
     let mut placement = place_graph(&mut graph, options)?;
-    placement.notes = notes;
+    placement.notes.splice(..0, notes);
     tenon_graph::verify(&graph)?;
     symbolic::complete_extents(&mut graph)?;
     let mut memory = memory::plan(

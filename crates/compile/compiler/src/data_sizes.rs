@@ -260,10 +260,11 @@ pub(crate) fn extents(value: &Value) -> Option<Vec<SizeExpr>> {
 }
 
 /// Replaces unknown operands that decide the output's shape by sizes: each element that is not known is a symbol.
-/// Operands of other types, or with many elements, are kept.
+/// Operands of other types, or with many elements, are kept. `inner` are the nodes before it in bodies.
 pub(crate) fn read_operands(
     graph: &mut Graph,
     node: &mut Node,
+    inner: &[Node],
     reference: &dyn Backend,
 ) -> Result<()> {
     for index in 0..node.inputs.len() {
@@ -274,7 +275,7 @@ pub(crate) fn read_operands(
         let Some(ty) = ty.filter(|ty| ty.elements() <= MAX_ELEMENTS) else {
             continue;
         };
-        let sources = ElementSources::new(graph, reference).of(id);
+        let sources = ElementSources::new(graph, inner, reference).of(id);
         let examples = match node.op.name {
             "Resize" => Examples::Images,
             _ => Examples::Elements,

@@ -3,7 +3,7 @@
 //! one size wherever it is used.
 
 use tenon_backend::{Backend, evaluate};
-use tenon_graph::{Graph, Node, NodeId, Value, ValueId};
+use tenon_graph::{Graph, Node, Value, ValueId};
 use tenon_tensor::size::SizeExpr;
 use tenon_tensor::{DataType, Tensor, TensorType};
 
@@ -20,19 +20,26 @@ pub(crate) enum ElementSource {
     Element(ValueId, usize),
 }
 
-/// Finds the sources of elements in the nodes of a graph.
+/// Finds the sources of elements in the nodes of a graph and of its bodies.
 pub(crate) struct ElementSources<'a> {
     graph: &'a Graph,
-    producers: Vec<Option<NodeId>>,
+    producers: Vec<Option<&'a Node>>,
     reference: &'a dyn Backend,
 }
 
 impl<'a> ElementSources<'a> {
-    /// `reference` moves the positions of elements as the operators do.
-    pub fn new(graph: &'a Graph, reference: &'a dyn Backend) -> Self {
+    /// `inner` are nodes of the bodies around the operand. `reference` moves the positions of elements as the
+    /// operators do.
+    pub fn new(graph: &'a Graph, inner: &'a [Node], reference: &'a dyn Backend) -> Self {
+        let mut producers = vec![None; graph.values.len()];
+        for node in graph.nodes.iter().chain(inner) {
+            for output in node.outputs.iter().flatten() {
+                producers[output.index()] = Some(node);
+            }
+        }
         Self {
             graph,
-            producers: graph.producers(),
+            producers,
             reference,
         }
     }
@@ -49,7 +56,7 @@ impl<'a> ElementSources<'a> {
         }
         let moved = depth.checked_sub(1).and_then(|depth| {
             let producer = self.producers.get(id.index()).copied().flatten()?;
-            self.moved(self.graph.node(producer), value, depth)
+            self.moved(producer, value, depth)
         });
         moved.unwrap_or_else(|| {
             let elements = value.ty.as_ref().map_or(0, TensorType::elements);

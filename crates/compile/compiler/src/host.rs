@@ -372,6 +372,9 @@ impl<'a> Stages<'a> {
         if graph.outputs.is_empty() {
             return None;
         }
+        // Those of the nodes that are left: the symbols of other inputs have no size.
+        let read = ids(&mut graph.nodes.iter().map(|node| &node.inputs));
+        graph.inputs.retain(|id| read.contains(id));
         let nodes = graph.nodes.iter();
         let symbols: BTreeSet<SymbolId> = nodes.flat_map(|node| symbols_of(&graph, node)).collect();
         if symbols.is_empty() {

@@ -15,7 +15,7 @@ use tenon_graph::Graph;
 const MAX_ROUNDS: usize = 20;
 
 /// A pass: its name, for progress and notes, and its rules.
-type Pass = (&'static str, Vec<RuleSet>);
+pub(crate) type Pass = (&'static str, Vec<RuleSet>);
 
 /// Optimises the graph for its backends. Layout changes and fusion into matmuls and convolutions
 /// depend on the backend that would execute a node: a rewrite never moves a node to a less preferred
@@ -29,9 +29,20 @@ pub(crate) fn optimise(
     selector: &BackendSelector<'_>,
     control: &Control,
 ) -> Result<Vec<String>> {
+    run_passes(graph, passes(selector), registry, selector, control)
+}
+
+/// The same for these passes.
+pub(crate) fn run_passes(
+    graph: &mut Graph,
+    passes: Vec<Pass>,
+    registry: &Registry,
+    selector: &BackendSelector<'_>,
+    control: &Control,
+) -> Result<Vec<String>> {
     let sizes = OtherSizes::accepted_by(graph);
     let mut notes = BTreeSet::new();
-    for (name, rules) in passes(selector) {
+    for (name, rules) in passes {
         let before = (!graph.symbols.is_empty()).then(|| graph.clone());
         let done = run(graph, (name, &rules), (registry, selector, control), &sizes);
         control.check()?;

@@ -166,7 +166,7 @@ pub(crate) fn place(
         .map(|placement| (placement.node.clone(), placement))
         .collect();
     selector.check_hints(graph)?;
-    optimise::optimise(graph, &mut placed, selector, control)?;
+    let notes = optimise::optimise(graph, &mut placed, selector, control)?;
     let mut nodes = Vec::with_capacity(graph.nodes.len());
     for node in &graph.nodes {
         let found = placed.remove(&node.name);
@@ -185,7 +185,7 @@ pub(crate) fn place(
         unavailable: selector.unavailable().to_vec(),
         nodes,
         crossings: Vec::new(),
-        notes: Vec::new(),
+        notes,
     };
     number_subgraphs(graph, &mut placement);
     crossings::find(graph, &mut placement, selector);

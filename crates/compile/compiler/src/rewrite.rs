@@ -419,3 +419,6 @@ pub(crate) fn perm_attributes(perm: &[usize]) -> Attributes {
     let perm = perm.iter().map(|&axis| axis as i64).collect();
     Attributes::new().with("perm", Attribute::Ints(perm))
 }
+
+#[cfg(test)]
+mod tests;

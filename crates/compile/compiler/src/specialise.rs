@@ -111,6 +111,7 @@ pub(crate) fn specialise_with(
         problems: Vec::new(),
         failed: BTreeSet::new(),
         counted: Vec::new(),
+        inner: Vec::new(),
     };
     let nodes = std::mem::take(&mut graph.nodes);
     let total = nodes.len() as u64;
@@ -139,6 +140,8 @@ pub(crate) struct Specialiser<'a> {
     failed: BTreeSet<ValueId>,
     /// Nodes of the graph or body that is visited whose results have counted extents: equal nodes have equal ones.
     counted: Vec<Node>,
+    /// The nodes that remain of those before the visited one, in the bodies around it.
+    inner: Vec<Node>,
 }
 
 impl Specialiser<'_> {
@@ -202,11 +205,17 @@ impl Specialiser<'_> {
 
     /// The same for nodes that replace a node.
     pub(crate) fn visit_all(&mut self, graph: &mut Graph, nodes: Vec<Node>) -> Result<Vec<Node>> {
-        let mut kept = Vec::with_capacity(nodes.len());
+        let before = self.inner.len();
         for node in nodes {
-            kept.extend(self.node(graph, node)?);
+            match self.node(graph, node) {
+                Ok(kept) => self.inner.extend(kept),
+                Err(error) => {
+                    self.inner.truncate(before);
+                    return Err(error);
+                }
+            }
         }
-        Ok(kept)
+        Ok(self.inner.split_off(before))
     }
 
     /// Returns whether the node is kept.
@@ -275,7 +284,7 @@ impl Specialiser<'_> {
             graph.data_sizes.len(),
         );
         let mut read = || -> Result<Vec<TensorType>> {
-            data_sizes::read_operands(graph, node, &**reference)?;
+            data_sizes::read_operands(graph, node, &self.inner, &**reference)?;
             check_known(graph, node)?;
             let types = infer_node(graph, node, node.outputs.len())?;
             infer_symbolic(graph, node, &types)?;

@@ -23,6 +23,11 @@ impl OtherSizes {
         Self(sizes)
     }
 
+    /// No sizes: every check succeeds.
+    pub fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -120,20 +125,22 @@ pub(crate) fn complete_extents(graph: &mut Graph) -> Result<()> {
     if graph.symbols.is_empty() {
         return Ok(());
     }
-    for index in 0..graph.nodes.len() {
-        let node = &graph.nodes[index];
-        let outputs = node.outputs.iter().flatten();
-        let known = |id: &ValueId| graph.value(*id).extents.is_some();
-        if outputs.into_iter().all(known) {
-            continue;
-        }
-        let types = infer_node(graph, node, node.outputs.len())?;
-        let inferred = infer_symbolic(graph, node, &types)?;
-        let ids = node.outputs.clone();
-        for (id, output) in ids.into_iter().zip(inferred) {
-            if let Some(id) = id {
-                graph.value_mut(id).extents = Some(output.extents);
-            }
+    (0..graph.nodes.len()).try_for_each(|index| complete_node(graph, index))
+}
+
+/// The same for the outputs of one node.
+pub(crate) fn complete_node(graph: &mut Graph, index: usize) -> Result<()> {
+    let node = &graph.nodes[index];
+    let mut outputs = node.outputs.iter().flatten();
+    if outputs.all(|&id| graph.value(id).extents.is_some()) {
+        return Ok(());
+    }
+    let types = infer_node(graph, node, node.outputs.len())?;
+    let inferred = infer_symbolic(graph, node, &types)?;
+    let ids = node.outputs.clone();
+    for (id, output) in ids.into_iter().zip(inferred) {
+        if let Some(id) = id {
+            graph.value_mut(id).extents = Some(output.extents);
         }
     }
     Ok(())

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tenon_backend::{
     Backend, BackendId, Capability, CpuLevel, DYNAMIC_SHAPES, ExtentRange, NodeRanges, NodeView,
-    OperandRanges, OptimisationViews, PropertyValue, Reason, Refusal, Registry, Workload,
-    WorkloadPlan, WorkloadSpec,
+    OperandRanges, OptimisationViews, PropertyValue, Reason, Refusal, Registry, Substitution,
+    Workload, WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::Control;
-use tenon_compiler::{Options, compile, specialise};
+use tenon_compiler::{Compiled, Options, compile, specialise};
 use tenon_cpu_ref::CpuRef;
 use tenon_graph::Graph;
 use tenon_tensor::size::SizeExpr;
@@ -177,6 +177,107 @@ fn fixed_extents_of_a_symbolic_graph_are_folded() {
     );
     assert_eq!(operators, "Div");
     assert_eq!(extents, ["batch, 64"]);
+}
+
+/// CpuRef with dynamic shapes, which replaces Relu by Abs, Neg by a Reshape to the example sizes, and deletes Slice.
+struct Substitutes;
+
+impl Backend for Substitutes {
+    fn id(&self) -> BackendId {
+        BackendId::new("Substitutes")
+    }
+
+    fn description(&self) -> String {
+        "replaces nodes".into()
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        let value = PropertyValue::Bool(true);
+        vec![Capability::new(DYNAMIC_SHAPES, value)]
+    }
+
+    fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
+        match node.op.name {
+            "tenon.Elementwise" => Err(Reason::UnknownOperator.into()),
+            _ => CpuRef.supports(node),
+        }
+    }
+
+    fn optimise(&self, subgraph: &Graph) -> tenon_base::Result<OptimisationViews> {
+        let mut views = OptimisationViews::default();
+        for id in subgraph.ids() {
+            let node = subgraph.node(id);
+            let text = match node.op.name {
+                "Relu" => "%y = Abs(%x)",
+                "Neg" => "const %shape: i64[2] = [7, 11]\n%y = Reshape(%x, %shape)",
+                "Slice" => {
+                    views.deleted.push(id);
+                    continue;
+                }
+                _ => {
+                    views.untouched.push(id);
+                    continue;
+                }
+            };
+            let text = format!("graph \"r\" (%x: f32[7, 11]) -> (%y) {{\n{text}\n}}");
+            let mut replacement: Graph = text.parse().unwrap();
+            replacement.infer_types().unwrap();
+            views.substitutions.push(Substitution {
+                nodes: vec![id],
+                inputs: node.inputs.iter().flatten().take(1).copied().collect(),
+                outputs: node.outputs.iter().flatten().copied().collect(),
+                replacement,
+            });
+        }
+        Ok(views)
+    }
+
+    fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> tenon_base::Result<WorkloadPlan> {
+        CpuRef.plan(spec, cpu)
+    }
+
+    fn workload(&self, spec: &WorkloadSpec) -> tenon_base::Result<Box<dyn Workload>> {
+        CpuRef.workload(spec)
+    }
+}
+
+#[test]
+fn optimisations_of_backends_that_hold_for_the_examples_alone_are_undone() {
+    let text = "graph \"g\" (%x: f32[7, 11]) -> (%y) {
+        const %zero: i64[1] = [0]
+        const %limit: i64[1] = [300]
+        const %one: i64[1] = [1]
+        %a = Relu(%x)
+        %b = Neg(%a) @negate
+        %c = Slice(%b, %zero, %limit, %one) @limit
+        %y = Relu(%c)
+    }";
+    let mut registry = registry();
+    registry.register(Arc::new(Substitutes)).unwrap();
+    let mut options = Options::new(&registry);
+    options.backends = ["Substitutes", "CpuRef"].map(BackendId::new).to_vec();
+    let operators = |compiled: &Compiled| {
+        let nodes = compiled.graph.nodes.iter();
+        nodes.map(|node| node.op.name).collect::<Vec<_>>().join(" ")
+    };
+    let compiled = compile(graph(text), &options).unwrap();
+    assert_eq!(operators(&compiled), "Abs Neg Slice Abs");
+    let output = &compiled.contents.tenon.outputs[0];
+    assert_eq!(output.shape.to_string(), "[batch, min(300, seq)]");
+    let notes = compiled.placement.report().notes;
+    let starts = [
+        "an optimisation of 'negate' by Substitutes holds for the example sizes alone: ",
+        "an optimisation of 'limit' by Substitutes holds for the example sizes alone: ",
+    ];
+    assert_eq!(notes.len(), starts.len(), "{notes:?}");
+    for (note, start) in notes.iter().zip(starts) {
+        assert!(note.starts_with(start), "{note}");
+        assert!(note.contains("seq = "), "{note}");
+    }
+    // Of fixed sizes they hold.
+    let compiled = compile(text.parse().unwrap(), &options).unwrap();
+    assert_eq!(operators(&compiled), "Abs Reshape Abs");
+    assert!(compiled.placement.report().notes.is_empty());
 }
 
 /// CpuRef for Relu and Neg, which notes the ranges of queries and the subgraphs that it optimises.

@@ -445,7 +445,168 @@ def observed(rng):
     write("observed", graph("observed", nodes, inputs, outputs, constants), samples)
 
 
+def growing(rng):
+    """Loops whose states and sizes change in each step: a size of the step before would be wrong."""
+    loop = lambda body, results: node("Loop", ["count", "", *results[0]], results[1], body=body)
+    head = [("step", I, []), ("keep", B, [])]
+
+    # A state that doubles or grows by a row, and nodes on its size, before and after it changes.
+    body = [
+        node("Identity", ["keep"], ["kept"]),
+        node("Shape", ["t"], ["s"]),
+        node("Gather", ["s", "at0"], ["n"]),
+        node("Transpose", ["t"], ["turned"], perm=[1, 0]),
+        node("MatMul", ["t", "turned"], ["square"]),
+        node("Softmax", ["square"], ["weights"], axis=1),
+        node("MatMul", ["weights", "t"], ["mixed"]),
+        node("Range", ["zero", "n", "one"], ["places"]),
+        node("Cast", ["places"], ["order"], to=F),
+        node("Unsqueeze", ["order", "at1"], ["column"]),
+        node("Add", ["mixed", "column"], ["shifted"]),
+        node("Tanh", ["shifted"], ["bounded"]),
+        node("ReduceMean", ["bounded"], ["row"], axes=[0], keepdims=1),
+        node("Mod", ["step", "two"], ["odd"]),
+        node("Equal", ["odd", "zero"], ["doubles"]),
+        node("If", ["doubles"], ["more"],
+             then_branch=graph("then", [node("Neg", ["bounded"], ["all"])], [], [("all", F, None)]),
+             else_branch=graph("else", [node("Exp", ["row"], ["one_row"])], [], [("one_row", F, None)])),
+        node("Concat", ["bounded", "more"], ["longer"], axis=0),
+        node("Shape", ["longer"], ["after"]),
+        node("ConstantOfShape", ["after"], ["filled"], value=helper.make_tensor("v", F, [1], [0.5])),
+        node("Mul", ["longer", "filled"], ["next"]),
+        node("ReduceSum", ["next", "at0"], ["sums"], keepdims=0),
+    ]
+    body = graph("body", body, [*head, ("t", F, None)], [("kept", B, []), ("next", F, None), ("sums", F, None)])
+    constants = {"at0": np.array([0]), "at1": np.array([1]), "zero": np.array(0), "one": np.array(1), "two": np.array(2)}
+    scalar = node("Squeeze", ["n", "at0"], ["length"])
+    body.node.insert(3, scalar)
+    for part in body.node:
+        if part.op_type == "Range":
+            part.input[1] = "length"
+    nodes = [loop(body, (["x"], ["last", "rows"])), node("Relu", ["last"], ["y"])]
+    inputs = [("x", F, ["n", 3]), ("count", I, [])]
+    whole = graph("growing", nodes, inputs, [("y", F, None), ("rows", F, None)], constants)
+    pairs = [(1, 1), (3, 5), (2, 8), (7, 2)]
+    write("growing", whole, [{"x": normal(rng, n, 3), "count": np.array(k)} for n, k in pairs], opset=17)
+
+    # Counts and elements that are known in the middle of the body, and only in one branch.
+    compress = lambda of, out: [
+        node("ReduceSum", [of, "at1"], [f"{out}.sums"], keepdims=0),
+        node("Greater", [f"{out}.sums", "floor"], [f"{out}.mask"]),
+        node("Compress", [of, f"{out}.mask"], [out], axis=0),
+    ]
+    body = [
+        node("Identity", ["keep"], ["kept"]),
+        node("Sin", ["t"], ["wave"]),
+        *compress("wave", "some"),
+        node("Shape", ["some"], ["s"]),
+        node("Slice", ["s", "at0", "at1"], ["n"]),
+        node("Add", ["n", "two"], ["wider"]),
+        node("Slice", ["x", "at0", "wider", "at0"], ["head"]),
+        node("Concat", ["some", "head"], ["both"], axis=0),
+        node("Unsqueeze", ["step", "at0"], ["steps"]),
+        node("Tile", ["both", "repeats"], ["tiled"]),
+        node("ReduceMax", ["tiled"], ["greatest"], axes=[0], keepdims=1),
+        node("Less", ["steps", "two"], ["early"]),
+        node("Squeeze", ["early", "at0"], ["is_early"]),
+        node("If", ["is_early"], ["chosen"],
+             then_branch=graph("then", [*compress("both", "few"), node("Abs", ["few"], ["f"])], [], [("f", F, None)]),
+             else_branch=graph("else", [node("Cos", ["both"], ["g"])], [], [("g", F, None)])),
+        node("Concat", ["chosen", "greatest"], ["next"], axis=0),
+        node("ReduceSum", ["next", "at0"], ["sums"], keepdims=0),
+    ]
+    repeats = [node("Add", ["steps", "at1"], ["high"]), node("Concat", ["high", "at1"], ["repeats"], axis=0)]
+    position = next(index for index, part in enumerate(body) if part.op_type == "Tile")
+    body[position:position] = repeats
+    body = graph("body", body, [*head, ("t", F, None)], [("kept", B, []), ("next", F, None), ("sums", F, None)])
+    constants = {"at0": np.array([0]), "at1": np.array([1]), "two": np.array([2]), "floor": np.float32(0.1)}
+    nodes = [loop(body, (["x"], ["last", "rows"])), node("Exp", ["last"], ["y"])]
+    whole = graph("recounted", nodes, inputs, [("y", F, None), ("rows", F, None)], constants)
+    pairs = [(4, 1), (9, 6), (1, 4), (20, 3)]
+    write("recounted", whole, [{"x": 2 * normal(rng, n, 3), "count": np.array(k)} for n, k in pairs], opset=17)
+
+    # A triangle: the inner loop makes as many steps as the state of the outer one has rows.
+    inner = [
+        node("Identity", ["on"], ["on_still"]),
+        node("Gather", ["u", "at0"], ["first"]),
+        node("Sub", ["u", "first"], ["less"]),
+        node("Concat", ["less", "first"], ["u_next"], axis=0),
+        node("ReduceMean", ["u_next"], ["mean"], axes=[0], keepdims=0),
+    ]
+    inner = graph("inner", inner, [("i", I, []), ("on", B, []), ("u", F, None)],
+                  [("on_still", B, []), ("u_next", F, None), ("mean", F, None)])
+    body = [
+        node("Identity", ["keep"], ["kept"]),
+        node("Shape", ["t"], ["s"]),
+        node("Gather", ["s", "zero"], ["n"]),
+        node("Loop", ["n", "", "t"], ["u_last", "means"], body=inner),
+        node("Slice", ["u_last", "at1", "end", "at0"], ["rest"]),
+        node("Concat", ["rest", "means"], ["joined"], axis=0),
+        node("Slice", ["joined", "at0", "limit", "at0"], ["next"]),
+        node("ReduceSum", ["joined", "at0"], ["sums"], keepdims=0),
+    ]
+    body = graph("body", body, [*head, ("t", F, None)], [("kept", B, []), ("next", F, None), ("sums", F, None)])
+    constants = {"at0": np.array([0]), "at1": np.array([1]), "zero": np.array(0), "end": np.array([2**62]),
+                 "limit": np.array([6])}
+    nodes = [loop(body, (["x"], ["last", "rows"])), node("Tanh", ["last"], ["y"])]
+    whole = graph("nested_growth", nodes, inputs, [("y", F, None), ("rows", F, None)], constants)
+    pairs = [(1, 1), (2, 4), (5, 3)]
+    write("nested_growth", whole, [{"x": normal(rng, n, 3), "count": np.array(k)} for n, k in pairs], opset=17)
+
+
+def many_symbols(rng):
+    """More symbols than there are primes, large primes or multiples of 32 among the examples of sizes."""
+    for count in (13, 25, 80):
+        names = [f"x{index}" for index in range(count)]
+        nodes, parts, heads = [], [], []
+        for index, name in enumerate(names):
+            other = names[(index + 1) % count]
+            nodes += [
+                node("Tanh", [name], [f"{name}.t"]),
+                node("Transpose", [f"{name}.t"], [f"{name}.turned"], perm=[1, 0]),
+                node("MatMul", [other, f"{name}.turned"], [f"{name}.square"]),
+                node("ReduceMax", [f"{name}.square"], [f"{name}.most"], axes=[1], keepdims=1),
+                node("Add", [other, f"{name}.most"], [f"{name}.part"]),
+                node("Slice", [f"{name}.part", "at0", "limit", "at0"], [f"{name}.head"]),
+            ]
+            parts.append(f"{name}.part")
+            heads.append(f"{name}.head")
+        nodes += [
+            node("Concat", parts, ["all"], axis=0),
+            node("Relu", ["all"], ["y"]),
+            node("Concat", heads, ["firsts"], axis=0),
+            node("Shape", ["all"], ["sizes"]),
+            node("Greater", ["firsts", "half"], ["mask"]),
+            node("NonZero", ["mask"], ["where"]),
+        ]
+        constants = {"at0": np.array([0]), "limit": np.array([4]), "half": np.float32(0.5)}
+        inputs = [(name, F, [f"d{index}", 3]) for index, name in enumerate(names)]
+        outputs = [("y", F, None), ("firsts", F, None), ("sizes", I, None), ("where", I, None)]
+        body = graph(f"symbols{count}", nodes, inputs, outputs, constants)
+        samples = [{name: normal(rng, int(rng.integers(1, most)), 3) for name in names} for most in (2, 9, 40)]
+        write(f"symbols{count}", body, samples, opset=17)
+
+    # As many sizes that depend on data.
+    nodes, parts = [], []
+    for index in range(30):
+        nodes += [
+            node("Greater", ["sums", f"floor{index}"], [f"mask{index}"]),
+            node("Compress", ["x", f"mask{index}"], [f"some{index}"], axis=0),
+            node("Shape", [f"some{index}"], [f"shape{index}"]),
+            node("ConstantOfShape", [f"shape{index}"], [f"zeros{index}"]),
+            node("Add", [f"some{index}", f"zeros{index}"], [f"part{index}"]),
+        ]
+        parts.append(f"part{index}")
+    nodes = [node("ReduceSum", ["x", "at1"], ["sums"], keepdims=0), *nodes, node("Concat", parts, ["all"], axis=0),
+             node("Exp", ["all"], ["y"])]
+    constants = {"at1": np.array([1])} | {f"floor{index}": np.float32(index / 8 - 2) for index in range(30)}
+    body = graph("many_counts", nodes, [("x", F, ["n", 3])], [("y", F, None)], constants)
+    write("many_counts", body, [{"x": normal(rng, n, 3)} for n in (1, 6, 50)], opset=17)
+
+
 counts(np.random.default_rng(SEED))
+growing(np.random.default_rng(SEED))
+many_symbols(np.random.default_rng(SEED))
 observed(np.random.default_rng(SEED))
 sequences(np.random.default_rng(SEED))
 strings(np.random.default_rng(SEED))

@@ -1,5 +1,6 @@
 //! Sizes that depend on data, branches and loops: written and random models, compared with onnxruntime. The models are
-//! made by `host_functions.py`; `PROPTEST_CASES` sets the number of random ones.
+//! made by `host_functions.py` and `random_graphs.py`; `PROPTEST_CASES` sets the number of random ones, and
+//! `TENON_SEED` their seed.
 
 #![allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
 
@@ -17,18 +18,23 @@ use tenon::{
     Tensor,
 };
 
-/// The models, or `None` without Python.
+/// The written models and random ones, or `None` without Python.
 fn models(count: usize) -> Option<tempfile::TempDir> {
+    made_by("host_functions.py", count, 1)
+}
+
+/// The models of a script, or `None` without Python.
+fn made_by(script: &str, count: usize, seed: u64) -> Option<tempfile::TempDir> {
     let Some(python) = std::env::var_os("TENON_PYTHON") else {
         eprintln!("skipped: TENON_PYTHON is not set");
         return None;
     };
     let folder = tempfile::tempdir().unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host_functions.py");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let done = Command::new(python)
-        .arg(script)
+        .arg(tests.join(script))
         .arg(folder.path())
-        .args([count.to_string(), "1".to_owned()])
+        .args([count.to_string(), seed.to_string()])
         .status()
         .unwrap();
     assert!(done.success());
@@ -85,11 +91,29 @@ fn differences(model: &Model, sample: &Path) -> Vec<String> {
     found
 }
 
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
 #[test]
 fn models_agree_with_onnxruntime() {
-    let count = std::env::var("PROPTEST_CASES").ok();
-    let count = count.and_then(|count| count.parse().ok()).unwrap_or(40);
-    let Some(folder) = models(count) else { return };
+    let count = number("PROPTEST_CASES").unwrap_or(40);
+    if let Some(folder) = models(count as usize) {
+        check_models(&folder);
+    }
+}
+
+#[test]
+fn random_graphs_agree_with_onnxruntime() {
+    let count = number("PROPTEST_CASES").unwrap_or(40);
+    let seed = number("TENON_SEED").unwrap_or(1);
+    if let Some(folder) = made_by("random_graphs.py", count as usize, seed) {
+        check_models(&folder);
+    }
+}
+
+/// Compiles each model of a folder once, and compares its outputs for each sample.
+fn check_models(folder: &tempfile::TempDir) {
     let paths = folder.path().read_dir().unwrap();
     let paths: BTreeSet<PathBuf> = paths.map(|entry| entry.unwrap().path()).collect();
     let is =

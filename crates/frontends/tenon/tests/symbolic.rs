@@ -101,7 +101,7 @@ fn a_voice_activity_detector_takes_both_rates() {
 
 #[test]
 fn detectors_scale_images_of_any_size() {
-    for name in ["ssd", "retinanet", "faster-rcnn"] {
+    for name in ["ssd", "retinanet", "faster-rcnn", "mask-rcnn"] {
         check_samples(name, 3);
         let model = load(name, &LoadOptions::new());
         let report = model.placement();

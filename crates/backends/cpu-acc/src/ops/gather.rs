@@ -86,8 +86,13 @@ impl<T: Element> Workload for GatherSlices<T> {
         let parallel = output.len() >= PARALLEL;
         let chunk = chunk_rows(rows, parallel);
         let error = FirstError::default();
+        let repeats = self.shared && self.taken <= BLOCK;
         for_each_chunk(output, chunk * self.slice, parallel, |nth, to| {
-            error.record(self.rows(data, indices, nth * chunk, to));
+            let first = nth * chunk;
+            error.record(match repeats {
+                true => self.repeated_rows(data, indices, first, to),
+                false => self.rows(data, indices, first, to),
+            });
         });
         error.into_result()
     }
@@ -120,6 +125,35 @@ impl<T: Element> GatherSlices<T> {
             );
             to = rest;
             row += count;
+        }
+        Ok(())
+    }
+
+    /// The same where all batches have the same few indices.
+    fn repeated_rows(
+        &self,
+        data: &[T],
+        indices: Indices<'_>,
+        row: usize,
+        mut to: &mut [T],
+    ) -> Result<()> {
+        let batch_len = self.extents.iter().product::<usize>() * self.slice;
+        let mut positions = [0; BLOCK];
+        let positions = &mut positions[..self.taken];
+        indices.tuples(self.level, 0, &self.extents, positions)?;
+        let (first, mut nth) = (row / self.taken, row % self.taken);
+        let mut batches = data[first * batch_len..].chunks_exact(batch_len);
+        let mut unchecked = 0;
+        while let Some(data) = batches.next().filter(|_| !to.is_empty()) {
+            let count = (to.len() / self.slice).min(self.taken - nth);
+            let (block, rest) = to.split_at_mut(count * self.slice);
+            copy_slices(data, &positions[nth..][..count], self.slice, block);
+            (to, nth) = (rest, 0);
+            unchecked += count;
+            if unchecked >= BLOCK {
+                stop::checkpoint();
+                unchecked = 0;
+            }
         }
         Ok(())
     }

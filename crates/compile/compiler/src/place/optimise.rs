@@ -2,6 +2,7 @@
 
 use super::selector::Operands;
 use super::{BackendSelector, NodePlacement, NodeRefusal, QueryReason, Target, groups, owners};
+use crate::symbolic::{OtherSizes, complete_node};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use tenon_backend::{Backend, BackendId, NodeRanges, OptimisationViews, Subgraph};
@@ -13,12 +14,16 @@ type Placed = BTreeMap<String, NodePlacement>;
 
 /// Has each backend optimise its subgraphs, in order of preference, and applies the result: nodes are
 /// substituted or deleted, and rejected parts are offered to the other backends.
+///
+/// In a graph with symbols, substitutions and deletions that hold for the example sizes alone are left out. Returns
+/// these, with the reasons.
 pub(super) fn optimise(
     graph: &mut Graph,
     placed: &mut Placed,
     selector: &BackendSelector<'_>,
     control: &Control,
-) -> Result<()> {
+) -> Result<Vec<String>> {
+    let mut notes = Vec::new();
     for backend in selector.all() {
         control.progress("optimise", 0, 1)?;
         let id = backend.id();
@@ -40,12 +45,15 @@ pub(super) fn optimise(
                 results.push((part, names, views));
             }
         }
-        for (part, names, views) in results {
-            apply(graph, placed, backend, part, &names, &views)?;
+        for (mut part, names, views) in results {
+            find_nodes(graph, &mut part, &names)?;
+            let (views, left_out) = holding(graph, backend, &part, views)?;
+            notes.extend(left_out);
+            apply(graph, placed, backend, &part, &views)?;
             place_rejected(graph, placed, selector, &id, &names, &views)?;
         }
     }
-    Ok(())
+    Ok(notes)
 }
 
 /// Whether the operands of a node have one size in all executions.
@@ -66,16 +74,8 @@ fn subgraphs(graph: &Graph, placed: &Placed, id: &BackendId) -> Vec<Subgraph> {
     Subgraph::all(graph, &found)
 }
 
-/// Applies substitutions and deletions. The nodes of the subgraph are found by their names, because
-/// earlier substitutions move them.
-fn apply(
-    graph: &mut Graph,
-    placed: &mut Placed,
-    backend: &Arc<dyn Backend>,
-    mut part: Subgraph,
-    names: &[String],
-    views: &OptimisationViews,
-) -> Result<()> {
+/// Finds the nodes of a subgraph by their names, because earlier substitutions move them.
+fn find_nodes(graph: &Graph, part: &mut Subgraph, names: &[String]) -> Result<()> {
     let ids: HashMap<&str, NodeId> = graph
         .ids()
         .map(|id| (graph.node(id).name.as_str(), id))
@@ -85,11 +85,111 @@ fn apply(
             Error::new(ErrorKind::Internal, format!("node '{name}' does not exist"))
         })?;
     }
+    Ok(())
+}
+
+/// The views without the substitutions and deletions that hold for the example sizes alone, and a note for each of
+/// these.
+fn holding(
+    graph: &Graph,
+    backend: &Arc<dyn Backend>,
+    part: &Subgraph,
+    views: OptimisationViews,
+) -> Result<(OptimisationViews, Vec<String>)> {
+    let is_changed = !views.substitutions.is_empty() || !views.deleted.is_empty();
+    let sizes = match is_changed {
+        true => OtherSizes::accepted_by(graph),
+        false => OtherSizes::none(),
+    };
+    if sizes.is_empty() {
+        return Ok((views, Vec::new()));
+    }
+    // Without deletions, after which nodes would have other operands.
+    let substituted = OptimisationViews {
+        untouched: [&views.untouched[..], &views.deleted].concat(),
+        deleted: Vec::new(),
+        ..views.clone()
+    };
+    let mut applied = graph.clone();
+    let added = part.apply(&substituted, &mut applied);
+    let mut added = added
+        .map_err(|error| wrong(backend, part, &error))?
+        .into_iter();
+    applied.infer_types()?;
+    let mut notes = Vec::new();
+    let mut note = |nodes: &[NodeId], error: Error| {
+        let names = nodes
+            .iter()
+            .map(|id| format!("'{}'", part.graph.node(*id).name));
+        notes.push(format!(
+            "an optimisation of {} by {} holds for the example sizes alone: {error}",
+            names.collect::<Vec<_>>().join(", "),
+            backend.id()
+        ));
+    };
+    let OptimisationViews {
+        substitutions,
+        failed,
+        untouched,
+        deleted,
+    } = views;
+    let mut kept = OptimisationViews {
+        failed,
+        untouched,
+        ..OptimisationViews::default()
+    };
+    for substitution in substitutions {
+        let count = substitution.replacement.nodes.len();
+        let new: HashSet<String> = added.by_ref().take(count).collect();
+        match check_nodes(&mut applied, &new, &sizes) {
+            Ok(()) => kept.substitutions.push(substitution),
+            Err(error) => {
+                note(&substitution.nodes, error);
+                kept.untouched.extend(substitution.nodes);
+            }
+        }
+    }
+    for id in deleted {
+        let node = graph.node(part.nodes[id.index()]);
+        let checked = match (node.inputs.first(), node.outputs.first()) {
+            (Some(&Some(from)), Some(&Some(to))) => sizes.check_equal(graph, to, from),
+            _ => Ok(()),
+        };
+        match checked {
+            Ok(()) => kept.deleted.push(id),
+            Err(error) => {
+                note(&[id], error);
+                kept.untouched.push(id);
+            }
+        }
+    }
+    Ok((kept, notes))
+}
+
+/// Infers the extents of these nodes, and checks them for other sizes.
+fn check_nodes(graph: &mut Graph, names: &HashSet<String>, sizes: &OtherSizes) -> Result<()> {
+    for index in 0..graph.nodes.len() {
+        if names.contains(&graph.nodes[index].name) {
+            complete_node(graph, index)?;
+            sizes.check_node(graph, &graph.nodes[index])?;
+        }
+    }
+    Ok(())
+}
+
+/// Applies substitutions and deletions.
+fn apply(
+    graph: &mut Graph,
+    placed: &mut Placed,
+    backend: &Arc<dyn Backend>,
+    part: &Subgraph,
+    views: &OptimisationViews,
+) -> Result<()> {
     let added = part
         .apply(views, graph)
-        .map_err(|error| wrong(backend, &part, &error))?;
+        .map_err(|error| wrong(backend, part, &error))?;
     graph.infer_types()?;
-    let mut replaced = replaced(&part, views, &added);
+    let mut replaced = replaced(part, views, &added);
     let new: HashSet<String> = added.into_iter().collect();
     for node in graph.nodes.iter().filter(|node| new.contains(&node.name)) {
         let target = if super::is_view(node.op.class) {

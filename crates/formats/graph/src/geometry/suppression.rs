@@ -41,6 +41,78 @@ impl Corners {
     }
 }
 
+/// Kept boxes by their lower corner along one dimension, in buckets as wide as the widest box: a box overlaps only with
+/// those of its bucket and of the two beside it. Detectors shift the boxes of each class apart.
+struct KeptBoxes {
+    dimension: usize,
+    first: f64,
+    /// Buckets for a unit of length; 0 for a single bucket.
+    scale: f64,
+    buckets: Vec<Vec<Corners>>,
+}
+
+impl KeptBoxes {
+    /// The most buckets.
+    const MOST: f64 = 4096.0;
+
+    /// Buckets for these boxes, along the dimension that gives more. Boxes that are not finite share a bucket.
+    fn new(boxes: &[Corners]) -> Self {
+        let along = |dimension: usize| {
+            let lowest = |least: f64, it: &Corners| least.min(it.low[dimension]);
+            let highest = |most: f64, it: &Corners| most.max(it.low[dimension]);
+            let widest = |most: f64, it: &Corners| most.max(it.high[dimension] - it.low[dimension]);
+            let first = boxes.iter().fold(f64::INFINITY, lowest);
+            let span = boxes.iter().fold(f64::NEG_INFINITY, highest) - first;
+            // Wider by a thousandth, so that rounding moves no box beyond the bucket beside its own.
+            let width = boxes.iter().fold(span / Self::MOST, widest) * 1.001;
+            (dimension, first, width, span / width)
+        };
+        let is_finite = |it: &Corners| (it.low.iter().chain(&it.high)).all(|side| side.is_finite());
+        let [a, b] = [along(0), along(1)];
+        let (dimension, first, width, ratio) = if b.3 > a.3 { b } else { a };
+        if !boxes.iter().all(is_finite) || !(ratio.is_finite() && width > 0.0) {
+            return Self {
+                dimension: 0,
+                first: 0.0,
+                scale: 0.0,
+                buckets: vec![Vec::new()],
+            };
+        }
+        Self {
+            dimension,
+            first,
+            scale: 1.0 / width,
+            buckets: vec![Vec::new(); ratio as usize + 1],
+        }
+    }
+
+    fn clear(&mut self) {
+        self.buckets.iter_mut().for_each(Vec::clear);
+    }
+
+    fn bucket(&self, own: Corners) -> usize {
+        let place = (own.low[self.dimension] - self.first) * self.scale;
+        (place as usize).min(self.buckets.len() - 1)
+    }
+
+    fn keep(&mut self, own: Corners) {
+        let bucket = self.bucket(own);
+        self.buckets[bucket].push(own);
+    }
+
+    /// Whether this box overlaps with each kept one by at most `limit`.
+    fn is_apart(&self, own: Corners, limit: f32) -> bool {
+        let bucket = self.bucket(own);
+        let mut near = bucket.saturating_sub(1)..(bucket + 2).min(self.buckets.len());
+        if limit.is_nan() || limit < 0.0 {
+            // No overlap is more than that, too.
+            near = 0..self.buckets.len();
+        }
+        let mut near = self.buckets[near].iter().flatten();
+        near.all(|&other| own.overlap(other) <= limit)
+    }
+}
+
 /// The rows of the output of `NonMaxSuppression`: batch, class and box. All inputs must be constant.
 pub fn selected_boxes(node: &Inference<'_>) -> Result<Vec<[i64; 3]>> {
     let (boxes, scores) = (node.input(0)?, node.input(1)?);
@@ -58,6 +130,7 @@ pub fn selected_boxes(node: &Inference<'_>) -> Result<Vec<[i64; 3]>> {
     let scores = node.float_values(1)?.unwrap_or_default();
     let mut rows = Vec::new();
     let mut corners: Vec<Corners> = Vec::new();
+    let mut kept_boxes = KeptBoxes::new(&[]);
     for class in 0..batches * classes {
         let batch = class / classes;
         if class % classes == 0 {
@@ -65,24 +138,22 @@ pub fn selected_boxes(node: &Inference<'_>) -> Result<Vec<[i64; 3]>> {
             corners = boxes
                 .map(|coordinates| Corners::new(coordinates, center))
                 .collect();
+            kept_boxes = KeptBoxes::new(&corners);
         }
+        kept_boxes.clear();
         let score = |at: usize| scores[class * count + at];
         let mut order: Vec<usize> = (0..count).filter(|&at| score(at) >= threshold).collect();
         // Stable: of equal scores the first box precedes.
         order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
         let mut kept: Vec<usize> = Vec::new();
-        let mut kept_corners: Vec<Corners> = Vec::new();
         for at in order {
             if kept.len() as f64 >= max_boxes {
                 break;
             }
             let own = corners[at];
-            if kept_corners
-                .iter()
-                .all(|&other| own.overlap(other) <= limit)
-            {
+            if kept_boxes.is_apart(own, limit) {
                 kept.push(at);
-                kept_corners.push(own);
+                kept_boxes.keep(own);
             }
         }
         let row = |at: usize| [batch as i64, (class % classes) as i64, at as i64];
@@ -98,5 +169,59 @@ fn scalar(node: &Inference<'_>, index: usize, name: &str) -> Result<Option<f64>>
         Some(other) => Err(invalid(format!("input '{name}' is not a scalar"))
             .expected("one element")
             .found(other.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Boxes of three classes that are shifted apart by `shift`, with sides up to `side`.
+    fn boxes(shift: f64, side: f64, seed: u64) -> Vec<Corners> {
+        let mut state = seed;
+        let mut random = || {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (state >> 40) as f64 / (1 << 24) as f64
+        };
+        let mut next = |class: usize| {
+            let [x, y] = [0, 1].map(|_| 100.0 * random() + class as f64 * shift);
+            let coordinates = [x, y, x + side * random(), y + side * random()];
+            Corners::new(&coordinates.map(|it| f64::from(it as f32)), false)
+        };
+        (0..600).map(|at| next(at % 3)).collect()
+    }
+
+    #[test]
+    fn boxes_of_distant_buckets_do_not_overlap() {
+        let mut several = 0;
+        for (shift, side) in [
+            (0.0, 30.0),
+            (0.0, 3.0),
+            (150.0, 20.0),
+            (1e6, 0.01),
+            (0.0, 0.0),
+        ] {
+            for limit in [0.0, 0.3, -1.0, f32::NAN] {
+                for extra in [None, Some(f64::NAN), Some(f64::INFINITY)] {
+                    let mut all = boxes(shift, side, 7);
+                    let extra = extra.map(|x| Corners::new(&[0.0, 0.0, x, 1.0], false));
+                    all.extend(extra);
+                    let mut kept = KeptBoxes::new(&all);
+                    several += usize::from(kept.buckets.len() > 2);
+                    let mut plain: Vec<Corners> = Vec::new();
+                    for own in all {
+                        let expected = plain.iter().all(|&it| own.overlap(it) <= limit);
+                        assert_eq!(kept.is_apart(own, limit), expected, "{own:?} {limit}");
+                        if expected {
+                            plain.push(own);
+                            kept.keep(own);
+                        }
+                    }
+                }
+            }
+        }
+        assert!(several > 0);
     }
 }
