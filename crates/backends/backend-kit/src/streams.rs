@@ -97,12 +97,15 @@ fn on_streams(
                 second
             }
         };
-        let operand = |(of, ty): (&Box<dyn TensorHandle>, &TensorType)| {
-            RawOperand::new(of.start(), ty.bytes())
-        };
         let types = sample.inputs.iter().map(Tensor::ty);
-        let read: Vec<_> = inputs.iter().zip(types).map(operand).collect();
-        let written: Vec<_> = outputs.iter().zip(&sample.outputs).map(operand).collect();
+        let read = inputs.iter().zip(types);
+        let read: Vec<_> = read
+            .map(|(handle, ty)| RawOperand::new(handle.start(), ty.bytes()))
+            .collect();
+        let written = outputs.iter().zip(&sample.outputs);
+        let written: Vec<_> = written
+            .map(|(handle, ty)| RawOperand::new(handle.start(), ty.bytes()))
+            .collect();
         // SAFETY: the tensors are dropped after the streams are finished, and only these commands access them.
         workload.execute(&mut unsafe { Operands::enqueued(&read, &written, &mut **target) })?;
         for (handle, result) in outputs.iter().zip(&mut results) {

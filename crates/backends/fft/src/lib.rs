@@ -68,8 +68,8 @@ mod tests {
                     let sample = |at: usize| ((at * 7 % 5) as f64, (at * 3 % 4) as f64);
                     let mut values: Vec<Complex<T>> = (0..length)
                         .map(|at| Complex {
-                            re: T::from_f64(sample(at).0),
-                            im: T::from_f64(sample(at).1),
+                            re: Real::from_f64(sample(at).0),
+                            im: Real::from_f64(sample(at).1),
                         })
                         .collect();
                     plan.process(&mut values);

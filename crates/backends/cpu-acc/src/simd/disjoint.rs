@@ -103,12 +103,15 @@ pub(crate) fn for_each_chunk2<T: Send, U: Send>(
     run_chunks2(first, second, parallel, &body);
 }
 
+/// A body of [`for_each_chunk2`].
+type PairBody<'a, T, U> = dyn Fn(usize, &mut [T], &mut [U]) + Sync + 'a;
+
 /// [`for_each_chunk2`], compiled once for two types of elements.
 fn run_chunks2<T: Send, U: Send>(
     first: (&mut [T], usize),
     second: (&mut [U], usize),
     parallel: bool,
-    body: &(dyn Fn(usize, &mut [T], &mut [U]) + Sync),
+    body: &PairBody<'_, T, U>,
 ) {
     let first = Chunks::new(first.0, first.1);
     let second = Chunks::new(second.0, second.1);

@@ -70,7 +70,8 @@ impl KeptBoxes {
         let is_finite = |it: &Corners| (it.low.iter().chain(&it.high)).all(|side| side.is_finite());
         let [a, b] = [along(0), along(1)];
         let (dimension, first, width, ratio) = if b.3 > a.3 { b } else { a };
-        if !boxes.iter().all(is_finite) || !(ratio.is_finite() && width > 0.0) {
+        let is_divided = ratio.is_finite() && width > 0.0;
+        if !is_divided || !boxes.iter().all(is_finite) {
             return Self {
                 dimension: 0,
                 first: 0.0,
