@@ -1,4 +1,4 @@
-//! A simulated device with memory and time of its own: the example of an asynchronous backend, and the judge of how
+//! A simulated device with separate memory that works asynchronously: the example of an asynchronous backend, and the judge of how
 //! Tenon uses one.
 //!
 //! The device is a thread with a queue. Its memory has two addresses: that in the operands of workloads, at which the
@@ -63,7 +63,7 @@ pub struct Work {
 }
 
 impl AsyncBackend {
-    /// The same with options, on a device of its own, so that faults are not those of other models.
+    /// The same with options, on a separate device, so that faults are not those of other models.
     pub fn with_options<'a>(&self, options: impl IntoIterator<Item = (&'a str, u64)>) -> Self {
         let mut faults = self.faults;
         for (name, value) in options {

@@ -209,7 +209,7 @@ typedef struct tenon_workload {
 typedef struct tenon_memory_manager {
     size_t size;
     const tenon_failure *(*acquire)(const struct tenon_memory_manager *memory);
-    void (*give_back)(const struct tenon_memory_manager *memory);
+    void (*give_back)(const struct tenon_memory_manager *memory); // words: allow
     void (*release)(const struct tenon_memory_manager *memory);
 } tenon_memory_manager;
 typedef struct tenon_substitution {
