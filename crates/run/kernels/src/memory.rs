@@ -287,6 +287,10 @@ impl Memory {
             self.prepare(binding, &mut tensors)?
         };
         for (index, (span, position)) in binding.operands().enumerate() {
+            // On the host, an input that is read in place is located before the output that takes its span.
+            if index == binding.inputs.len() && stream.is_none() && !tensors.is_empty() {
+                self.prepare_writes(binding, &mut tensors, None)?;
+            }
             let Some(span) = span else {
                 slots.push(RawOperand::NONE);
                 continue;
@@ -332,8 +336,8 @@ impl Memory {
         call(&mut operands)
     }
 
-    /// Makes the newest bytes of a workload's inputs available where it reads them and prepares the tensors that it
-    /// writes; returns the stream that it enqueues its work in.
+    /// Makes the newest bytes of a workload's inputs available where it reads them; returns the stream that it enqueues
+    /// its work in, for which the tensors that it writes are prepared as well.
     fn prepare(&self, binding: &WorkloadBinding, tensors: &mut Tensors) -> Result<Option<usize>> {
         let plain = |span: &Span| self.start(span);
         let backend = binding.issuer.as_ref().map(|(backend, _)| backend);
@@ -341,26 +345,39 @@ impl Memory {
             .map(|backend| tensors.stream_of(backend))
             .transpose()?;
         let stream = stream.flatten();
-        // Inputs first: writing a span replaces its old bytes.
-        for (index, (span, position)) in binding.operands().enumerate() {
+        for (span, position) in binding.operands().take(binding.inputs.len()) {
             let Some(span) = span else { continue };
-            let operand = (span, position);
-            // SAFETY: `plain` returns the start of spans inside their regions (checked when bound), and no other
-            // kernel of this execution accesses them while `slots` is borrowed (by the caller), nor until the streams
-            // are finished but through `tensors`.
-            unsafe {
-                if index >= binding.inputs.len() {
-                    tensors.prepare_write(operand, stream, &plain)?;
-                } else if position.is_some() || backend.is_none() {
-                    tensors.prepare_read(operand, &plain)?;
-                }
+            if position.is_some() || backend.is_none() {
+                // SAFETY: `plain` returns the start of spans inside their regions (checked when bound), and no other
+                // kernel of this execution accesses them while `slots` is borrowed (by the caller), nor until the
+                // streams are finished but through `tensors`.
+                unsafe { tensors.prepare_read((span, position), &plain)? };
             }
         }
-        if let (Some(span), None) = (&binding.scratch, stream) {
-            // SAFETY: as above: valid spans that no other kernel accesses.
-            unsafe { tensors.prepare_write((span, None), None, &plain)? };
+        if stream.is_some() {
+            self.prepare_writes(binding, tensors, stream)?;
         }
         Ok(stream)
+    }
+
+    /// Prepares the outputs and the scratch memory of a workload to be written.
+    fn prepare_writes(
+        &self,
+        binding: &WorkloadBinding,
+        tensors: &mut Tensors,
+        stream: Option<usize>,
+    ) -> Result<()> {
+        let plain = |span: &Span| self.start(span);
+        for (span, position) in binding.operands().skip(binding.inputs.len()) {
+            let Some(span) = span else { continue };
+            // SAFETY: as in `prepare`: valid spans that no other kernel accesses.
+            unsafe { tensors.prepare_write((span, position), stream, &plain)? };
+        }
+        if let (Some(span), None) = (&binding.scratch, stream) {
+            // SAFETY: as in `prepare`: valid spans that no other kernel accesses.
+            unsafe { tensors.prepare_write((span, None), None, &plain)? };
+        }
+        Ok(())
     }
 
     /// Calls `call` with the bytes of a movement's sources and target.
