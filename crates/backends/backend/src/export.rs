@@ -32,6 +32,7 @@
 mod backend;
 mod description;
 mod objects;
+mod stream;
 
 use crate::Backend;
 use backend::ExportedBackend;

@@ -1,7 +1,7 @@
 //! Fast Fourier transforms of the crate rustfft, for `f32` and `f64`.
 //!
-//! rustfft is generic over the element: its code is compiled in the crate that names one. Here it is compiled
-//! once; in `tenon-cpu-acc` it would be a quarter of that crate and compiled again after each change of a kernel.
+//! rustfft is generic over the element: its code is compiled in the crate that names one. In `tenon-cpu-acc` it was a
+//! third of the code, compiled again after each change of a kernel.
 
 #![forbid(unsafe_code)]
 

@@ -21,7 +21,6 @@
 use crate::stop::{self, TokenPointer};
 use crate::trace::TraceSink;
 use std::cell::Cell;
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -39,8 +38,7 @@ const OPEN: usize = 1 << (usize::BITS - 1);
 /// The published loop. Its pointers are valid while the gate is open or workers are inside.
 #[derive(Clone, Copy)]
 struct Job {
-    call: unsafe fn(*const (), usize),
-    body: *const (),
+    body: Body,
     /// The index of the first iteration, and their number.
     first: usize,
     count: usize,
@@ -53,23 +51,24 @@ struct Job {
 
 /// The body of a loop with its type erased, so that the code of a loop is compiled once, not once for each body.
 #[derive(Clone, Copy)]
-struct Body<'a> {
+struct Body {
     call: unsafe fn(*const (), usize),
     body: *const (),
-    borrow: PhantomData<&'a (dyn Fn(usize) + Sync)>,
 }
 
-impl<'a> Body<'a> {
-    fn new<F: Fn(usize) + Sync>(body: &'a F) -> Self {
+impl Body {
+    fn new<F: Fn(usize) + Sync>(body: &F) -> Self {
         Self {
             call: call_body::<F>,
             body: std::ptr::from_ref(body).cast(),
-            borrow: PhantomData,
         }
     }
 
-    fn call(&self, index: usize) {
-        // SAFETY: `body` points to the `F` of which `call` is the instance (`new`), borrowed for `'a`.
+    /// # Safety
+    /// The closure of [`Body::new`] must live during the call.
+    unsafe fn call(self, index: usize) {
+        // SAFETY: `body` points to the `F` of which `call` is the instance (`new`), which lives during the call
+        // (requirement).
         unsafe { (self.call)(self.body, index) }
     }
 }
@@ -158,8 +157,10 @@ static POOL: Pool = Pool {
     generation: AtomicUsize::new(0),
     gate: AtomicUsize::new(0),
     job: std::cell::UnsafeCell::new(Job {
-        call: call_nothing,
-        body: std::ptr::null(),
+        body: Body {
+            call: call_nothing,
+            body: std::ptr::null(),
+        },
         first: 0,
         count: 0,
         max_workers: 0,
@@ -255,29 +256,30 @@ pub fn with_trace<S: TraceSink, R>(sink: &S, work: impl FnOnce() -> R) -> R {
 /// assert_eq!(sum.into_inner(), 45);
 /// ```
 pub fn for_each<F: Fn(usize) + Sync>(count: usize, body: F) {
-    run(count, Body::new(&body));
-}
-
-fn run(count: usize, body: Body<'_>) {
+    let erased = Body::new(&body);
     for first in (0..count).step_by(MAX_COUNT) {
-        run_loop(first..count.min(first.saturating_add(MAX_COUNT)), body);
+        // SAFETY: `body` lives until the end of this function.
+        unsafe { run_loop(first..count.min(first.saturating_add(MAX_COUNT)), erased) };
     }
 }
 
 /// Runs at most [`MAX_COUNT`] iterations.
-fn run_loop(iterations: Range<usize>, body: Body<'_>) {
+///
+/// # Safety
+/// The closure of `body` must live during the call.
+unsafe fn run_loop(iterations: Range<usize>, body: Body) {
     let max_workers = threads().min(iterations.len()).saturating_sub(1);
     stop::reset_skipping();
     if max_workers == 0 || POOL.is_publishing.swap(true, Ordering::Acquire) {
         for index in iterations {
             stop::checkpoint();
-            body.call(index);
+            // SAFETY: the closure lives during the call (requirement).
+            unsafe { body.call(index) };
         }
         return;
     }
     POOL.run(Job {
-        call: body.call,
-        body: body.body,
+        body,
         first: iterations.start,
         count: iterations.len(),
         max_workers,
@@ -357,10 +359,9 @@ impl Pool {
             any = true;
             let call = AssertUnwindSafe(|| {
                 stop::checkpoint();
-                // SAFETY: `job.body` points to the `F` of which `job.call` is the instance
-                // (`Body::new`), and it lives until `run` returns, which waits until no worker is
-                // inside.
-                unsafe { (job.call)(job.body, job.first + index) }
+                // SAFETY: the closure lives until `run` returns (`run_loop`), which waits until no
+                // worker is inside.
+                unsafe { job.body.call(job.first + index) }
             });
             if let Err(panic) = catch_unwind(call) {
                 parts.iter().for_each(|part| part.set(0..0));

@@ -58,8 +58,8 @@ impl Bindings {
     }
 
     /// Makes an output the input of the next execution, after each one; [`set_input`](Self::set_input) sets the first
-    /// value. If one backend computes and reads the value, it stays in its memory; otherwise the memory of both is
-    /// exchanged, without a copy. After an execution that failed, the input is as before it.
+    /// value. If one backend computes and reads the value, it stays in its memory; otherwise it is in plain memory,
+    /// whose buffers are exchanged. After an execution that failed, the input is as before it.
     ///
     /// # Errors
     /// An unknown name, and types that differ.

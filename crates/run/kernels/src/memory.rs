@@ -1,11 +1,12 @@
 //! The memory of one execution, and the operands of kernels in it.
 //!
-//! Soundness rests on three invariants. (1) A binding is checked once, against the table of
+//! Soundness rests on four invariants. (1) A binding is checked once, against the table of
 //! variables of its [`Memory`]: its spans are inside their memory regions, and written spans are
 //! writable and overlap no other operand (except outputs in place); the arena has at least the bytes of
 //! the table whenever kernels run, which [`Memory::with`] checks. (2) A `Memory` has pointers to
 //! the caller's memory only inside [`Memory::with`], which borrows all of it. (3) Only one kernel
-//! at a time has operands, since building them borrows `slots` mutably.
+//! at a time has operands, since building them borrows `slots` mutably. (4) Commands of streams that access this memory
+//! or the caller's have ended when [`Memory::with`] returns or unwinds: the streams are finished before.
 
 #![allow(unsafe_code, reason = "bytes of variables")]
 
@@ -23,7 +24,7 @@ use crate::BoundKernels;
 use crate::tensor_placement::TensorPlacements;
 use crate::variables::{Span, Variables};
 use arena::Arena;
-use resident::ResidentTensors;
+use bound_ports::{PortBytes, PortTensors};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use tenon_backend::{Allocator, Operands, RawOperand};
@@ -31,7 +32,7 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_dma::{MAX_SOURCES, VariableId};
 use tenon_executor::Kernel;
 use tenon_tensor::{ALIGNMENT, BufferMut, BufferPool};
-use tensors::{ImportedTensors, Tensors};
+use tensors::Tensors;
 
 /// The memory of one execution at a time: the arena, and the caller's inputs and outputs during the
 /// execution. It is reused by later executions without allocation.
@@ -207,7 +208,6 @@ impl Memory {
             };
             let bytes = match checked("input", index, expected, given.next(), PortBytes::len)? {
                 PortBytes::Read(bytes) => bytes,
-                // A value that stayed in memory of a backend is copied there when the host reads it.
                 PortBytes::Write(bytes) => {
                     base.set(bytes.as_mut_ptr());
                     continue;
@@ -518,29 +518,6 @@ impl Drop for Reset<'_> {
             .iter()
             .chain(self.1)
             .for_each(|pointer| pointer.set(std::ptr::null_mut()));
-    }
-}
-
-/// The tensors of ports that live longer than an execution.
-#[derive(Default)]
-struct PortTensors {
-    imported: ImportedTensors,
-    resident: ResidentTensors,
-}
-
-/// The memory of an input.
-enum PortBytes<'a> {
-    Read(&'a [u8]),
-    /// Of an input whose value may be in memory of a backend.
-    Write(&'a mut [u8]),
-}
-
-impl PortBytes<'_> {
-    fn len(&self) -> usize {
-        match self {
-            PortBytes::Read(bytes) => bytes.len(),
-            PortBytes::Write(bytes) => bytes.len(),
-        }
     }
 }
 

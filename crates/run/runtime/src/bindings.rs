@@ -52,8 +52,8 @@ impl Bindings {
     }
 
     /// Makes an output the input of the next execution, after each one, both by name. The value stays in memory of
-    /// the backend if the same one computes and reads it; else the memory of both is exchanged. The first value is
-    /// that of [`set_input`](Self::set_input). After an execution that failed, the input is as before it.
+    /// the backend if the same one computes and reads it; else it is in plain memory, whose buffers are exchanged. The
+    /// first value is that of [`set_input`](Self::set_input). After an execution that failed, the input is as before it.
     pub fn feed(&mut self, output: &str, input: &str) -> Result<()> {
         let (outputs, inputs) = (self.model.outputs(), self.model.inputs());
         let from = position("output", output, outputs)?;

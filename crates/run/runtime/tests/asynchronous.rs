@@ -263,6 +263,8 @@ fn models_of_a_lost_device_fail_and_others_go_on() {
     let other = model_on(one(&AsyncBackend::default(), ALL), &graph).unwrap();
     let error = first.run(&[("x", &x())]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
+    // NRT_EXEC_HW_ERR_NC_UE
+    assert_eq!(error.kind().nrt_status(), 1202);
     assert_eq!(error.location().node.as_deref(), Some("node3"), "{error}");
     for model in [&first, &second] {
         let error = model.run(&[("x", &x())]).unwrap_err();

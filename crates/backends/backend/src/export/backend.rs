@@ -8,8 +8,9 @@
 use super::description::BackendDescription;
 use super::objects::{
     ExportedMemoryManager, ExportedPlan, ExportedProfiling, HostAllocator, exported_allocator,
-    exported_context, exported_handle, exported_stream, exported_workload, memory_of,
+    exported_context, exported_handle, exported_workload, memory_of,
 };
+use super::stream::exported_stream;
 use crate::marshal::{
     ExportedViews, ImportedNode, Ownership, graph, invalid, named_value, node, outcome_of,
     outcome_of_refusal, records, structure, tensor, text,

@@ -7,11 +7,12 @@
     reason = "operands in raw memory and calls through the C interface"
 )]
 
-use super::backend::{run, write_out};
-use crate::marshal::{bytes, invalid, outcome_of, status_of, structure};
+use super::backend::run;
+use super::stream::with_stream;
+use crate::marshal::{bytes, invalid, structure};
 use crate::{
-    Allocator, BackendContext, Event, MemoryManager, MemorySource, NetworkId, Operands,
-    ProfilingContext, RawOperand, Stream, TensorHandle, Workload, WorkloadPlan,
+    Allocator, BackendContext, MemoryManager, MemorySource, NetworkId, Operands, ProfilingContext,
+    RawOperand, TensorHandle, Workload, WorkloadPlan,
 };
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -23,20 +24,20 @@ use tenon_base::{Error, ErrorKind, Result};
 
 /// A struct of the header, and the Rust value behind it.
 #[repr(C)]
-struct ExportedObject<T, B> {
+pub(super) struct ExportedObject<T, B> {
     table: T,
     state: B,
 }
 
 impl<T, B> ExportedObject<T, B> {
-    fn table(table: T, state: B) -> *const T {
+    pub fn table(table: T, state: B) -> *const T {
         Box::into_raw(Box::new(Self { table, state })).cast()
     }
 
     /// # Safety
     /// [`ExportedObject::table`] of the same types returned `table`, and it is not released during
     /// `'a`.
-    unsafe fn state<'a>(table: *const T) -> &'a B {
+    pub unsafe fn state<'a>(table: *const T) -> &'a B {
         // SAFETY: `table` came from `Box::into_raw` of a `Self` (requirement), whose first member
         // it is (`#[repr(C)]`); it is not released during `'a` (requirement).
         unsafe { &(*table.cast::<Self>()).state }
@@ -45,7 +46,7 @@ impl<T, B> ExportedObject<T, B> {
 
 /// # Safety
 /// [`ExportedObject::table`] of the same types returned `table`, and it is not released yet.
-unsafe extern "C" fn release<T, B>(table: *const T) {
+pub(super) unsafe extern "C" fn release<T, B>(table: *const T) {
     // SAFETY: `table` came from `Box::into_raw` of this type and is not released yet (requirement).
     drop(unsafe { Box::from_raw(table.cast_mut().cast::<ExportedObject<T, B>>()) });
 }
@@ -128,28 +129,34 @@ unsafe extern "C" fn execute(this: *const abi::Workload, raw: *const abi::Operan
                 scratch,
             );
             if !raw.stream.is_null() {
-                let stream = ExportedObject::<_, ExportedStream>::state(raw.stream);
-                let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
                 let (inputs, outputs, _) = operands.raw();
-                operands = Operands::enqueued(inputs, outputs, &mut **stream);
-                return workload.execute(&mut operands);
+                return with_stream(raw.stream, |stream| {
+                    workload.execute(&mut Operands::enqueued(inputs, outputs, stream))
+                });
             }
             if raw.control.is_null() {
                 return workload.execute(&mut operands);
             }
-            let control = HostControl {
-                table: structure(raw.control, "a control")?,
-                this: raw.control,
-            };
+            let control = HostControl::new(raw.control)?;
             stop::with_token(&control, || workload.execute(&mut operands))
         }
     })
 }
 
 /// The control of the host as a stop token.
-struct HostControl {
+pub(super) struct HostControl {
     table: abi::Control,
     this: *const abi::Control,
+}
+
+impl HostControl {
+    /// # Safety
+    /// `this` is null or a control that is valid as long as the value.
+    pub unsafe fn new(this: *const abi::Control) -> Result<Self> {
+        // SAFETY: `this` is null or a valid struct (requirement).
+        let table = unsafe { structure(this, "a control")? };
+        Ok(Self { table, this })
+    }
 }
 
 // SAFETY: the function of a control may be called from any thread (header), and the table is not
@@ -410,10 +417,8 @@ unsafe extern "C" fn enqueue_in(
         // keeps the bytes until the stream is finished (header).
         unsafe {
             let handle = ExportedObject::<_, Handle>::state(this);
-            let stream = ExportedObject::<_, ExportedStream>::state(stream);
             let mut handle = handle.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
-            handle.enqueue_in(&mut **stream, bytes)
+            with_stream(stream, |stream| handle.enqueue_in(stream, bytes))
         }
     })
 }
@@ -430,10 +435,8 @@ unsafe extern "C" fn enqueue_out(
         // keeps the bytes until the stream is finished (header).
         unsafe {
             let handle = ExportedObject::<_, Handle>::state(this);
-            let stream = ExportedObject::<_, ExportedStream>::state(stream);
             let handle = handle.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
-            handle.enqueue_out(&mut **stream, bytes)
+            with_stream(stream, |stream| handle.enqueue_out(stream, bytes))
         }
     })
 }
@@ -444,120 +447,6 @@ fn from_c(start: *mut c_void, length: usize) -> Result<*mut u8> {
         true if length > 0 => Err(invalid("the buffer for the elements is null")),
         true => Ok(NonNull::dangling().as_ptr()),
         false => Ok(start.cast()),
-    }
-}
-
-/// A stream of the exported backend. The host uses it on one thread at a time: the lock is never contended.
-type ExportedStream = Mutex<Box<dyn Stream>>;
-
-/// A stream as a struct of the header, and the kind of its events.
-#[repr(C)]
-struct StreamObject {
-    object: ExportedObject<abi::Stream, ExportedStream>,
-    event_kind: String,
-}
-
-pub(super) fn exported_stream(stream: Box<dyn Stream>) -> *const abi::Stream {
-    let event_kind = stream.event_kind().to_owned();
-    let table = abi::Stream {
-        size: size_of::<abi::Stream>(),
-        finish: Some(finish),
-        event_kind: abi::Text::of(&event_kind),
-        record: Some(record),
-        wait: Some(wait),
-        release: Some(release_stream),
-    };
-    let state = Mutex::new(stream);
-    // The text is on the heap: moving the string leaves its address unchanged.
-    let object = StreamObject {
-        object: ExportedObject { table, state },
-        event_kind,
-    };
-    Box::into_raw(Box::new(object)).cast()
-}
-
-/// # Safety
-/// [`exported_stream`] returned `this`, and it is not released yet.
-unsafe extern "C" fn release_stream(this: *const abi::Stream) {
-    // SAFETY: `this` came from `Box::into_raw` of a `StreamObject`, whose first member it is (`#[repr(C)]`), and is
-    // not released yet (requirement).
-    drop(unsafe { Box::from_raw(this.cast_mut().cast::<StreamObject>()) });
-}
-
-/// # Safety
-/// [`exported_stream`] returned `this`, and it is not released during the call.
-unsafe fn with_stream<R>(this: *const abi::Stream, work: impl FnOnce(&mut dyn Stream) -> R) -> R {
-    // SAFETY: `this` is a live stream of `exported_stream` (requirement).
-    let stream = unsafe { ExportedObject::<_, ExportedStream>::state(this) };
-    work(&mut **stream.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-unsafe extern "C" fn finish(this: *const abi::Stream, control: *const abi::Control) -> Outcome {
-    abi::guarded(|| {
-        // SAFETY: `exported_stream` created `this`, and the host has not released it; the control is null or valid
-        // during the call.
-        unsafe {
-            with_stream(this, |stream| {
-                let finished = if control.is_null() {
-                    stream.finish()
-                } else {
-                    let table =
-                        structure(control, "a control").map_err(|error| outcome_of(&error))?;
-                    let control = HostControl {
-                        table,
-                        this: control,
-                    };
-                    stop::with_token(&control, || stream.finish())
-                };
-                finished.map_err(|error| {
-                    let command = stream.failed_command();
-                    let command = command.and_then(|command| i64::try_from(command).ok());
-                    let (index, text) = (command.unwrap_or(-1), error.to_string());
-                    let (status, name) = (status_of(&error), String::new());
-                    abi::refusal(status, abi::reason::OTHER, [index, 0], name, text)
-                })
-            })
-        }
-    })
-}
-
-unsafe extern "C" fn record(this: *const abi::Stream, out: *mut *const abi::Event) -> Outcome {
-    run(|| {
-        // SAFETY: `exported_stream` created `this`, and the host has not released it; `out` is null or valid for a
-        // write.
-        unsafe {
-            let event = with_stream(this, |stream| stream.record())?;
-            let table = abi::Event {
-                size: size_of::<abi::Event>(),
-                object: event.object(),
-                release: Some(release::<abi::Event, Box<dyn Event>>),
-            };
-            write_out(out, ExportedObject::table(table, event))
-        }
-    })
-}
-
-unsafe extern "C" fn wait(this: *const abi::Stream, event: *const abi::Event) -> Outcome {
-    run(|| {
-        // SAFETY: `exported_stream` created `this`, and the host has not released it; the event is valid, and its
-        // object until the stream is finished (header).
-        unsafe {
-            let event = HostEvent(structure(event, "an event")?.object);
-            with_stream(this, |stream| stream.wait(&event))
-        }
-    })
-}
-
-/// An event of another stream, which the host keeps.
-struct HostEvent(*mut c_void);
-
-// SAFETY: objects of events may be used on any thread (header, "Threads").
-unsafe impl Send for HostEvent {}
-
-// SAFETY: the host keeps the object valid until the stream that waits for it is finished (header).
-unsafe impl Event for HostEvent {
-    fn object(&self) -> *mut c_void {
-        self.0
     }
 }
 

@@ -46,7 +46,7 @@ impl Corners {
 struct KeptBoxes {
     dimension: usize,
     first: f64,
-    /// Buckets for a unit of length; 0 for a single bucket.
+    /// Buckets per unit of length; 0 for a single bucket.
     scale: f64,
     buckets: Vec<Vec<Corners>>,
 }
@@ -106,7 +106,7 @@ impl KeptBoxes {
         let bucket = self.bucket(own);
         let mut near = bucket.saturating_sub(1)..(bucket + 2).min(self.buckets.len());
         if limit.is_nan() || limit < 0.0 {
-            // No overlap is more than that, too.
+            // Boxes that do not overlap are suppressed, too.
             near = 0..self.buckets.len();
         }
         let mut near = self.buckets[near].iter().flatten();

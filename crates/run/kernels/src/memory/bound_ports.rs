@@ -1,6 +1,7 @@
 //! Inputs and outputs that stay bound between executions.
 
-use super::{PortBytes, PortTensors};
+use super::resident::ResidentTensors;
+use super::tensors::ImportedTensors;
 use crate::Variables;
 use crate::variables::Base;
 use std::sync::Arc;
@@ -18,6 +19,29 @@ pub struct BoundPorts {
     outputs: Vec<BufferMut>,
     /// Outputs that are inputs of the next execution.
     feeds: Vec<(usize, usize)>,
+}
+
+/// The tensors of ports that live longer than an execution.
+#[derive(Default)]
+pub(super) struct PortTensors {
+    pub imported: ImportedTensors,
+    pub resident: ResidentTensors,
+}
+
+/// The memory of an input in an execution.
+pub(super) enum PortBytes<'a> {
+    Read(&'a [u8]),
+    /// Of an input whose value may be in memory of a backend, from where it is copied when the host reads it.
+    Write(&'a mut [u8]),
+}
+
+impl PortBytes<'_> {
+    pub fn len(&self) -> usize {
+        match self {
+            PortBytes::Read(bytes) => bytes.len(),
+            PortBytes::Write(bytes) => bytes.len(),
+        }
+    }
 }
 
 /// The plain memory of an input.
@@ -111,7 +135,7 @@ impl BoundPorts {
         let known = self.table.as_ref();
         if !known.is_some_and(|known| Arc::ptr_eq(known, table)) {
             self.tensors.imported.clear();
-            self.tensors.resident.clear();
+            self.tensors.resident.tensors.clear();
             self.table = Some(table.clone());
         }
         let inputs = self.inputs.iter_mut().flatten().map(|input| match input {

@@ -13,7 +13,7 @@ use tenon_base::Result;
 pub(super) struct ResidentTensors {
     /// The memory regions of the ports.
     ports: Vec<Base>,
-    tensors: Vec<ResidentTensor>,
+    pub tensors: Vec<ResidentTensor>,
 }
 
 pub(super) struct ResidentTensor {
@@ -35,19 +35,6 @@ impl ResidentTensors {
     /// Whether values of the span's region stay.
     pub fn has(&self, span: &Span) -> bool {
         self.ports.contains(&span.base)
-    }
-
-    pub fn take(&mut self) -> Vec<ResidentTensor> {
-        std::mem::take(&mut self.tensors)
-    }
-
-    pub fn set(&mut self, tensors: Vec<ResidentTensor>) {
-        self.tensors = tensors;
-    }
-
-    /// Drops the tensors: the program is another one.
-    pub fn clear(&mut self) {
-        self.tensors.clear();
     }
 
     /// A port was set in plain memory.

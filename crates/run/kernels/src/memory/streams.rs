@@ -118,11 +118,10 @@ impl Streams {
         if waiting.covered.iter().any(covers) {
             return Ok(());
         }
-        let kind = waiting.stream.event_kind().to_owned();
-        let other = self.commands(access.stream)?;
-        if kind.is_empty() || other.stream.event_kind() != kind {
+        if !self.have_events(stream, access.stream) {
             return self.finish(access.stream);
         }
+        let other = self.commands(access.stream)?;
         let event = other.stream.record()?;
         other.pending.push(None);
         let last = other.first + other.pending.len() as u64 - 1;
@@ -133,6 +132,15 @@ impl Streams {
         waiting.events.push(event);
         waiting.covered.push((access.stream, last));
         Ok(())
+    }
+
+    /// Whether one stream can wait for events of the other.
+    fn have_events(&self, first: usize, second: usize) -> bool {
+        let kind = |position: usize| {
+            let commands = self.all.get(position).and_then(|(_, of)| of.as_ref());
+            commands.map(|commands| commands.stream.event_kind())
+        };
+        kind(first) == kind(second) && kind(first).is_some_and(|kind| !kind.is_empty())
     }
 
     /// Finishes the streams whose pending accesses are in conflict with one of the host.

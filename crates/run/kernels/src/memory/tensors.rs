@@ -152,13 +152,13 @@ impl Tensors {
 
     /// Takes the tensors of ports that stayed in memory of their backends.
     pub fn take_resident(&mut self, resident: &mut ResidentTensors) -> Result<()> {
-        for tensor in resident.take() {
+        // All streams before the first tensor is moved: after an error none is lost.
+        for tensor in &resident.tensors {
             let stream = self.streams.of(&tensor.placement.backend)?;
-            let Some(slot) = self.slots.get_mut(tensor.position) else {
-                continue;
-            };
-            slot.stream = stream;
-            slot.handle = Some(tensor.handle);
+            self.slots[tensor.position].stream = stream;
+        }
+        for tensor in resident.tensors.drain(..) {
+            self.slots[tensor.position].handle = Some(tensor.handle);
             if tensor.newest != Newest::Plain {
                 self.mark_held(tensor.position, tensor.newest);
             }
@@ -168,13 +168,12 @@ impl Tensors {
 
     /// Returns the tensors of ports whose values stay in memory of their backends.
     pub fn return_resident(&mut self, resident: &mut ResidentTensors) {
-        let mut tensors = Vec::new();
         for (position, slot) in self.slots.iter_mut().enumerate() {
             if slot.placement.origin != Origin::Allocated || !resident.has(&slot.placement.span) {
                 continue;
             }
             if let Some(handle) = slot.handle.take() {
-                tensors.push(ResidentTensor {
+                resident.tensors.push(ResidentTensor {
                     position,
                     placement: slot.placement.clone(),
                     handle,
@@ -183,7 +182,6 @@ impl Tensors {
                 self.held.retain(|&held| held != position);
             }
         }
-        resident.set(tensors);
     }
 
     /// Whether a tensor is imported, directly or not, from plain memory that is `chosen`.
