@@ -355,6 +355,14 @@ unsafe fn transpose<const N: usize>(read: Loop, write: Loop, ends: Ends, is_stre
 unsafe fn transpose_tile<const N: usize>(read: Loop, write: Loop, ends: Ends, is_streaming: bool) {
     let side = LINE / N;
     let contiguous = read.from == N as isize && write.to == N as isize;
+    if write.count < side {
+        // Rows of a few elements in the target, such as the channels of a picture: each channel is one loop.
+        for index in 0..write.count {
+            // SAFETY: iteration `index` of the loop `write`, whose elements are valid by contract.
+            unsafe { copy_row::<N>(read, ends.after(index, &write)) };
+        }
+        return;
+    }
     for read_at in (0..read.count).step_by(side) {
         let reads = side.min(read.count - read_at);
         for write_at in (0..write.count).step_by(side) {
