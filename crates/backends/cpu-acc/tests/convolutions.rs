@@ -176,6 +176,36 @@ fn depthwise_convolutions() {
     }
 }
 
+/// Rows so long that several tasks compute each, in parts of the channels where they are many; large kernels, and pixels
+/// that alias in the cache, whose rows are copied.
+#[test]
+fn depthwise_convolutions_of_every_algorithm() {
+    let mut random = Random::new(9);
+    for (size, channels, kernel, stride) in [
+        ([1, 700], 20, [1, 5], 1),
+        ([5, 700], 72, [3, 3], 1),
+        ([9, 300], 150, [5, 5], 2),
+        ([3, 40], 1400, [3, 3], 1),
+        ([7, 7], 200, [5, 5], 1),
+        ([9, 20], 33, [7, 6], 1),
+        ([6, 17], 256, [3, 3], 2),
+        ([2, 2], 40, [5, 5], 1),
+    ] {
+        let shape = Shape {
+            images: 1,
+            size,
+            channels,
+            filters: channels,
+            group: channels,
+            kernel,
+            strides: [stride; 2],
+            dilations: [1, 1],
+            pads: [kernel[0] / 2, kernel[1] / 2, kernel[0] / 2, kernel[1] / 2],
+        };
+        compare(shape, &mut random);
+    }
+}
+
 #[test]
 fn pointwise_and_deep_convolutions() {
     let mut random = Random::new(8);

@@ -1,20 +1,24 @@
 //! Direct convolution of groups of few channels (channels last), depthwise convolution among them:
 //! vectors of output channels, with several pixels of a row in registers.
 //!
-//! Each task computes a block of channels of some columns. The input rows of its windows are copied
-//! into a ring buffer that stays in the first or second level cache: with their padding, so that no
-//! pixel is a special case, and with each channel repeated for the filters of its group, so that a
-//! group's channels are further kernel positions of a depthwise convolution.
+//! Most depthwise convolutions read the input itself (`in_place`). Of the others each task computes a
+//! block of channels of some columns. The input rows of its windows are copied into a ring buffer that
+//! stays in the first or second level cache: with their padding, so that no pixel is a special case, and
+//! with each channel repeated for the filters of its group, so that a group's channels are further kernel
+//! positions of a depthwise convolution.
 
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
+mod in_place;
 mod task;
 mod tile;
 
 use super::disjoint::{RowLayout, for_each_index};
+use super::k_blocks::balanced_part;
 use super::math::UnaryFunction;
 use super::rows::Geometry;
 use super::{Level, Simd, VectorOp};
+use in_place::DepthwiseTask;
 use task::ConvTask;
 use tenon_base::pool;
 
@@ -27,6 +31,13 @@ const MIN_COLUMNS: usize = 12;
 /// Elements of the input rows that the tasks of all channels read one after the other: they stay in the
 /// second level cache.
 const CACHED: usize = 128 << 10;
+/// Most kernel positions of a depthwise convolution that reads the input itself: more read each element so
+/// often that a copy in the first level cache pays for itself.
+const IN_PLACE_POSITIONS: usize = 25;
+/// Least columns of a task that reads the input itself, in a row of which there are several tasks.
+const LEAST_COLUMNS: usize = 64;
+/// Bytes between pixels at whose multiples the pixels of a row alias in the first level cache.
+const ALIASING: usize = 1024;
 /// Operations below which one thread is used.
 const PARALLEL_OPERATIONS: usize = 1 << 18;
 /// Most elements of a vector, for sizes that do not depend on the level.
@@ -105,6 +116,15 @@ pub(crate) fn fits_ring(shape: &Geometry, depth: usize) -> bool {
 }
 
 impl GroupedConv<'_> {
+    /// Whether the input is read without a copy: in a depthwise convolution with a small kernel.
+    fn is_in_place(&self) -> bool {
+        let shape = &self.shape;
+        let aliases = (shape.channels * size_of::<f32>()).is_multiple_of(ALIASING);
+        (self.depth, self.group_filters) == (1, 1)
+            && !aliases
+            && shape.positions() <= IN_PLACE_POSITIONS
+    }
+
     /// Computes all pixels of the shape.
     ///
     /// # Panics
@@ -155,10 +175,70 @@ impl VectorOp for ParallelConv<'_> {
 
     #[inline(always)]
     fn eval<S: Simd>(self, _: S) {
+        if self.conv.is_in_place() {
+            self.run_in_place(2 * S::LANES);
+        } else {
+            self.run_copied(2 * S::LANES);
+        }
+    }
+}
+
+impl ParallelConv<'_> {
+    /// Whether several threads are used.
+    fn is_parallel(&self) -> bool {
+        let Self { conv, .. } = self;
+        let operations = 2 * conv.shape.positions() * conv.depth;
+        operations.saturating_mul(conv.shape.pixels() * conv.filters) >= PARALLEL_OPERATIONS
+            && pool::threads() > 1
+    }
+
+    /// Computes a convolution that reads the input itself, in blocks of `channels` channels.
+    fn run_in_place(&self, channels: usize) {
+        let (conv, level, output) = (self.conv, self.level, Output(self.output));
+        let shape = &conv.shape;
+        let parallel = self.is_parallel();
+        let [_, rows, width] = shape.output;
+        let planes = shape.images * shape.output[0];
+        let least_tasks = if parallel { 4 * pool::threads() } else { 1 };
+        let row_blocks = least_tasks.div_ceil(planes).min(rows);
+        // The rows of a window stay in the second level cache while the next row of the output is computed.
+        let window = match shape.positions() / shape.kernel[2].max(1) {
+            0 | 1 => 0,
+            kernel_rows => (kernel_rows * shape.size[2]).saturating_mul(conv.filters),
+        };
+        // Long rows are divided first, then channels.
+        let tasks = planes * row_blocks;
+        let column_blocks = least_tasks.div_ceil(tasks).max(window.div_ceil(CACHED));
+        let column_blocks = column_blocks.min(width.div_ceil(LEAST_COLUMNS));
+        let tasks = tasks * column_blocks;
+        let parts = least_tasks
+            .div_ceil(tasks)
+            .max((window / column_blocks).div_ceil(CACHED));
+        let blocks = conv.filters.div_ceil(channels);
+        let parts = parts.min(blocks);
+        let call = |index: usize| {
+            let (rest, part) = (index / parts, index % parts);
+            let (rest, column_block) = (rest / column_blocks, rest % column_blocks);
+            let (plane, row_block) = (rest / row_blocks, rest % row_blocks);
+            let filters = balanced_part(blocks, parts, part);
+            level.run(DepthwiseTask {
+                conv,
+                output,
+                filters: filters.start * channels..(filters.end * channels).min(conv.filters),
+                columns: balanced_part(width, column_blocks, column_block),
+                rows: balanced_part(rows, row_blocks, row_block),
+                image: plane / shape.output[0],
+                plane: plane % shape.output[0],
+            });
+        };
+        for_each_index(tasks * parts, parallel, &call);
+    }
+
+    /// Computes a convolution whose input is copied to a ring buffer, in blocks of `channels` channels.
+    fn run_copied(&self, channels: usize) {
         let (conv, level, output) = (self.conv, self.level, Output(self.output));
         let shape = &conv.shape;
         let [_, rows, width] = shape.output;
-        let channels = 2 * S::LANES;
         let blocks = conv.filters.div_ceil(channels);
         let ring = |columns: usize| {
             RingShape::new(shape, conv.depth, columns, channels).len(shape.kernel[0])
@@ -173,10 +253,7 @@ impl VectorOp for ParallelConv<'_> {
         }
         let column_blocks = width.div_ceil(columns);
         let planes = shape.images * shape.output[0];
-        let operations = 2 * shape.positions() * conv.depth;
-        let parallel = operations.saturating_mul(shape.pixels() * conv.filters)
-            >= PARALLEL_OPERATIONS
-            && pool::threads() > 1;
+        let parallel = self.is_parallel();
         let tasks = blocks * column_blocks * planes;
         let least_tasks = if parallel { 4 * pool::threads() } else { 1 };
         // Several tasks read each row: together, some rows at a time. The rows of a window that two
@@ -193,21 +270,32 @@ impl VectorOp for ParallelConv<'_> {
             let (rest, column_block) = (index / column_blocks, index % column_blocks);
             let (rest, block) = (rest / blocks, rest % blocks);
             let (plane, row_block) = (rest / row_blocks, rest % row_blocks);
-            let part = |count: usize, parts: usize, index: usize| {
-                count * index / parts..count * (index + 1) / parts
-            };
             level.run(ConvTask {
                 conv,
                 output,
                 filters: block * channels..((block + 1) * channels).min(conv.filters),
-                columns: part(width, column_blocks, column_block),
-                rows: part(rows, row_blocks, row_block),
+                columns: balanced_part(width, column_blocks, column_block),
+                rows: balanced_part(rows, row_blocks, row_block),
                 image: plane / shape.output[0],
                 plane: plane % shape.output[0],
             });
         };
         for_each_index(tasks * row_blocks, parallel, &call);
     }
+}
+
+/// The input coordinate that kernel position `k` of output coordinate `at` reads; `None` in the padding.
+#[inline(always)]
+fn input_coordinate(
+    shape: &Geometry,
+    origin: [i32; 3],
+    axis: usize,
+    at: usize,
+    k: usize,
+) -> Option<usize> {
+    let at = (at * shape.strides[axis] + k * shape.dilations[axis]) as i64;
+    let at = usize::try_from(at + i64::from(origin[axis])).ok()?;
+    (at < shape.size[axis]).then_some(at)
 }
 
 /// The kernel positions of one axis that are inside the image of `size`, where the kernel starts at

@@ -1,7 +1,7 @@
 //! A task of a direct convolution: its ring buffer, and the rows of its output.
 
-use super::tile::{PixelTile, Steps};
-use super::{GroupedConv, MAX_LANES, Output, RingShape};
+use super::tile::{PixelTile, Steps, next_tile};
+use super::{GroupedConv, MAX_LANES, Output, RingShape, input_coordinate};
 use crate::simd::math::map_in_place;
 use crate::simd::tile::prefetch;
 use crate::simd::{Simd, VectorOp};
@@ -34,8 +34,7 @@ struct Buffers {
     weights: Vec<f32>,
     /// A row of the output, where a function is applied to it.
     row: Vec<f32>,
-    /// For each kernel row inside the image the offset of its input, in the ring or in the tensor, and of
-    /// its weights.
+    /// For each kernel row inside the image the offset of its input in the ring, and of its weights.
     lines: Vec<[usize; 2]>,
 }
 
@@ -49,24 +48,10 @@ impl VectorOp for ConvTask<'_> {
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
         let mut buffers = BUFFERS.take();
-        let direct = self.direct_columns(2 * S::LANES);
-        let before = self.columns.start..direct.start;
-        let after = direct.end..self.columns.end;
-        for (columns, is_direct) in [(before, false), (direct, true), (after, false)] {
-            if columns.is_empty() {
-                continue;
-            }
-            let part = ConvTask {
-                columns,
-                filters: self.filters.clone(),
-                rows: self.rows.clone(),
-                ..self
-            };
-            if part.filters.len() > S::LANES {
-                part.compute::<S, 2>(s, &mut buffers, is_direct);
-            } else {
-                part.compute::<S, 1>(s, &mut buffers, is_direct);
-            }
+        if self.filters.len() > S::LANES {
+            self.compute::<S, 2>(s, &mut buffers);
+        } else {
+            self.compute::<S, 1>(s, &mut buffers);
         }
         BUFFERS.set(buffers);
     }
@@ -81,47 +66,10 @@ fn resized(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
     &mut buffer[first.min(LINE)..][..len]
 }
 
-/// Most kernel positions of a depthwise convolution that reads the input itself: with few, the copy of
-/// a row costs as much as it saves.
-const DIRECT_POSITIONS: usize = 9;
-
-/// Bytes between pixels at whose multiples the pixels of a row have the same cache sets.
-const ALIASING: usize = 1024;
-
 impl ConvTask<'_> {
-    /// The columns whose windows are inside the image and are read there, without a copy in the ring:
-    /// of a block of `channels` channels in a depthwise convolution with a small kernel. Empty for other
-    /// convolutions.
-    fn direct_columns(&self, channels: usize) -> Range<usize> {
-        let GroupedConv {
-            shape,
-            origin,
-            depth,
-            group_filters,
-            ..
-        } = self.conv;
-        let none = self.columns.start..self.columns.start;
-        let aliases = (shape.channels * size_of::<f32>()).is_multiple_of(ALIASING);
-        let is_small = shape.positions() <= DIRECT_POSITIONS;
-        let is_whole = self.filters.len() == channels;
-        if (*depth, *group_filters) != (1, 1) || aliases || !is_small || !is_whole {
-            return none;
-        }
-        let (size, stride, origin) = (shape.size[2], shape.strides[2], i64::from(origin[2]));
-        let reach = shape.kernel[2].saturating_sub(1) * shape.dilations[2];
-        // The first column of which the window starts in the image, and the last of which it ends there.
-        let first = usize::try_from(-origin).unwrap_or(0).div_ceil(stride);
-        let Ok(last) = usize::try_from(size as i64 - 1 - reach as i64 - origin) else {
-            return none;
-        };
-        let first = first.max(self.columns.start);
-        let end = (last / stride + 1).min(self.columns.end);
-        if first < end { first..end } else { none }
-    }
-
-    /// Computes the task's pixels. With `is_direct` the windows are those of [`Self::direct_columns`].
+    /// Computes the task's pixels.
     #[inline(always)]
-    fn compute<S: Simd, const VECTORS: usize>(&self, s: S, buffers: &mut Buffers, is_direct: bool) {
+    fn compute<S: Simd, const VECTORS: usize>(&self, s: S, buffers: &mut Buffers) {
         let GroupedConv {
             shape,
             origin,
@@ -131,12 +79,7 @@ impl ConvTask<'_> {
         let channels = VECTORS * S::LANES;
         let ring_shape = RingShape::new(&shape, depth, self.columns.len(), channels);
         let [kernel_planes, kernel_rows, kernel_columns] = shape.kernel;
-        let ring_len = if is_direct {
-            0
-        } else {
-            ring_shape.len(kernel_planes)
-        };
-        let ring = resized(&mut buffers.ring, ring_len);
+        let ring = resized(&mut buffers.ring, ring_shape.len(kernel_planes));
         buffers.tags.clear();
         buffers.tags.resize(ring_shape.rows * kernel_planes, 0);
         let steps = shape.positions() * depth;
@@ -145,18 +88,12 @@ impl ConvTask<'_> {
         let row_len = self.columns.len() * channels;
         let row = resized(&mut buffers.row, row_len);
         let (pixel, run) = (ring_shape.pixel, kernel_columns * depth);
-        let steps = if is_direct {
-            Steps {
-                runs: kernel_columns,
-                run_stride: shape.dilations[2] * shape.channels,
-                len: 1,
-                pixel_stride: shape.strides[2] * shape.channels,
-            }
-        } else if shape.dilations[2] == 1 {
+        let steps = if shape.dilations[2] == 1 {
             Steps {
                 runs: 1,
                 run_stride: 0,
                 len: run,
+                step_stride: channels,
                 pixel_stride: shape.strides[2] * pixel,
             }
         } else {
@@ -164,22 +101,12 @@ impl ConvTask<'_> {
                 runs: kernel_columns,
                 run_stride: shape.dilations[2] * pixel,
                 len: depth,
+                step_stride: channels,
                 pixel_stride: shape.strides[2] * pixel,
             }
         };
-        let inside = |axis: usize, at: usize, k: usize| {
-            let at = (at * shape.strides[axis] + k * shape.dilations[axis]) as i64;
-            usize::try_from(at + i64::from(origin[axis]))
-                .ok()
-                .filter(|&at| at < shape.size[axis])
-        };
-        // The first input column of a direct window is inside the image.
-        let first_element = if is_direct {
-            let column = (self.columns.start * shape.strides[2]) as i64 + i64::from(origin[2]);
-            column as usize * shape.channels + self.filters.start
-        } else {
-            0
-        };
+        let inside =
+            |axis: usize, at: usize, k: usize| input_coordinate(&shape, origin, axis, at, k);
         for y in self.rows.clone() {
             stop::checkpoint();
             buffers.lines.clear();
@@ -193,11 +120,6 @@ impl ConvTask<'_> {
                     };
                     let line = (self.image * shape.size[0] + from_plane) * shape.size[1];
                     let weights = (kz * kernel_rows + ky) * run * channels;
-                    if is_direct {
-                        let row = (line + from_row) * shape.size[2] * shape.channels;
-                        buffers.lines.push([row + first_element, weights]);
-                        continue;
-                    }
                     let slot = kz * ring_shape.rows + from_row % ring_shape.rows;
                     let at = slot * ring_shape.row();
                     if buffers.tags[slot] != from_row + 1 {
@@ -211,8 +133,7 @@ impl ConvTask<'_> {
                     buffers.lines.push([at, weights]);
                 }
             }
-            let from = if is_direct { self.conv.input } else { &*ring };
-            self.row::<S, VECTORS>(s, y, (from, weights), &steps, &buffers.lines, row);
+            self.row::<S, VECTORS>(s, y, (ring, weights), &steps, &buffers.lines, row);
         }
     }
 
@@ -319,30 +240,33 @@ impl ConvTask<'_> {
         let output = self.output.0.wrapping_add(start);
         let addend = self.conv.addend;
         let addend = addend.map(|addend| addend.as_ptr().wrapping_add(start));
+        let (ring, weights) = operands;
         let tile = PixelTile {
-            task: self,
-            operands,
+            input: ring,
+            weights,
+            weight_stride: channels,
+            bias: Some(&weights[weights.len() - channels..]),
             steps,
             lines,
-            addend,
+            channels: self.filters.len(),
+            addend: addend.map(|addend| (addend, pixels)),
             output: match self.conv.function {
                 None => (output, pixels, self.filters.len()),
                 Some(_) => (row.as_mut_ptr(), channels, channels),
             },
+            limits: self.conv.limits,
         };
         let mut x = 0;
         while x < count {
-            let left = count - x;
-            // SAFETY: the pixels are inside the row. The ring holds its input, or the windows of all its
-            // pixels are inside the image (`direct_columns`). Those of the last tile may be computed
-            // twice, with the same result.
+            let (first, size) = next_tile(x, &(0..count));
+            let at = first * steps.pixel_stride;
+            // SAFETY: the pixels are inside the row, the ring has its input, and ring and weights have whole
+            // vectors. The pixels of the last tile may be computed twice, with the same result.
             x = unsafe {
-                if left >= 5 && count >= 7 {
-                    tile.compute::<S, VECTORS, 7>(s, x.min(count - 7))
-                } else if left >= 2 && count >= 4 {
-                    tile.compute::<S, VECTORS, 4>(s, x.min(count - 4))
-                } else {
-                    tile.compute::<S, VECTORS, 1>(s, x)
+                match size {
+                    7 => tile.compute::<S, VECTORS, 7, true>(s, first, at),
+                    4 => tile.compute::<S, VECTORS, 4, true>(s, first, at),
+                    _ => tile.compute::<S, VECTORS, 1, true>(s, first, at),
                 }
             };
         }

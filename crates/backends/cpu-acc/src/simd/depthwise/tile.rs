@@ -1,7 +1,7 @@
 //! Tiles of pixels of a direct convolution, whose sums are in registers.
 
-use super::task::ConvTask;
 use crate::simd::Simd;
+use std::ops::Range;
 use tenon_base::stop;
 
 /// Kernel columns from which on each kernel row has a checkpoint for cancellation.
@@ -12,108 +12,161 @@ pub(super) struct Steps {
     /// Runs of contiguous steps in each kernel row, and the elements from one to the next.
     pub(super) runs: usize,
     pub(super) run_stride: usize,
-    /// Steps of a run.
+    /// Steps of a run, and the elements from one to the next.
     pub(super) len: usize,
+    pub(super) step_stride: usize,
     /// Elements from the input of a pixel to that of the next.
     pub(super) pixel_stride: usize,
 }
 
-/// The tiles of pixels of a row.
+/// The tiles of pixels of a row, in a block of channels.
 pub(super) struct PixelTile<'a> {
-    pub(super) task: &'a ConvTask<'a>,
-    /// The ring or the input, and the weights with the bias.
-    pub(super) operands: (&'a [f32], &'a [f32]),
+    /// The ring, or the input from the block's first channel on.
+    pub(super) input: &'a [f32],
+    /// The weights of the block.
+    pub(super) weights: &'a [f32],
+    /// Elements from the weights of a step to those of the next.
+    pub(super) weight_stride: usize,
+    /// The bias of the block; zero without one.
+    pub(super) bias: Option<&'a [f32]>,
     pub(super) steps: &'a Steps,
+    /// For each kernel row inside the image the offset of its input and of its weights.
     pub(super) lines: &'a [[usize; 2]],
-    pub(super) addend: Option<*const f32>,
-    /// The first pixel, the elements to the next, and the channels that are written.
+    /// Channels of the block.
+    pub(super) channels: usize,
+    /// The first pixel of the row in the addend, and the elements to the next.
+    pub(super) addend: Option<(*const f32, usize)>,
+    /// The first pixel of the row in the output, the elements to the next, and the channels that are
+    /// written.
     pub(super) output: (*mut f32, usize, usize),
+    pub(super) limits: [f32; 2],
 }
 
 impl PixelTile<'_> {
-    /// Computes `COUNT` pixels from `x` on, and returns the pixel after them.
+    /// Computes `COUNT` pixels from `x` on, whose input is `first` elements after the offsets of the lines,
+    /// and returns the pixel after them. Without `WHOLE` no more elements of input, weights and bias are
+    /// read than the block has channels, else those of all vectors.
     ///
     /// # Safety
-    /// The pixels are inside the row: `lines` are offsets of rows in the operand with the windows of all
-    /// its pixels, and of their weights; `output` and `addend` contain the pixels.
+    /// The pixels are inside the row: `lines` are offsets of rows in the input with the windows of all
+    /// its pixels, and of their weights, with the elements that `WHOLE` requires; `output` and `addend`
+    /// contain the pixels.
     #[inline(always)]
-    pub(super) unsafe fn compute<S: Simd, const VECTORS: usize, const COUNT: usize>(
+    pub(super) unsafe fn compute<
+        S: Simd,
+        const VECTORS: usize,
+        const COUNT: usize,
+        const WHOLE: bool,
+    >(
         &self,
         s: S,
         x: usize,
+        first: usize,
     ) -> usize {
-        let conv = self.task.conv;
-        let channels = VECTORS * S::LANES;
         let Steps {
             runs,
             run_stride,
             len,
+            step_stride,
             pixel_stride,
         } = *self.steps;
-        let (ring, weights) = self.operands;
-        let bias = weights.as_ptr().wrapping_add(weights.len() - channels);
+        let lanes = |count: usize, v: usize| count.saturating_sub(v * S::LANES).min(S::LANES);
         let mut sums = [[s.splat(0.0); VECTORS]; COUNT];
-        for sums in &mut sums {
-            for (v, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the weights end with the bias of `channels` channels.
-                *sum = unsafe { s.load_ptr(bias.add(v * S::LANES)) };
+        if let Some(bias) = self.bias {
+            for sums in &mut sums {
+                for (v, sum) in sums.iter_mut().enumerate() {
+                    // SAFETY: the bias has the block's channels, with `WHOLE` all lanes.
+                    *sum = unsafe { self.load::<S, WHOLE>(s, bias.as_ptr(), v) };
+                }
             }
         }
         for &[from, weight] in self.lines {
             if len >= CHECKPOINT_POSITIONS {
                 stop::checkpoint();
             }
-            let mut start = ring.as_ptr().wrapping_add(from + x * pixel_stride);
-            let mut weight = weights.as_ptr().wrapping_add(weight);
+            let mut start = self.input.as_ptr().wrapping_add(from + first);
+            let mut weight = self.weights.as_ptr().wrapping_add(weight);
             for _ in 0..runs {
                 let mut from = start;
                 for _ in 0..len {
                     let mut columns = [s.splat(0.0); VECTORS];
                     for (v, column) in columns.iter_mut().enumerate() {
-                        // SAFETY: `lines` has the offset of `runs * len` steps of weights of `channels`
-                        // elements.
-                        *column = unsafe { s.load_ptr(weight.add(v * S::LANES)) };
+                        // SAFETY: `lines` has the offset of the weights of `runs * len` steps of the
+                        // block's channels, with `WHOLE` all lanes.
+                        *column = unsafe { self.load::<S, WHOLE>(s, weight, v) };
                     }
                     for (pixel, sums) in sums.iter_mut().enumerate() {
                         let from = from.wrapping_add(pixel * pixel_stride);
                         for (v, sum) in sums.iter_mut().enumerate() {
-                            // SAFETY: the row has the windows of all pixels, with `channels` elements
-                            // for each step.
-                            let element = unsafe { s.load_ptr(from.add(v * S::LANES)) };
+                            // SAFETY: the row has the windows of all pixels, with the block's channels
+                            // for each step, with `WHOLE` all lanes.
+                            let element = unsafe { self.load::<S, WHOLE>(s, from, v) };
                             *sum = s.fma(element, columns[v], *sum);
                         }
                     }
-                    from = from.wrapping_add(channels);
-                    weight = weight.wrapping_add(channels);
+                    from = from.wrapping_add(step_stride);
+                    weight = weight.wrapping_add(self.weight_stride);
                 }
                 start = start.wrapping_add(run_stride);
             }
         }
-        let (low, high) = (s.splat(conv.limits[0]), s.splat(conv.limits[1]));
+        let (low, high) = (s.splat(self.limits[0]), s.splat(self.limits[1]));
         let (output, stride, written) = self.output;
         for (pixel, sums) in sums.into_iter().enumerate() {
             let to = output.wrapping_add((x + pixel) * stride);
-            let at = (x + pixel) * conv.strides[3];
             for (v, mut sum) in sums.into_iter().enumerate() {
-                let lanes = |count: usize| count.saturating_sub(v * S::LANES).min(S::LANES);
-                if let Some(addend) = self.addend {
-                    let count = lanes(self.task.filters.len());
-                    let from = addend.wrapping_add(at + v * S::LANES);
+                if let Some((addend, stride)) = self.addend {
+                    let from = addend.wrapping_add((x + pixel) * stride + v * S::LANES);
                     // SAFETY: the addend has the pixel, with the block's channels.
-                    sum = s.add(sum, unsafe { s.load_part_ptr(from, count) });
+                    sum = s.add(sum, unsafe {
+                        s.load_part_ptr(from, lanes(self.channels, v))
+                    });
                 }
                 let sum = s.min(high, s.max(low, sum));
                 let to = to.wrapping_add(v * S::LANES);
+                let count = lanes(written, v);
                 // SAFETY: the output has `written` channels of the pixel.
                 unsafe {
-                    if lanes(written) == S::LANES {
+                    if count == S::LANES {
                         s.store_ptr(sum, to);
                     } else {
-                        s.store_part_ptr(sum, to, lanes(written));
+                        s.store_part_ptr(sum, to, count);
                     }
                 }
             }
         }
         x + COUNT
+    }
+
+    /// Vector `v` of the block's channels.
+    ///
+    /// # Safety
+    /// `from` is valid for reading the block's channels, with `WHOLE` all lanes of vector `v`.
+    #[inline(always)]
+    unsafe fn load<S: Simd, const WHOLE: bool>(&self, s: S, from: *const f32, v: usize) -> S::V {
+        let from = from.wrapping_add(v * S::LANES);
+        // SAFETY: the caller guarantees these elements.
+        unsafe {
+            if WHOLE {
+                s.load_ptr(from)
+            } else {
+                let count = self.channels.saturating_sub(v * S::LANES).min(S::LANES);
+                s.load_part_ptr(from, count)
+            }
+        }
+    }
+}
+
+/// The first pixel and the size of the tile that computes pixel `x` of `columns`, in which it may overlap the tile
+/// before.
+#[inline(always)]
+pub(super) fn next_tile(x: usize, columns: &Range<usize>) -> (usize, usize) {
+    let left = columns.end - x;
+    if left >= 5 && columns.len() >= 7 {
+        (x.min(columns.end - 7), 7)
+    } else if left >= 2 && columns.len() >= 4 {
+        (x.min(columns.end - 4), 4)
+    } else {
+        (x, 1)
     }
 }
