@@ -23,9 +23,9 @@ pub(super) unsafe fn run<O: VectorOp>(op: O) -> O::Output {
 /// The CPU has the instructions of [`CpuLevel::Avx2`](tenon_base::CpuLevel::Avx2);
 /// the tile is as [`compute`] requires.
 #[target_feature(enable = "avx2,fma")]
-unsafe fn tile<const ROWS: usize>(tile: &Tile<'_>) {
+unsafe fn tile<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
     // SAFETY: the caller guarantees the instructions and the tile.
-    unsafe { compute::<Avx2, ROWS, 2>(Avx2(()), tile) }
+    unsafe { compute::<Avx2, ROWS, VECTORS>(Avx2(()), tile) }
 }
 
 /// # Safety
@@ -37,9 +37,14 @@ unsafe fn map_unary(function: UnaryFunction, from: *const f32, to: *mut f32, len
     unsafe { math::map_unary(Avx2(()), function, from, to, len) }
 }
 
-/// Indexed by rows less one: one panel, two vectors wide.
-static KERNELS: [Kernel; 6] = [
-    tile::<1>, tile::<2>, tile::<3>, tile::<4>, tile::<5>, tile::<6>,
+/// Indexed by rows less one, then by vectors less one: a panel or its first half.
+static KERNELS: [[Kernel; 2]; 6] = [
+    [tile::<1, 1>, tile::<1, 2>],
+    [tile::<2, 1>, tile::<2, 2>],
+    [tile::<3, 1>, tile::<3, 2>],
+    [tile::<4, 1>, tile::<4, 2>],
+    [tile::<5, 1>, tile::<5, 2>],
+    [tile::<6, 1>, tile::<6, 2>],
 ];
 
 /// All bits set in the lanes below `count`, for masked loads and stores.
@@ -67,8 +72,8 @@ impl Simd for Avx2 {
     const TILE_PANELS: usize = 1;
 
     #[inline(always)]
-    fn tile(rows: usize, _panels: usize) -> Kernel {
-        KERNELS[rows - 1]
+    fn tile(rows: usize, columns: usize) -> Kernel {
+        KERNELS[rows - 1][columns.div_ceil(8) - 1]
     }
 
     #[inline(always)]

@@ -65,8 +65,8 @@ impl Simd for Avx512 {
     const TILE_PANELS: usize = 2;
 
     #[inline(always)]
-    fn tile(rows: usize, panels: usize) -> Kernel {
-        KERNELS[rows - 1][panels - 1]
+    fn tile(rows: usize, columns: usize) -> Kernel {
+        KERNELS[rows - 1][columns.div_ceil(16) - 1]
     }
 
     #[inline(always)]

@@ -48,6 +48,11 @@ const CHUNK_OPERATIONS: usize = 8 << 20;
 /// Least operations of the last chunks: each chunk starts with memory that is not yet prefetched.
 const MIN_CHUNK_OPERATIONS: usize = 4 << 20;
 
+/// Elements of an output from which on its lines are prefetched before they are written, in a sum of at most
+/// [`SHORT_SUM`] elements: else a tile takes less time than its lines do to arrive in the cache.
+const PREFETCHED_ELEMENTS: usize = 1 << 20;
+const SHORT_SUM: usize = 64;
+
 /// Tiles of a group of panels between two checkpoints for cancellation.
 const CHECKPOINT_TILES: usize = 64;
 
@@ -102,16 +107,21 @@ pub(crate) fn multiply<R: RowSource>(
             .is_none_or(|addend| addend.len() >= output.span())
     );
     assert!(gemm.panels.depth() == a.positions() * a.depth());
+    let stride_from = |elements: usize| {
+        let stride = layout.stride();
+        stride.filter(|&stride| rows.saturating_mul(stride) >= elements)
+    };
+    let stream = gemm.function.is_none()
+        && stride_from(STREAMING_ELEMENTS).is_some_and(|stride| stride.is_multiple_of(WIDTH))
+        && (output.as_mut_ptr() as usize).is_multiple_of(WIDTH * size_of::<f32>());
+    let is_short = gemm.panels.depth() <= SHORT_SUM;
     let shared = SharedGemm {
         a,
         gemm,
         output: output.as_mut_ptr(),
         layout,
-        stream: gemm.function.is_none()
-            && layout.stride().is_some_and(|stride| {
-                rows.saturating_mul(stride) >= STREAMING_ELEMENTS && stride.is_multiple_of(WIDTH)
-            })
-            && (output.as_mut_ptr() as usize).is_multiple_of(WIDTH * size_of::<f32>()),
+        stream,
+        prefetched_stride: stride_from(PREFETCHED_ELEMENTS).filter(|_| is_short && !stream),
     };
     level.run(ParallelGemm {
         shared: &shared,
@@ -127,6 +137,8 @@ struct SharedGemm<'a, R> {
     layout: RowLayout,
     /// Whether the output is written with non-temporal stores where the sum is one K block.
     stream: bool,
+    /// Elements from a row of the output to the next, where the rows of the next tile are prefetched.
+    prefetched_stride: Option<usize>,
 }
 
 // SAFETY: `output` is borrowed mutably by `multiply` until all threads are done, and each thread
@@ -437,21 +449,28 @@ impl<R: RowSource> GemmPart<'_, R> {
         let all = &gemm.panels;
         let panel_stride = all.depth() * WIDTH;
         let offset = block.first(a.depth()) * WIDTH;
+        // The next panels are prefetched while this group is multiplied: each tile prefetches an equal
+        // share of their lines.
+        let share = next.map_or(0..0, |next| {
+            index * next.lines / tiles..(index + 1) * next.lines / tiles
+        });
+        let next_rows = match self.shared.prefetched_stride {
+            Some(stride) if ends.first => rows * stride,
+            _ => 0,
+        };
         let mut panel = panels.start;
         while panel < panels.end {
             let count = (panels.end - panel).min(S::TILE_PANELS);
             let column = panel * WIDTH;
             let elements = all.elements().as_ptr();
-            // The next panels are prefetched while this group is multiplied: each tile prefetches an
-            // equal share of their lines.
             let within = panel - panels.start;
             let next = next.filter(|next| next.panel + within < all.count());
             let (address, lines) = next.map_or((std::ptr::null(), 0), |next| {
-                let share = |index: usize| index * next.lines / tiles;
                 let first = (next.panel + within) * panel_stride + next.offset;
-                let from = elements.wrapping_add(first + share(index) * WIDTH);
-                (from, share(index + 1) - share(index))
+                let from = elements.wrapping_add(first + share.start * WIDTH);
+                (from, share.len())
             });
+            let columns = (count * WIDTH).min(all.columns() - column);
             let tile = Tile {
                 rows: table,
                 depth: block.depth.len(),
@@ -459,7 +478,7 @@ impl<R: RowSource> GemmPart<'_, R> {
                 panel_stride,
                 output: output.wrapping_add(column),
                 offsets,
-                columns: (count * WIDTH).min(all.columns() - column),
+                columns,
                 first: ends.first,
                 last: ends.last,
                 epilogue: Epilogue {
@@ -479,6 +498,7 @@ impl<R: RowSource> GemmPart<'_, R> {
                     stride: panel_stride,
                     lines,
                 },
+                next_rows,
             };
             // SAFETY: `eval` received a value of `S`, which exists only on a CPU with its
             // instructions. `point` wrote pointers that are valid for the K block (the contract
@@ -486,7 +506,7 @@ impl<R: RowSource> GemmPart<'_, R> {
             // output, bias and addend contain the last row and column, and that the output is aligned
             // where `stream` is set; the output is borrowed mutably for the whole product and tiles
             // do not overlap.
-            unsafe { S::tile(rows, count)(&tile) };
+            unsafe { S::tile(rows, columns)(&tile) };
             panel += count;
         }
     }

@@ -51,8 +51,8 @@ pub(crate) trait Simd:
     /// Most panels of B of a micro-kernel's tile (NR of BLIS, in panels).
     const TILE_PANELS: usize;
 
-    /// The micro-kernel for tiles of `rows` rows and `panels` panels, both at least 1.
-    fn tile(rows: usize, panels: usize) -> tile::Kernel;
+    /// The micro-kernel for tiles of `rows` rows and `columns` columns, both at least 1.
+    fn tile(rows: usize, columns: usize) -> tile::Kernel;
 
     /// Applies `function` to `len` elements at `from` and writes the results to `to`.
     /// # Safety

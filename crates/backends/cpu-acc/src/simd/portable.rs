@@ -55,7 +55,7 @@ impl Simd for Portable {
     const TILE_PANELS: usize = 1;
 
     #[inline(always)]
-    fn tile(rows: usize, _panels: usize) -> Kernel {
+    fn tile(rows: usize, _columns: usize) -> Kernel {
         KERNELS[rows - 1]
     }
 

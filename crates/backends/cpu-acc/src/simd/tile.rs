@@ -34,8 +34,8 @@ pub(crate) struct Tile<'a> {
     pub(crate) output: *mut f32,
     /// The offset of each row of the tile in C.
     pub(crate) offsets: &'a [usize; MAX_ROWS],
-    /// Columns of C in the tile: at most those of the kernel's panels, more than those of all but
-    /// the last panel.
+    /// Columns of C in the tile: at most those of the kernel's vectors, more than those of all but
+    /// the last vector's panel.
     pub(crate) columns: usize,
     /// Whether this is the first K block of the sum: the tile's former content is not added.
     pub(crate) first: bool,
@@ -43,6 +43,9 @@ pub(crate) struct Tile<'a> {
     pub(crate) last: bool,
     pub(crate) epilogue: Epilogue,
     pub(crate) prefetch: Prefetch,
+    /// Elements of C from a row of the tile to that of the tile which is computed next in these columns: its lines are
+    /// prefetched during the sum. 0 where there is none.
+    pub(crate) next_rows: usize,
 }
 
 /// The operations fused into the last store of a tile:
@@ -108,12 +111,18 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
     tile: &Tile<'_>,
 ) {
     // The addend is prefetched during the sum, one line every four steps.
-    let panels = VECTORS * S::LANES / WIDTH;
+    let panels = (VECTORS * S::LANES).div_ceil(WIDTH);
     let mut addend_lines = if tile.last && !tile.epilogue.addend.is_null() {
         0..ROWS * panels
     } else {
         0..0
     };
+    if tile.next_rows > 0 {
+        for offset in tile.offsets.iter().take(ROWS) {
+            let row = tile.output.wrapping_add(offset + tile.next_rows);
+            (0..panels).for_each(|panel| prefetch(row.wrapping_add(panel * WIDTH)));
+        }
+    }
     let mut sums = [[[s.splat(0.0); VECTORS]; ROWS]; CHAINS];
     let mut b = tile.panel;
     let mut next = tile.prefetch.address;
@@ -190,13 +199,17 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
             }
         }
     }
+    let epilogue = &tile.epilogue;
+    let is_simple = tile.first && tile.last && epilogue.addend.is_null() && !epilogue.stream;
     // SAFETY: the caller guarantees `columns` elements of output, bias and addend in `ROWS` rows;
-    // `WHOLE` is set only where they are all columns of the vectors.
+    // `WHOLE` is set only where they are all columns of the vectors, `SIMPLE` only for a simple epilogue.
     unsafe {
-        if tile.columns == VECTORS * S::LANES {
-            write::<S, ROWS, VECTORS, true>(s, tile, total);
+        if tile.columns != VECTORS * S::LANES {
+            write::<S, ROWS, VECTORS, false, false>(s, tile, total);
+        } else if is_simple {
+            write::<S, ROWS, VECTORS, true, true>(s, tile, total);
         } else {
-            write::<S, ROWS, VECTORS, false>(s, tile, total);
+            write::<S, ROWS, VECTORS, true, false>(s, tile, total);
         }
     }
 }
@@ -240,9 +253,16 @@ unsafe fn step<S: Simd, const ROWS: usize, const VECTORS: usize>(
 ///
 /// # Safety
 /// `output`, `bias` and `addend` are as [`compute`] requires; `WHOLE` only when the tile has all
-/// columns of its vectors.
+/// columns of its vectors; `SIMPLE` only in the single K block of a sum without addend, and without
+/// non-temporal stores: without branches on these the sums stay in registers.
 #[inline(always)]
-unsafe fn write<S: Simd, const ROWS: usize, const VECTORS: usize, const WHOLE: bool>(
+unsafe fn write<
+    S: Simd,
+    const ROWS: usize,
+    const VECTORS: usize,
+    const WHOLE: bool,
+    const SIMPLE: bool,
+>(
     s: S,
     tile: &Tile<'_>,
     sums: [[S::V; VECTORS]; ROWS],
@@ -254,12 +274,14 @@ unsafe fn write<S: Simd, const ROWS: usize, const VECTORS: usize, const WHOLE: b
         match (WHOLE, count(v)) {
             (true, _) => s.load_ptr(from.add(v * S::LANES)),
             (false, 0) => s.splat(0.0),
+            (false, count) if count == S::LANES => s.load_ptr(from.add(v * S::LANES)),
             (false, count) => s.load_part_ptr(from.add(v * S::LANES), count),
         }
     };
     let mut bias = [s.splat(0.0); VECTORS];
     let epilogue = &tile.epilogue;
-    if tile.last && !epilogue.bias.is_null() {
+    let (is_first, is_last) = (SIMPLE || tile.first, SIMPLE || tile.last);
+    if is_last && !epilogue.bias.is_null() {
         for (v, bias) in bias.iter_mut().enumerate() {
             *bias = load(epilogue.bias, v);
         }
@@ -269,26 +291,28 @@ unsafe fn write<S: Simd, const ROWS: usize, const VECTORS: usize, const WHOLE: b
     for (r, sums) in sums.into_iter().enumerate() {
         let output = tile.output.wrapping_add(tile.offsets[r]);
         for (v, mut sum) in sums.into_iter().enumerate() {
-            if !tile.first {
+            if !is_first {
                 sum = s.add(sum, load(output, v));
             }
-            if tile.last {
+            if is_last {
                 sum = s.fma(sum, scale, bias[v]);
-                if !epilogue.addend.is_null() {
+                if !SIMPLE && !epilogue.addend.is_null() {
                     let addend = epilogue.addend.wrapping_add(tile.offsets[r]);
                     sum = s.add(sum, load(addend, v));
                 }
                 sum = s.min(high, s.max(low, sum));
             }
+            let output = output.wrapping_add(v * S::LANES);
             // SAFETY: `count(v)` elements of vector `v` are among the tile's `columns`, which the
             // caller guarantees for writing in each row; with `WHOLE` that is every lane. Rows are
-            // aligned to a vector where `stream` is set.
+            // aligned to a vector where `stream` is set. Masked stores are slow on some CPUs.
             unsafe {
                 match (WHOLE, count(v)) {
-                    (true, _) if epilogue.stream => s.stream_ptr(sum, output.add(v * S::LANES)),
-                    (true, _) => s.store_ptr(sum, output.add(v * S::LANES)),
+                    (true, _) if !SIMPLE && epilogue.stream => s.stream_ptr(sum, output),
+                    (true, _) => s.store_ptr(sum, output),
                     (false, 0) => {}
-                    (false, count) => s.store_part_ptr(sum, output.add(v * S::LANES), count),
+                    (false, count) if count == S::LANES => s.store_ptr(sum, output),
+                    (false, count) => s.store_part_ptr(sum, output, count),
                 }
             }
         }
