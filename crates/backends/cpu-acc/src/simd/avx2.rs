@@ -5,7 +5,8 @@
 use super::math::{self, UnaryFunction};
 use super::terms::term_vectors;
 use super::tile::{Kernel, Tile, compute};
-use super::{Simd, VectorOp};
+use super::{Arithmetic, Simd, VectorOp};
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// A CPU with AVX2 and FMA; exists only on one.
@@ -47,6 +48,24 @@ static KERNELS: [[Kernel; 2]; 6] = [
     [tile::<6, 1>, tile::<6, 2>],
 ];
 
+/// Four vectors, whose values the compiler does not know; no instruction.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn opaque([mut a, mut b, mut c, mut d]: [__m256; 4]) -> [__m256; 4] {
+    // SAFETY: the assembly is a comment.
+    unsafe {
+        asm!(
+            "# {a} {b} {c} {d}",
+            a = inout(ymm_reg) a,
+            b = inout(ymm_reg) b,
+            c = inout(ymm_reg) c,
+            d = inout(ymm_reg) d,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    [a, b, c, d]
+}
+
 /// All bits set in the lanes below `count`, for masked loads and stores.
 #[inline(always)]
 fn first(count: usize) -> __m256i {
@@ -63,25 +82,10 @@ fn first(count: usize) -> __m256i {
     clippy::undocumented_unsafe_blocks,
     reason = "one reason for all, above"
 )]
-impl Simd for Avx2 {
+impl Arithmetic for Avx2 {
     type V = __m256;
     type Mask = __m256;
     const LANES: usize = 8;
-    const FUSED: bool = true;
-    const TILE_ROWS: usize = 6;
-    const TILE_PANELS: usize = 1;
-
-    #[inline(always)]
-    fn tile(rows: usize, columns: usize) -> Kernel {
-        KERNELS[rows - 1][columns.div_ceil(8) - 1]
-    }
-
-    #[inline(always)]
-    unsafe fn map_unary(self, function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
-        // SAFETY: a value of `Self` exists only on a CPU with the instructions; the caller guarantees
-        // the pointers.
-        unsafe { map_unary(function, from, to, len) }
-    }
 
     #[inline(always)]
     fn splat(self, value: f32) -> __m256 {
@@ -94,45 +98,8 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> __m256 {
-        unsafe { _mm256_maskload_ps(from, first(count)) }
-    }
-
-    #[inline(always)]
-    fn gather(self, from: &[f32], positions: &[u32]) -> __m256 {
-        let positions = &positions[..8];
-        // The instruction's indices are signed.
-        let len = from.len().min(i32::MAX as usize);
-        debug_assert!(len == from.len());
-        // SAFETY: 8 positions are read; elements are read at those from 0 on below the length alone.
-        unsafe {
-            let at = _mm256_loadu_si256(positions.as_ptr().cast());
-            let below = _mm256_cmpgt_epi32(_mm256_set1_epi32(len as i32), at);
-            let inside = _mm256_andnot_si256(_mm256_srai_epi32::<31>(at), below);
-            let (zero, inside) = (_mm256_setzero_ps(), _mm256_castsi256_ps(inside));
-            _mm256_mask_i32gather_ps::<4>(zero, from.as_ptr(), at, inside)
-        }
-    }
-
-    #[inline(always)]
     unsafe fn store_ptr(self, v: __m256, to: *mut f32) {
         unsafe { _mm256_storeu_ps(to, v) }
-    }
-
-    #[inline(always)]
-    unsafe fn stream_ptr(self, v: __m256, to: *mut f32) {
-        unsafe { _mm256_stream_ps(to, v) }
-    }
-
-    #[inline(always)]
-    fn store_fence(self) {
-        // SAFETY: SSE is part of x86-64.
-        unsafe { _mm_sfence() }
-    }
-
-    #[inline(always)]
-    unsafe fn store_part_ptr(self, v: __m256, to: *mut f32, count: usize) {
-        unsafe { _mm256_maskstore_ps(to, first(count), v) }
     }
 
     #[inline(always)]
@@ -176,12 +143,6 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn nan_max(self, a: __m256, b: __m256) -> __m256 {
-        // The maximum is b where either is NaN.
-        unsafe { _mm256_blendv_ps(_mm256_max_ps(a, b), a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)) }
-    }
-
-    #[inline(always)]
     fn round(self, a: __m256) -> __m256 {
         unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
     }
@@ -220,6 +181,79 @@ impl Simd for Avx2 {
             let bit = _mm256_set1_ps(-0.0);
             _mm256_or_ps(_mm256_andnot_ps(bit, a), _mm256_and_ps(bit, sign))
         }
+    }
+
+    #[inline(always)]
+    fn join<const COUNT: usize>(self, mut vectors: [__m256; COUNT]) -> [__m256; COUNT] {
+        if let Some(four) = vectors.first_chunk_mut::<4>() {
+            *four = unsafe { opaque(*four) };
+        }
+        vectors
+    }
+}
+
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "one reason for all, above"
+)]
+impl Simd for Avx2 {
+    const FUSED: bool = true;
+    const TILE_ROWS: usize = 6;
+    const TILE_PANELS: usize = 1;
+
+    #[inline(always)]
+    fn tile(rows: usize, columns: usize) -> Kernel {
+        KERNELS[rows - 1][columns.div_ceil(8) - 1]
+    }
+
+    #[inline(always)]
+    unsafe fn map_unary(self, function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
+        // SAFETY: a value of `Self` exists only on a CPU with the instructions; the caller guarantees
+        // the pointers.
+        unsafe { map_unary(function, from, to, len) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> __m256 {
+        unsafe { _mm256_maskload_ps(from, first(count)) }
+    }
+
+    #[inline(always)]
+    fn gather(self, from: &[f32], positions: &[u32]) -> __m256 {
+        let positions = &positions[..8];
+        // The instruction's indices are signed.
+        let len = from.len().min(i32::MAX as usize);
+        debug_assert!(len == from.len());
+        // SAFETY: 8 positions are read; elements are read at those from 0 on below the length alone.
+        unsafe {
+            let at = _mm256_loadu_si256(positions.as_ptr().cast());
+            let below = _mm256_cmpgt_epi32(_mm256_set1_epi32(len as i32), at);
+            let inside = _mm256_andnot_si256(_mm256_srai_epi32::<31>(at), below);
+            let (zero, inside) = (_mm256_setzero_ps(), _mm256_castsi256_ps(inside));
+            _mm256_mask_i32gather_ps::<4>(zero, from.as_ptr(), at, inside)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn stream_ptr(self, v: __m256, to: *mut f32) {
+        unsafe { _mm256_stream_ps(to, v) }
+    }
+
+    #[inline(always)]
+    fn store_fence(self) {
+        // SAFETY: SSE is part of x86-64.
+        unsafe { _mm_sfence() }
+    }
+
+    #[inline(always)]
+    unsafe fn store_part_ptr(self, v: __m256, to: *mut f32, count: usize) {
+        unsafe { _mm256_maskstore_ps(to, first(count), v) }
+    }
+
+    #[inline(always)]
+    fn nan_max(self, a: __m256, b: __m256) -> __m256 {
+        // The maximum is b where either is NaN.
+        unsafe { _mm256_blendv_ps(_mm256_max_ps(a, b), a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)) }
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@
 use super::math::{self, UnaryFunction};
 use super::terms::term_vectors;
 use super::tile::{Kernel, Tile, compute};
-use super::{Simd, VectorOp};
+use super::{Arithmetic, Simd, VectorOp};
 use std::arch::x86_64::*;
 
 /// A CPU with AVX-512; exists only on one.
@@ -56,25 +56,10 @@ fn first(count: usize) -> __mmask16 {
     clippy::undocumented_unsafe_blocks,
     reason = "one reason for all, above"
 )]
-impl Simd for Avx512 {
+impl Arithmetic for Avx512 {
     type V = __m512;
     type Mask = __mmask16;
     const LANES: usize = 16;
-    const FUSED: bool = true;
-    const TILE_ROWS: usize = 14;
-    const TILE_PANELS: usize = 2;
-
-    #[inline(always)]
-    fn tile(rows: usize, columns: usize) -> Kernel {
-        KERNELS[rows - 1][columns.div_ceil(16) - 1]
-    }
-
-    #[inline(always)]
-    unsafe fn map_unary(self, function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
-        // SAFETY: a value of `Self` exists only on a CPU with the instructions; the caller guarantees
-        // the pointers.
-        unsafe { map_unary(function, from, to, len) }
-    }
 
     #[inline(always)]
     fn splat(self, value: f32) -> __m512 {
@@ -87,43 +72,8 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> __m512 {
-        unsafe { _mm512_maskz_loadu_ps(first(count), from) }
-    }
-
-    #[inline(always)]
-    fn gather(self, from: &[f32], positions: &[u32]) -> __m512 {
-        let positions = &positions[..16];
-        // The instruction's indices are signed.
-        let len = from.len().min(i32::MAX as usize);
-        debug_assert!(len == from.len());
-        // SAFETY: 16 positions are read; elements are read at those below the length alone.
-        unsafe {
-            let at = _mm512_loadu_si512(positions.as_ptr().cast());
-            let inside = _mm512_cmplt_epu32_mask(at, _mm512_set1_epi32(len as i32));
-            _mm512_mask_i32gather_ps::<4>(_mm512_setzero_ps(), inside, at, from.as_ptr().cast())
-        }
-    }
-
-    #[inline(always)]
     unsafe fn store_ptr(self, v: __m512, to: *mut f32) {
         unsafe { _mm512_storeu_ps(to, v) }
-    }
-
-    #[inline(always)]
-    unsafe fn stream_ptr(self, v: __m512, to: *mut f32) {
-        unsafe { _mm512_stream_ps(to, v) }
-    }
-
-    #[inline(always)]
-    fn store_fence(self) {
-        // SAFETY: SSE is part of x86-64.
-        unsafe { _mm_sfence() }
-    }
-
-    #[inline(always)]
-    unsafe fn store_part_ptr(self, v: __m512, to: *mut f32, count: usize) {
-        unsafe { _mm512_mask_storeu_ps(to, first(count), v) }
     }
 
     #[inline(always)]
@@ -167,15 +117,6 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn nan_max(self, a: __m512, b: __m512) -> __m512 {
-        // The maximum is b where either is NaN.
-        unsafe {
-            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a);
-            _mm512_mask_mov_ps(_mm512_max_ps(a, b), nan, a)
-        }
-    }
-
-    #[inline(always)]
     fn round(self, a: __m512) -> __m512 {
         unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
     }
@@ -205,6 +146,72 @@ impl Simd for Avx512 {
         unsafe {
             let bit = _mm512_set1_ps(-0.0);
             _mm512_or_ps(_mm512_andnot_ps(bit, a), _mm512_and_ps(bit, sign))
+        }
+    }
+}
+
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "one reason for all, above"
+)]
+impl Simd for Avx512 {
+    const FUSED: bool = true;
+    const TILE_ROWS: usize = 14;
+    const TILE_PANELS: usize = 2;
+
+    #[inline(always)]
+    fn tile(rows: usize, columns: usize) -> Kernel {
+        KERNELS[rows - 1][columns.div_ceil(16) - 1]
+    }
+
+    #[inline(always)]
+    unsafe fn map_unary(self, function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
+        // SAFETY: a value of `Self` exists only on a CPU with the instructions; the caller guarantees
+        // the pointers.
+        unsafe { map_unary(function, from, to, len) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> __m512 {
+        unsafe { _mm512_maskz_loadu_ps(first(count), from) }
+    }
+
+    #[inline(always)]
+    fn gather(self, from: &[f32], positions: &[u32]) -> __m512 {
+        let positions = &positions[..16];
+        // The instruction's indices are signed.
+        let len = from.len().min(i32::MAX as usize);
+        debug_assert!(len == from.len());
+        // SAFETY: 16 positions are read; elements are read at those below the length alone.
+        unsafe {
+            let at = _mm512_loadu_si512(positions.as_ptr().cast());
+            let inside = _mm512_cmplt_epu32_mask(at, _mm512_set1_epi32(len as i32));
+            _mm512_mask_i32gather_ps::<4>(_mm512_setzero_ps(), inside, at, from.as_ptr().cast())
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn stream_ptr(self, v: __m512, to: *mut f32) {
+        unsafe { _mm512_stream_ps(to, v) }
+    }
+
+    #[inline(always)]
+    fn store_fence(self) {
+        // SAFETY: SSE is part of x86-64.
+        unsafe { _mm_sfence() }
+    }
+
+    #[inline(always)]
+    unsafe fn store_part_ptr(self, v: __m512, to: *mut f32, count: usize) {
+        unsafe { _mm512_mask_storeu_ps(to, first(count), v) }
+    }
+
+    #[inline(always)]
+    fn nan_max(self, a: __m512, b: __m512) -> __m512 {
+        // The maximum is b where either is NaN.
+        unsafe {
+            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a);
+            _mm512_mask_mov_ps(_mm512_max_ps(a, b), nan, a)
         }
     }
 

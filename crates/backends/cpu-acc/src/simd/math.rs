@@ -7,7 +7,11 @@
 
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
-use super::Simd;
+use super::unrolled::Unrolled;
+use super::{Arithmetic, Simd};
+
+/// Vectors of which the chains of instructions of a function are interleaved.
+const INTERLEAVED: usize = 4;
 
 /// An elementwise function of one operand, with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,7 +61,7 @@ pub(crate) enum UnaryFunction {
 
 /// `c[0] + c[1] x + c[2] x^2 + ...`, by Horner's rule.
 #[inline(always)]
-fn polynomial<S: Simd, const N: usize>(s: S, x: S::V, coefficients: [f32; N]) -> S::V {
+fn polynomial<S: Arithmetic, const N: usize>(s: S, x: S::V, coefficients: [f32; N]) -> S::V {
     let mut sum = s.splat(coefficients[N - 1]);
     for &c in coefficients[..N - 1].iter().rev() {
         sum = s.fma(sum, x, s.splat(c));
@@ -70,14 +74,14 @@ const TO_INTEGER: f32 = 12_582_912.0;
 
 /// `e^x`; infinite above 88.73, subnormal below -87.3, then zero.
 #[inline(always)]
-pub(crate) fn exp<S: Simd>(s: S, x: S::V) -> S::V {
+pub(crate) fn exp<S: Arithmetic>(s: S, x: S::V) -> S::V {
     let x = s.min(s.splat(89.0), s.max(s.splat(-105.0), x));
     // Cody–Waite range reduction, x = n ln 2 + r: ln 2 is the sum of two constants, and n times the
     // first, 355/512, is exact.
     let shift = s.splat(TO_INTEGER);
     let n = s.sub(s.fma(x, s.splat(std::f32::consts::LOG2_E), shift), shift);
     let r = s.fma(n, s.splat(-355.0 / 512.0), x);
-    let r = s.fma(n, s.splat(2.121_944_4e-4), r);
+    let r = s.staged(s.fma(n, s.splat(2.121_944_4e-4), r));
     // e^r for |r| <= ln 2 / 2.
     let power = polynomial(
         s,
@@ -92,19 +96,20 @@ pub(crate) fn exp<S: Simd>(s: S, x: S::V) -> S::V {
             0.001_381_42,
         ],
     );
-    s.scale2(power, n)
+    s.scale2(s.staged(power), n)
 }
 
 /// `1 / (1 + e^-x)`
 #[inline(always)]
-pub(crate) fn sigmoid<S: Simd>(s: S, x: S::V) -> S::V {
+pub(crate) fn sigmoid<S: Arithmetic>(s: S, x: S::V) -> S::V {
     let one = s.splat(1.0);
-    s.div(one, s.add(one, exp(s, s.sub(s.splat(0.0), x))))
+    let sum = s.add(one, exp(s, s.sub(s.splat(0.0), x)));
+    s.div(one, s.staged(sum))
 }
 
 /// The hyperbolic tangent, as the ratio of two polynomials in `x^2`; 1 from 9.01 on.
 #[inline(always)]
-pub(crate) fn tanh<S: Simd>(s: S, x: S::V) -> S::V {
+pub(crate) fn tanh<S: Arithmetic>(s: S, x: S::V) -> S::V {
     let (one, magnitude) = (s.splat(1.0), s.abs(x));
     let square = s.mul(x, x);
     // tanh(x) / x for |x| <= 9.01, to 2.1e-8.
@@ -130,14 +135,17 @@ pub(crate) fn tanh<S: Simd>(s: S, x: S::V) -> S::V {
             7.769_159e-7,
         ],
     );
-    let near = s.min(one, s.div(s.mul(magnitude, over), under));
+    let near = s.min(
+        one,
+        s.div(s.mul(magnitude, s.staged(over)), s.staged(under)),
+    );
     let is_far = s.less(s.splat(9.01), magnitude);
     s.copysign(s.select(is_far, one, near), x)
 }
 
 /// The error function.
 #[inline(always)]
-pub(crate) fn erf<S: Simd>(s: S, x: S::V) -> S::V {
+pub(crate) fn erf<S: Arithmetic>(s: S, x: S::V) -> S::V {
     let magnitude = s.abs(x);
     // erf(x) / x as a polynomial in x^2, for |x| <= 1.
     let near = polynomial(
@@ -179,7 +187,7 @@ pub(crate) fn erf<S: Simd>(s: S, x: S::V) -> S::V {
 /// `integer`, which is `x` rounded, with the sign of `x`; `x` itself where it is too large to have a
 /// fraction.
 #[inline(always)]
-fn to_integer<S: Simd>(s: S, x: S::V, integer: S::V) -> S::V {
+fn to_integer<S: Arithmetic>(s: S, x: S::V, integer: S::V) -> S::V {
     let fractional = s.less(s.abs(x), s.splat(8_388_608.0));
     s.select(fractional, s.copysign(integer, x), x)
 }
@@ -196,81 +204,99 @@ pub(super) unsafe fn map_unary<S: Simd>(
     to: *mut f32,
     len: usize,
 ) {
-    let (zero, one, half) = (s.splat(0.0), s.splat(1.0), s.splat(0.5));
-    let clamp = |low, high, x| s.min(s.splat(high), s.max(s.splat(low), x));
     // A macro: the body of a closure would be compiled without the instructions of `S`.
     macro_rules! each {
-        (|$x:ident| $function:expr) => {{
+        (|$s:ident, $x:ident| $function:expr) => {{
             let mut at = 0;
+            let $s = Unrolled::<S, INTERLEAVED>(s);
+            while at + INTERLEAVED * S::LANES <= len {
+                // SAFETY: the caller guarantees `len` elements, of which these vectors remain from `at` on.
+                let $x = unsafe { $s.load_ptr(from.add(at)) };
+                let y = $function;
+                // SAFETY: as many of the `len` writable elements at `to` remain from `at` on.
+                unsafe { $s.store_ptr(y, to.add(at)) };
+                at += INTERLEAVED * S::LANES;
+            }
+            let $s = s;
             while at + S::LANES <= len {
                 // SAFETY: the caller guarantees `len` elements, of which `LANES` remain from `at` on.
-                let $x = unsafe { s.load_ptr(from.add(at)) };
+                let $x = unsafe { $s.load_ptr(from.add(at)) };
                 let y = $function;
                 // SAFETY: `LANES` of the `len` writable elements at `to` remain from `at` on.
-                unsafe { s.store_ptr(y, to.add(at)) };
+                unsafe { $s.store_ptr(y, to.add(at)) };
                 at += S::LANES;
             }
             if at < len {
                 let count = len - at;
                 // SAFETY: `count` of the `len` elements remain from `at` on, fewer than `LANES`.
-                let $x = unsafe { s.load_part_ptr(from.add(at), count) };
+                let $x = unsafe { $s.load_part_ptr(from.add(at), count) };
                 let y = $function;
                 // SAFETY: `count` of the `len` writable elements at `to` remain from `at` on.
-                unsafe { s.store_part_ptr(y, to.add(at), count) };
+                unsafe { $s.store_part_ptr(y, to.add(at), count) };
             }
         }};
     }
     match function {
-        UnaryFunction::Abs => each!(|x| s.abs(x)),
-        UnaryFunction::Neg => each!(|x| s.sub(s.splat(-0.0), x)),
-        UnaryFunction::Sqrt => each!(|x| s.sqrt(x)),
-        UnaryFunction::Reciprocal => each!(|x| s.div(one, x)),
-        UnaryFunction::Round => each!(|x| to_integer(s, x, s.round(x))),
-        UnaryFunction::Floor => each!(|x| {
-            let near = s.round(x);
+        UnaryFunction::Abs => each!(|s, x| s.abs(x)),
+        UnaryFunction::Neg => each!(|s, x| s.sub(s.splat(-0.0), x)),
+        UnaryFunction::Sqrt => each!(|s, x| s.sqrt(x)),
+        UnaryFunction::Reciprocal => each!(|s, x| s.div(s.splat(1.0), x)),
+        UnaryFunction::Round => each!(|s, x| to_integer(s, x, s.round(x))),
+        UnaryFunction::Floor => each!(|s, x| {
+            let (near, one) = (s.round(x), s.splat(1.0));
             to_integer(s, x, s.select(s.less(x, near), s.sub(near, one), near))
         }),
-        UnaryFunction::Ceil => each!(|x| {
-            let near = s.round(x);
+        UnaryFunction::Ceil => each!(|s, x| {
+            let (near, one) = (s.round(x), s.splat(1.0));
             to_integer(s, x, s.select(s.less(near, x), s.add(near, one), near))
         }),
-        UnaryFunction::Exp => each!(|x| exp(s, x)),
-        UnaryFunction::Erf => each!(|x| erf(s, x)),
-        UnaryFunction::Tanh => each!(|x| tanh(s, x)),
-        UnaryFunction::Sigmoid => each!(|x| sigmoid(s, x)),
-        UnaryFunction::Clamp { low, high } => each!(|x| clamp(low, high, x)),
+        UnaryFunction::Exp => each!(|s, x| exp(s, x)),
+        UnaryFunction::Erf => each!(|s, x| erf(s, x)),
+        UnaryFunction::Tanh => each!(|s, x| tanh(s, x)),
+        UnaryFunction::Sigmoid => each!(|s, x| sigmoid(s, x)),
+        UnaryFunction::Clamp { low, high } => each!(|s, x| clamp(s, low, high, x)),
         UnaryFunction::HardSigmoid { alpha, beta } => {
-            each!(|x| clamp(0.0, 1.0, s.fma(x, s.splat(alpha), s.splat(beta))))
+            each!(|s, x| clamp(s, 0.0, 1.0, s.fma(x, s.splat(alpha), s.splat(beta))))
         }
-        UnaryFunction::HardSwish => {
-            each!(|x| s.mul(x, clamp(0.0, 1.0, s.fma(x, s.splat(1.0 / 6.0), half))))
-        }
-        UnaryFunction::LeakyRelu { alpha } => {
-            each!(|x| s.select(s.less(x, zero), s.mul(x, s.splat(alpha)), x))
-        }
-        UnaryFunction::Elu { alpha } => each!(|x| {
-            let below = s.mul(s.splat(alpha), s.sub(exp(s, x), one));
-            s.select(s.less(x, zero), below, x)
+        UnaryFunction::HardSwish => each!(|s, x| {
+            let gate = s.fma(x, s.splat(1.0 / 6.0), s.splat(0.5));
+            s.mul(x, clamp(s, 0.0, 1.0, gate))
         }),
-        UnaryFunction::Swish { alpha } => each!(|x| s.mul(x, sigmoid(s, s.mul(x, s.splat(alpha))))),
-        UnaryFunction::Mish => each!(|x| {
+        UnaryFunction::LeakyRelu { alpha } => {
+            each!(|s, x| s.select(s.less(x, s.splat(0.0)), s.mul(x, s.splat(alpha)), x))
+        }
+        UnaryFunction::Elu { alpha } => each!(|s, x| {
+            let below = s.mul(s.splat(alpha), s.sub(exp(s, x), s.splat(1.0)));
+            s.select(s.less(x, s.splat(0.0)), below, x)
+        }),
+        UnaryFunction::Swish { alpha } => {
+            each!(|s, x| s.mul(x, sigmoid(s, s.mul(x, s.splat(alpha)))))
+        }
+        UnaryFunction::Mish => each!(|s, x| {
             // tanh(ln(1 + e)) = (e^2 + 2 e) / (e^2 + 2 e + 2), which is 1 for x above 20.
             let e = exp(s, s.min(s.splat(20.0), x));
             let n = s.mul(e, s.add(e, s.splat(2.0)));
             s.mul(x, s.div(n, s.add(n, s.splat(2.0))))
         }),
-        UnaryFunction::Gelu => each!(|x| {
+        UnaryFunction::Gelu => each!(|s, x| {
             let e = erf(s, s.mul(x, s.splat(std::f32::consts::FRAC_1_SQRT_2)));
-            let h = s.mul(x, half);
+            let h = s.mul(x, s.splat(0.5));
             s.fma(h, e, h)
         }),
-        UnaryFunction::GeluTanh => each!(|x| {
+        UnaryFunction::GeluTanh => each!(|s, x| {
             // tanh(u) = 2 sigmoid(2 u) - 1, so that x / 2 (1 + tanh(u)) = x sigmoid(2 u).
             const SLOPE: f32 = std::f32::consts::FRAC_2_SQRT_PI * std::f32::consts::SQRT_2;
-            let cubic = s.fma(s.mul(x, x), s.splat(SLOPE * 0.044_715), s.splat(SLOPE));
+            let square = s.mul(x, x);
+            let cubic = s.fma(square, s.splat(SLOPE * 0.044_715), s.splat(SLOPE));
             s.mul(x, sigmoid(s, s.mul(x, cubic)))
         }),
     }
+}
+
+/// `min(max(x, low), high)`
+#[inline(always)]
+fn clamp<S: Arithmetic>(s: S, low: f32, high: f32, x: S::V) -> S::V {
+    s.min(s.splat(high), s.max(s.splat(low), x))
 }
 
 /// Writes `function` of each element of `from` to `to`.

@@ -26,28 +26,98 @@ pub(crate) mod rows;
 mod schedule;
 pub(crate) mod terms;
 pub(crate) mod tile;
+mod unrolled;
 
 pub(crate) use portable::Portable;
 
 use tenon_backend::CpuLevel;
 use terms::TermVectors;
 
-/// The vector instructions of a CPU, on f32, and for matrix products on other types.
+/// Arithmetic on vectors of f32.
 ///
 /// Minimum, maximum and the clamps made of them return a NaN of their second operand.
-pub(crate) trait Simd:
-    TermVectors<f32> + TermVectors<f64> + TermVectors<i32> + TermVectors<i64> + Send + Sync + 'static
-{
-    /// A vector of [`Simd::LANES`] elements.
+pub(crate) trait Arithmetic: Copy {
+    /// A vector of [`Arithmetic::LANES`] elements.
     type V: Copy;
+
     /// A comparison result for each lane.
     type Mask: Copy;
-    /// Elements of a vector: a divisor of [`crate::panels::WIDTH`].
+
+    /// Elements of a vector; of a level's, a divisor of [`crate::panels::WIDTH`].
     const LANES: usize;
-    /// Whether [`Simd::fma`] rounds once.
+
+    fn splat(self, value: f32) -> Self::V;
+
+    /// # Safety
+    /// `from` is valid for reading [`Arithmetic::LANES`] elements.
+    unsafe fn load_ptr(self, from: *const f32) -> Self::V;
+
+    /// # Safety
+    /// `to` is valid for writing [`Arithmetic::LANES`] elements.
+    unsafe fn store_ptr(self, v: Self::V, to: *mut f32);
+
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sqrt(self, a: Self::V) -> Self::V;
+
+    /// `a * b + c`, rounded once where the CPU can.
+    fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+
+    /// The lesser; `b` when either is NaN.
+    fn min(self, a: Self::V, b: Self::V) -> Self::V;
+
+    /// The greater; `b` when either is NaN.
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
+
+    /// To the nearest integer, halves to even. For magnitudes below 2^23.
+    fn round(self, a: Self::V) -> Self::V;
+
+    /// `a * 2^n`, for integers `n` in -252..=252.
+    fn scale2(self, a: Self::V, n: Self::V) -> Self::V;
+
+    fn less(self, a: Self::V, b: Self::V) -> Self::Mask;
+
+    /// Lanes of `yes` where the mask is true, else of `no`.
+    fn select(self, mask: Self::Mask, yes: Self::V, no: Self::V) -> Self::V;
+
+    fn abs(self, a: Self::V) -> Self::V;
+
+    /// The magnitude of `a` with the sign of `sign`.
+    fn copysign(self, a: Self::V, sign: Self::V) -> Self::V;
+
+    /// `a` at the end of a stage of a function on several vectors: see [`Arithmetic::join`].
+    #[inline(always)]
+    fn staged(self, a: Self::V) -> Self::V {
+        a
+    }
+
+    /// `vectors`, all of which are computed before what depends on any of them, where that is known to be faster.
+    /// The compiler, which minimises live registers, would compute one vector after the other.
+    #[inline(always)]
+    fn join<const COUNT: usize>(self, vectors: [Self::V; COUNT]) -> [Self::V; COUNT] {
+        vectors
+    }
+}
+
+/// The vector instructions of a CPU, on f32, and for matrix products on other types.
+pub(crate) trait Simd:
+    Arithmetic
+    + TermVectors<f32>
+    + TermVectors<f64>
+    + TermVectors<i32>
+    + TermVectors<i64>
+    + Send
+    + Sync
+    + 'static
+{
+    /// Whether [`Arithmetic::fma`] rounds once.
     const FUSED: bool;
+
     /// Most rows of a micro-kernel's tile (MR of BLIS).
     const TILE_ROWS: usize;
+
     /// Most panels of B of a micro-kernel's tile (NR of BLIS, in panels).
     const TILE_PANELS: usize;
 
@@ -66,61 +136,37 @@ pub(crate) trait Simd:
         len: usize,
     );
 
-    fn splat(self, value: f32) -> Self::V;
-    /// # Safety
-    /// `from` is valid for reading [`Simd::LANES`] elements.
-    unsafe fn load_ptr(self, from: *const f32) -> Self::V;
     /// The first `count` elements; the other lanes are zero.
     /// # Safety
-    /// `from` is valid for reading `count` elements, at most [`Simd::LANES`].
+    /// `from` is valid for reading `count` elements, at most [`Arithmetic::LANES`].
     unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> Self::V;
-    /// # Safety
-    /// `to` is valid for writing [`Simd::LANES`] elements.
-    unsafe fn store_ptr(self, v: Self::V, to: *mut f32);
+
     /// A non-temporal store, where the CPU has one: bypasses the caches, for outputs larger than they
     /// are. [`Simd::store_fence`] follows the last one.
     ///
     /// # Safety
-    /// `to` is valid for writing [`Simd::LANES`] elements and aligned to the vector.
+    /// `to` is valid for writing [`Arithmetic::LANES`] elements and aligned to the vector.
     #[inline(always)]
     unsafe fn stream_ptr(self, v: Self::V, to: *mut f32) {
         // SAFETY: the caller guarantees `LANES` writable elements at `to`.
         unsafe { self.store_ptr(v, to) }
     }
+
     /// Orders non-temporal stores before later stores, so that other threads observe them.
     #[inline(always)]
     fn store_fence(self) {}
+
     /// # Safety
-    /// `to` is valid for writing `count` elements, at most [`Simd::LANES`].
+    /// `to` is valid for writing `count` elements, at most [`Arithmetic::LANES`].
     unsafe fn store_part_ptr(self, v: Self::V, to: *mut f32, count: usize);
 
-    fn add(self, a: Self::V, b: Self::V) -> Self::V;
-    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
-    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
-    fn div(self, a: Self::V, b: Self::V) -> Self::V;
-    fn sqrt(self, a: Self::V) -> Self::V;
-    /// `a * b + c`, rounded once where the CPU can.
-    fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-    /// The lesser; `b` when either is NaN.
-    fn min(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The greater; `b` when either is NaN.
-    fn max(self, a: Self::V, b: Self::V) -> Self::V;
     /// The greater; NaN when either is NaN.
     fn nan_max(self, a: Self::V, b: Self::V) -> Self::V;
-    /// To the nearest integer, halves to even. For magnitudes below 2^23.
-    fn round(self, a: Self::V) -> Self::V;
-    /// `a * 2^n`, for integers `n` in -252..=252.
-    fn scale2(self, a: Self::V, n: Self::V) -> Self::V;
-    fn less(self, a: Self::V, b: Self::V) -> Self::Mask;
-    /// Lanes of `yes` where the mask is true, else of `no`.
-    fn select(self, mask: Self::Mask, yes: Self::V, no: Self::V) -> Self::V;
-    fn abs(self, a: Self::V) -> Self::V;
-    /// The magnitude of `a` with the sign of `sign`.
-    fn copysign(self, a: Self::V, sign: Self::V) -> Self::V;
+
     fn sum(self, a: Self::V) -> f32;
     fn largest(self, a: Self::V) -> f32;
 
-    /// The first [`Simd::LANES`] elements of `from`.
+    /// The first [`Arithmetic::LANES`] elements of `from`.
     #[inline(always)]
     fn load(self, from: &[f32]) -> Self::V {
         assert!(from.len() >= Self::LANES);
@@ -128,14 +174,14 @@ pub(crate) trait Simd:
         unsafe { self.load_ptr(from.as_ptr()) }
     }
 
-    /// The elements of `from`, at most [`Simd::LANES`], then zeros.
+    /// The elements of `from`, at most [`Arithmetic::LANES`], then zeros.
     #[inline(always)]
     fn load_part(self, from: &[f32]) -> Self::V {
         // SAFETY: the count is at most the slice's length.
         unsafe { self.load_part_ptr(from.as_ptr(), from.len().min(Self::LANES)) }
     }
 
-    /// The elements of `from`, at most 2^31 - 1, at the first [`Simd::LANES`] of `positions`; 0 where there is
+    /// The elements of `from`, at most 2^31 - 1, at the first [`Arithmetic::LANES`] of `positions`; 0 where there is
     /// none.
     #[inline(always)]
     fn gather(self, from: &[f32], positions: &[u32]) -> Self::V {
@@ -146,7 +192,7 @@ pub(crate) trait Simd:
         self.load(&lanes)
     }
 
-    /// Writes the first [`Simd::LANES`] elements of `to`.
+    /// Writes the first [`Arithmetic::LANES`] elements of `to`.
     #[inline(always)]
     fn store(self, v: Self::V, to: &mut [f32]) {
         assert!(to.len() >= Self::LANES);
@@ -154,7 +200,7 @@ pub(crate) trait Simd:
         unsafe { self.store_ptr(v, to.as_mut_ptr()) }
     }
 
-    /// Writes as many elements as `to` has, at most [`Simd::LANES`].
+    /// Writes as many elements as `to` has, at most [`Arithmetic::LANES`].
     #[inline(always)]
     fn store_part(self, v: Self::V, to: &mut [f32]) {
         // SAFETY: the count is at most the slice's length.

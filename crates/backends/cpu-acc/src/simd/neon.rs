@@ -5,7 +5,7 @@
 use super::math::{self, UnaryFunction};
 use super::terms::plain_term_vectors;
 use super::tile::{Kernel, Tile, compute};
-use super::{Simd, VectorOp};
+use super::{Arithmetic, Simd, VectorOp};
 use std::arch::aarch64::*;
 
 /// A CPU with NEON; exists only on one.
@@ -46,23 +46,10 @@ static KERNELS: [Kernel; 6] = [
     clippy::undocumented_unsafe_blocks,
     reason = "one reason for all, above"
 )]
-impl Simd for Neon {
+impl Arithmetic for Neon {
     type V = float32x4_t;
     type Mask = uint32x4_t;
     const LANES: usize = 4;
-    const FUSED: bool = true;
-    const TILE_ROWS: usize = 6;
-    const TILE_PANELS: usize = 1;
-
-    #[inline(always)]
-    fn tile(rows: usize, _columns: usize) -> Kernel {
-        KERNELS[rows - 1]
-    }
-
-    #[inline(always)]
-    unsafe fn map_unary(self, function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
-        unsafe { map_unary(function, from, to, len) }
-    }
 
     #[inline(always)]
     fn splat(self, value: f32) -> float32x4_t {
@@ -75,26 +62,8 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> float32x4_t {
-        let mut lanes = [0.0; 4];
-        for (lane, number) in lanes.iter_mut().enumerate().take(count) {
-            *number = unsafe { *from.add(lane) };
-        }
-        unsafe { vld1q_f32(lanes.as_ptr()) }
-    }
-
-    #[inline(always)]
     unsafe fn store_ptr(self, v: float32x4_t, to: *mut f32) {
         unsafe { vst1q_f32(to, v) }
-    }
-
-    #[inline(always)]
-    unsafe fn store_part_ptr(self, v: float32x4_t, to: *mut f32, count: usize) {
-        let mut lanes = [0.0; 4];
-        unsafe { vst1q_f32(lanes.as_mut_ptr(), v) };
-        for (lane, number) in lanes.into_iter().enumerate().take(count) {
-            unsafe { *to.add(lane) = number };
-        }
     }
 
     #[inline(always)]
@@ -138,12 +107,6 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn nan_max(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        // FMAX returns NaN when either is NaN.
-        unsafe { vmaxq_f32(a, b) }
-    }
-
-    #[inline(always)]
     fn round(self, a: float32x4_t) -> float32x4_t {
         unsafe { vrndnq_f32(a) }
     }
@@ -178,6 +141,50 @@ impl Simd for Neon {
     #[inline(always)]
     fn copysign(self, a: float32x4_t, sign: float32x4_t) -> float32x4_t {
         unsafe { vbslq_f32(vdupq_n_u32(1 << 31), sign, a) }
+    }
+}
+
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "one reason for all, above"
+)]
+impl Simd for Neon {
+    const FUSED: bool = true;
+    const TILE_ROWS: usize = 6;
+    const TILE_PANELS: usize = 1;
+
+    #[inline(always)]
+    fn tile(rows: usize, _columns: usize) -> Kernel {
+        KERNELS[rows - 1]
+    }
+
+    #[inline(always)]
+    unsafe fn map_unary(self, function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
+        unsafe { map_unary(function, from, to, len) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> float32x4_t {
+        let mut lanes = [0.0; 4];
+        for (lane, number) in lanes.iter_mut().enumerate().take(count) {
+            *number = unsafe { *from.add(lane) };
+        }
+        unsafe { vld1q_f32(lanes.as_ptr()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_part_ptr(self, v: float32x4_t, to: *mut f32, count: usize) {
+        let mut lanes = [0.0; 4];
+        unsafe { vst1q_f32(lanes.as_mut_ptr(), v) };
+        for (lane, number) in lanes.into_iter().enumerate().take(count) {
+            unsafe { *to.add(lane) = number };
+        }
+    }
+
+    #[inline(always)]
+    fn nan_max(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // FMAX returns NaN when either is NaN.
+        unsafe { vmaxq_f32(a, b) }
     }
 
     #[inline(always)]

@@ -2,10 +2,10 @@
 
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
-use super::Simd;
 use super::math::{self, UnaryFunction};
 use super::terms::plain_term_vectors;
 use super::tile::{Kernel, Tile, compute};
+use super::{Arithmetic, Simd};
 
 /// Any CPU.
 #[derive(Clone, Copy)]
@@ -46,24 +46,10 @@ fn power2(n: i32) -> f32 {
     f32::from_bits(((n + 127) as u32) << 23)
 }
 
-impl Simd for Portable {
+impl Arithmetic for Portable {
     type V = [f32; LANES];
     type Mask = [bool; LANES];
     const LANES: usize = LANES;
-    const FUSED: bool = false;
-    const TILE_ROWS: usize = 3;
-    const TILE_PANELS: usize = 1;
-
-    #[inline(always)]
-    fn tile(rows: usize, _columns: usize) -> Kernel {
-        KERNELS[rows - 1]
-    }
-
-    #[inline(always)]
-    unsafe fn map_unary(self, function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
-        // SAFETY: the caller guarantees the pointers.
-        unsafe { map_unary(function, from, to, len) }
-    }
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::V {
@@ -77,27 +63,9 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> Self::V {
-        let mut v = [0.0; LANES];
-        for (lane, v) in v.iter_mut().enumerate().take(count) {
-            // SAFETY: the caller guarantees `count` readable elements, and `lane` is below.
-            *v = unsafe { *from.add(lane) };
-        }
-        v
-    }
-
-    #[inline(always)]
     unsafe fn store_ptr(self, v: Self::V, to: *mut f32) {
         // SAFETY: the caller guarantees `LANES` writable elements; the write is unaligned.
         unsafe { to.cast::<[f32; LANES]>().write_unaligned(v) }
-    }
-
-    #[inline(always)]
-    unsafe fn store_part_ptr(self, v: Self::V, to: *mut f32, count: usize) {
-        for (lane, v) in v.into_iter().enumerate().take(count) {
-            // SAFETY: the caller guarantees `count` writable elements, and `lane` is below.
-            unsafe { *to.add(lane) = v };
-        }
     }
 
     #[inline(always)]
@@ -142,11 +110,6 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn nan_max(self, a: Self::V, b: Self::V) -> Self::V {
-        zip(a, b, |a, b| if b > a || b.is_nan() { b } else { a })
-    }
-
-    #[inline(always)]
     fn round(self, a: Self::V) -> Self::V {
         // Adding 2^23 leaves no bits for a fraction.
         const SHIFT: f32 = 8_388_608.0;
@@ -182,6 +145,46 @@ impl Simd for Portable {
     #[inline(always)]
     fn copysign(self, a: Self::V, sign: Self::V) -> Self::V {
         zip(a, sign, f32::copysign)
+    }
+}
+
+impl Simd for Portable {
+    const FUSED: bool = false;
+    const TILE_ROWS: usize = 3;
+    const TILE_PANELS: usize = 1;
+
+    #[inline(always)]
+    fn tile(rows: usize, _columns: usize) -> Kernel {
+        KERNELS[rows - 1]
+    }
+
+    #[inline(always)]
+    unsafe fn map_unary(self, function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
+        // SAFETY: the caller guarantees the pointers.
+        unsafe { map_unary(function, from, to, len) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_part_ptr(self, from: *const f32, count: usize) -> Self::V {
+        let mut v = [0.0; LANES];
+        for (lane, v) in v.iter_mut().enumerate().take(count) {
+            // SAFETY: the caller guarantees `count` readable elements, and `lane` is below.
+            *v = unsafe { *from.add(lane) };
+        }
+        v
+    }
+
+    #[inline(always)]
+    unsafe fn store_part_ptr(self, v: Self::V, to: *mut f32, count: usize) {
+        for (lane, v) in v.into_iter().enumerate().take(count) {
+            // SAFETY: the caller guarantees `count` writable elements, and `lane` is below.
+            unsafe { *to.add(lane) = v };
+        }
+    }
+
+    #[inline(always)]
+    fn nan_max(self, a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| if b > a || b.is_nan() { b } else { a })
     }
 
     #[inline(always)]
