@@ -13,8 +13,10 @@
 //! Inside [`stop::with_token`] each iteration begins with a checkpoint, which ends the loop after
 //! cancellation or the deadline. Inside [`with_trace`] workers report their share to a trace sink.
 //!
-//! Workers spin for about half a millisecond after each loop, since the next loop of a model
-//! follows within microseconds, then park. Publishing a loop allocates nothing.
+//! Workers spin for 50 microseconds after each loop, since the next loop of a model follows within
+//! microseconds, then park. So does a caller whose iterations are done while a worker still computes: where other
+//! processes use the CPUs, the worker may be waiting for the CPU that the caller would occupy. Publishing a loop
+//! allocates nothing.
 
 #![allow(unsafe_code, reason = "the published loop and its wakers")]
 
@@ -26,14 +28,44 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread::Thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Spins of an idle worker before it parks: about half a millisecond where a pause takes 28 ns (Zen
-/// 5), so that it is still awake after the serial parts of a model.
-const IDLE_SPINS: u32 = 20_000;
+/// How long a thread spins before it parks. Waking it takes about as long.
+const SPINNING: Duration = Duration::from_micros(50);
 
-/// Flag in [`Pool::gate`]; the bits below it count the workers inside the loop.
+/// Spins between two readings of the clock.
+const SPINS: u32 = 64;
+
+/// Flags in [`Pool::gate`]; the bits below them count the workers inside the loop.
 const OPEN: usize = 1 << (usize::BITS - 1);
+const IS_AWAITED: usize = OPEN >> 1;
+
+/// Waiting by spinning, before a thread parks.
+struct Spinning {
+    spins: u32,
+    start: Option<Instant>,
+}
+
+impl Spinning {
+    fn new() -> Self {
+        Self {
+            spins: 0,
+            start: None,
+        }
+    }
+
+    /// Spins once; `false` when the time is over.
+    #[inline]
+    fn spin(&mut self) -> bool {
+        std::hint::spin_loop();
+        self.spins += 1;
+        if !self.spins.is_multiple_of(SPINS) {
+            return true;
+        }
+        let start = *self.start.get_or_insert_with(Instant::now);
+        start.elapsed() < SPINNING
+    }
+}
 
 /// The published loop. Its pointers are valid while the gate is open or workers are inside.
 #[derive(Clone, Copy)]
@@ -85,8 +117,11 @@ struct Pool {
     is_publishing: AtomicBool,
     /// Number of loops published, by which a worker detects a new one.
     generation: AtomicUsize,
-    /// [`OPEN`] while workers may enter the loop, plus the number of workers inside.
+    /// [`OPEN`] while workers may enter the loop, [`IS_AWAITED`] while the publishing thread is parked until they
+    /// leave, plus the number of workers inside.
     gate: AtomicUsize,
+    /// The publishing thread, where it has parked.
+    publisher: Mutex<Option<Thread>>,
     job: std::cell::UnsafeCell<Job>,
     /// Payload of the first panic of an iteration.
     panic: Mutex<Option<Box<dyn std::any::Any + Send>>>,
@@ -156,6 +191,7 @@ static POOL: Pool = Pool {
     is_publishing: AtomicBool::new(false),
     generation: AtomicUsize::new(0),
     gate: AtomicUsize::new(0),
+    publisher: Mutex::new(None),
     job: std::cell::UnsafeCell::new(Job {
         body: Body {
             call: call_nothing,
@@ -314,20 +350,28 @@ impl Pool {
         }
         self.take_iterations(&job, 0);
         // Close the gate, then wait until no worker is inside.
-        let mut spins = 0u32;
         self.gate.fetch_and(!OPEN, Ordering::AcqRel);
-        while self.gate.load(Ordering::Acquire) != 0 {
-            spins += 1;
-            if spins < IDLE_SPINS {
-                std::hint::spin_loop();
-            } else {
-                std::thread::yield_now();
-            }
-        }
+        self.wait_for_workers();
         let panic = lock(&self.panic).take();
         self.is_publishing.store(false, Ordering::Release);
         if let Some(panic) = panic {
             resume_unwind(panic);
+        }
+    }
+
+    /// Waits until no worker is inside the closed gate.
+    fn wait_for_workers(&self) {
+        let is_occupied = || self.gate.load(Ordering::Acquire) & !IS_AWAITED != 0;
+        let mut spinning = Spinning::new();
+        while is_occupied() {
+            if spinning.spin() {
+                continue;
+            }
+            *lock(&self.publisher) = Some(std::thread::current());
+            self.gate.fetch_or(IS_AWAITED, Ordering::AcqRel);
+            while is_occupied() {
+                std::thread::park();
+            }
         }
     }
 
@@ -418,18 +462,22 @@ impl Pool {
     }
 
     fn leave(&self) {
-        self.gate.fetch_sub(1, Ordering::AcqRel);
+        // Another loop may have been published by the time that the thread is woken, which then is of no effect: parked
+        // threads test their condition again.
+        if self.gate.fetch_sub(1, Ordering::AcqRel) == IS_AWAITED + 1
+            && let Some(publisher) = &*lock(&self.publisher)
+        {
+            publisher.unpark();
+        }
     }
 
     /// The main loop of a worker.
     fn work(&'static self, thread: usize, is_asleep: &'static AtomicBool) -> ! {
         let mut last = 0;
         loop {
-            let mut spins = 0;
+            let mut spinning = Spinning::new();
             while self.generation.load(Ordering::SeqCst) == last {
-                spins += 1;
-                if spins < IDLE_SPINS {
-                    std::hint::spin_loop();
+                if spinning.spin() {
                     continue;
                 }
                 is_asleep.store(true, Ordering::SeqCst);
@@ -512,6 +560,21 @@ mod tests {
             let expected = |index| u32::from(index >= 10);
             let mut hits = hits.iter().enumerate();
             assert!(hits.all(|(index, hit)| hit.load(Ordering::Relaxed) == expected(index)));
+        }
+    }
+
+    #[test]
+    fn a_parked_caller_is_woken_by_the_last_worker() {
+        let caller = std::thread::current().id();
+        for _ in 0..50 {
+            let done = AtomicUsize::new(0);
+            for_each(8, |_| {
+                if std::thread::current().id() != caller {
+                    std::thread::sleep(10 * SPINNING);
+                }
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+            assert_eq!(done.into_inner(), 8);
         }
     }
 
