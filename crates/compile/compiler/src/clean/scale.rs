@@ -17,11 +17,7 @@ pub(crate) fn normalization(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<
     if node.op.name != "BatchNormalization" {
         return Ok(Outcome::Keep);
     }
-    let known = |index| {
-        rewriter
-            .constant(rewriter.input(node, index))?
-            .as_slice::<f32>()
-    };
+    let known = |index| rewriter.floats(rewriter.input(node, index));
     let (Some(gamma), Some(beta), Some(mean), Some(variance)) =
         (known(1), known(2), known(3), known(4))
     else {
@@ -31,12 +27,12 @@ pub(crate) fn normalization(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<
     // In f64, so that folding rounds once.
     let scale: Vec<f64> = gamma
         .iter()
-        .zip(variance)
+        .zip(variance.iter())
         .map(|(&gamma, &variance)| f64::from(gamma) / (f64::from(variance) + epsilon).sqrt())
         .collect();
     let shift: Vec<f32> = beta
         .iter()
-        .zip(mean)
+        .zip(mean.iter())
         .zip(&scale)
         .map(|((&beta, &mean), &scale)| (f64::from(beta) - f64::from(mean) * scale) as f32)
         .collect();
@@ -46,18 +42,14 @@ pub(crate) fn normalization(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<
     if let Some(first) = shape.first_mut() {
         *first = scale.len();
     }
-    let factor = Tensor::from_slice(shape.clone(), &scale)?;
-    let summand = Tensor::from_slice(shape, &shift)?;
-    let factor = rewriter.add_constant(&format!("{}.scale", node.name), factor);
-    let summand = rewriter.add_constant(&format!("{}.shift", node.name), summand);
-    let inputs = [Some(x), Some(factor)];
+    let factor = rewriter.add_floats(&format!("{}.scale", node.name), shape.clone(), &scale, x)?;
+    let summand = rewriter.add_floats(&format!("{}.shift", node.name), shape, &shift, x)?;
+    if factor.is_none() || summand.is_none() {
+        return Ok(Outcome::Keep);
+    }
+    let inputs = [Some(x), factor];
     let product = rewriter.emit(&node.name, "Mul", Attributes::new(), &inputs)?;
-    let sum = rewriter.node_like(
-        node,
-        "Add",
-        Attributes::new(),
-        vec![Some(product), Some(summand)],
-    )?;
+    let sum = rewriter.node_like(node, "Add", Attributes::new(), vec![Some(product), summand])?;
     Ok(Outcome::Replace(sum))
 }
 
@@ -95,7 +87,7 @@ fn absorb(
     let Some(made) = producer.outputs.first().copied().flatten() else {
         return Ok(None);
     };
-    if !rewriter.is_f32(output) || rewriter.shape(made)? != rewriter.shape(output)? {
+    if !rewriter.is_float(output) || rewriter.shape(made)? != rewriter.shape(output)? {
         return Ok(None);
     }
     let shape = rewriter.shape(output)?.to_vec();
@@ -129,16 +121,13 @@ fn per_channel(
     rank: usize,
     channels: usize,
 ) -> Result<Option<Vec<f32>>> {
-    let Some(tensor) = rewriter.constant(value) else {
+    let (Some(value), Some(elements)) = (value, rewriter.floats(value)) else {
         return Ok(None);
     };
-    let Some(elements) = tensor.as_slice::<f32>() else {
-        return Ok(None);
-    };
-    if let [number] = elements {
-        return Ok(Some(vec![*number; channels]));
+    if let [number] = *elements {
+        return Ok(Some(vec![number; channels]));
     }
-    let shape = tensor.shape();
+    let shape = rewriter.shape(value)?;
     let axis = (shape.len() + 1)
         .checked_sub(rank)
         .filter(|_| shape.len() <= rank);
@@ -151,25 +140,26 @@ fn per_channel(
 struct Weights {
     node: Node,
     axis: usize,
-    weights: Tensor,
-    bias: Option<Tensor>,
+    weights: ValueId,
+    bias: Option<ValueId>,
     channels: usize,
 }
 
 impl Weights {
     fn of(rewriter: &Rewriter<'_>, node: &Node, channels: usize) -> Result<Option<Self>> {
-        let Some(weights) = rewriter.constant(rewriter.input(node, 1)) else {
+        let Some(weights) = rewriter.input(node, 1) else {
             return Ok(None);
         };
-        let bias = rewriter.constant(rewriter.input(node, 2));
-        if rewriter.input(node, 2).is_some() && bias.is_none() {
+        let bias = rewriter.input(node, 2);
+        let is_constant = |value| rewriter.constant(Some(value)).is_some();
+        if !is_constant(weights) || !bias.is_none_or(is_constant) || !rewriter.is_float(weights) {
             return Ok(None);
         }
         let attributes = &node.attributes;
         let axis = match node.op.name {
             "Conv" => 0,
             "ConvTranspose" if attributes.int("group", 1)? == 1 => 1,
-            "Gemm" if plain_gemm(attributes, bias, channels)? => {
+            "Gemm" if plain_gemm(attributes, rewriter.constant(bias), channels)? => {
                 if attributes.flag("transB", false)? {
                     0
                 } else {
@@ -178,13 +168,12 @@ impl Weights {
             }
             _ => return Ok(None),
         };
-        let fits = weights.dtype() == tenon_graph::DataType::F32
-            && weights.shape().get(axis) == Some(&channels);
+        let fits = rewriter.shape(weights)?.get(axis) == Some(&channels);
         Ok(fits.then(|| Self {
             node: node.clone(),
             axis,
-            weights: weights.clone(),
-            bias: bias.cloned(),
+            weights,
+            bias,
             channels,
         }))
     }
@@ -197,34 +186,39 @@ impl Weights {
         factor: Option<&[f32]>,
         summand: Option<&[f32]>,
     ) -> Result<Option<Node>> {
-        let (Some(old), bias) = (
-            self.weights.as_slice::<f32>(),
-            self.bias.as_ref().and_then(|bias| bias.as_slice::<f32>()),
-        ) else {
-            return Ok(None);
-        };
         let mut inputs = self.node.inputs.clone();
         inputs.resize(3, None);
         if let Some(factor) = factor {
-            let inner: usize = self.weights.shape()[self.axis + 1..].iter().product();
+            let Some(old) = rewriter.floats(Some(self.weights)) else {
+                return Ok(None);
+            };
+            let shape = rewriter.shape(self.weights)?.clone();
+            let inner: usize = shape[self.axis + 1..].iter().product();
             let channel = |index: usize| index / inner.max(1) % self.channels;
             let new: Vec<f32> = old
                 .iter()
                 .enumerate()
                 .map(|(index, w)| w * factor[channel(index)])
                 .collect();
-            let tensor = Tensor::from_slice(self.weights.shape().clone(), &new)?;
-            inputs[1] = Some(rewriter.add_constant(&format!("{}.weight", self.node.name), tensor));
+            let name = format!("{}.weight", self.node.name);
+            inputs[1] = rewriter.add_floats(&name, shape, &new, self.weights)?;
+            if inputs[1].is_none() {
+                return Ok(None);
+            }
         }
+        let bias = rewriter.floats(self.bias);
         if bias.is_some() || summand.is_some() {
             let new: Vec<f32> = (0..self.channels)
                 .map(|channel| {
-                    let old = bias.map_or(0.0, |bias| bias[channel]);
+                    let old = bias.as_ref().map_or(0.0, |bias| bias[channel]);
                     old * factor.map_or(1.0, |f| f[channel]) + summand.map_or(0.0, |s| s[channel])
                 })
                 .collect();
-            let tensor = Tensor::from_slice([self.channels], &new)?;
-            inputs[2] = Some(rewriter.add_constant(&format!("{}.bias", self.node.name), tensor));
+            let name = format!("{}.bias", self.node.name);
+            inputs[2] = rewriter.add_floats(&name, [self.channels], &new, self.weights)?;
+            if inputs[2].is_none() {
+                return Ok(None);
+            }
         }
         if inputs[2].is_none() {
             inputs.pop();

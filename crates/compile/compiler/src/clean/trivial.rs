@@ -96,13 +96,13 @@ pub(crate) fn simpler_operator(rewriter: &mut Rewriter<'_>, node: &Node) -> Resu
     };
     match node.op.name {
         "CastLike" => cast(rewriter, node, input),
-        "Pow" if rewriter.is_f32(input) => match rewriter.scalar(rewriter.input(node, 1)) {
+        "Pow" if rewriter.is_float(input) => match rewriter.scalar(rewriter.input(node, 1)) {
             _ if !same_shape(rewriter, node)? => Ok(Outcome::Keep),
             Some(2.0) => make("Mul", vec![Some(input), Some(input)]),
             Some(0.5) => make("Sqrt", vec![Some(input)]),
             _ => Ok(Outcome::Keep),
         },
-        "Clip" if rewriter.is_f32(input) => {
+        "Clip" if rewriter.is_float(input) => {
             let bound = |index| rewriter.input(node, index);
             match (bound(1), bound(2)) {
                 (None, None) => Ok(Outcome::Forward(vec![Some(input)])),
@@ -114,7 +114,9 @@ pub(crate) fn simpler_operator(rewriter: &mut Rewriter<'_>, node: &Node) -> Resu
         }
         "Concat" => without_empty(rewriter, node),
         "Sum" if node.inputs.len() == 2 => make("Add", node.inputs.clone()),
-        "Max" | "Min" if node.inputs.len() == 2 && rewriter.is_f32(input) => bound(rewriter, node),
+        "Max" | "Min" if node.inputs.len() == 2 && rewriter.is_float(input) => {
+            bound(rewriter, node)
+        }
         _ => Ok(Outcome::Keep),
     }
 }

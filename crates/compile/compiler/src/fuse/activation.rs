@@ -206,10 +206,10 @@ pub(crate) fn times_gate(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Out
     Ok(Outcome::Keep)
 }
 
-/// The factors of a Mul or Div of f32.
+/// The factors of a Mul or Div of floating point.
 fn product(rewriter: &Rewriter<'_>, node: &Node) -> Option<ScaledProduct> {
     let output = node.outputs.first().copied().flatten()?;
-    let product = matches!(node.op.name, "Mul" | "Div") && rewriter.is_f32(output);
+    let product = matches!(node.op.name, "Mul" | "Div") && rewriter.is_float(output);
     product.then(|| ScaledProduct::of(rewriter, node)).flatten()
 }
 

@@ -9,7 +9,7 @@ use super::matmul::factor_of;
 use crate::clean::perm_of;
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
-use tenon_graph::{Attribute, Attributes, Node, Tensor, ValueId};
+use tenon_graph::{Attribute, Attributes, Node, ValueId};
 
 /// Swaps heads and positions.
 const HEADS: [usize; 4] = [0, 2, 1, 3];
@@ -37,8 +37,8 @@ pub(crate) fn additive_mask(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<
     if !is_low || rewriter.ty(scores)? != rewriter.ty(output)? {
         return Ok(Outcome::Keep);
     }
-    let zero = rewriter.add_constant(&format!("{}.zero", choice.name), Tensor::scalar(0.0f32)?);
-    let inputs = [Some(condition), Some(zero), Some(low)];
+    let zero = rewriter.add_floats(&format!("{}.zero", choice.name), [], &[0.0], low)?;
+    let inputs = [Some(condition), zero, Some(low)];
     let mask = rewriter.emit(
         &format!("{}.mask", choice.name),
         "Where",
@@ -77,7 +77,7 @@ pub(crate) fn attention(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outc
     heads_as_batches(rewriter, node, &parts)
 }
 
-/// The pattern that ends in `node`, all of it f32 and of rank 3 or 4.
+/// The pattern that ends in `node`, of rank 3 or 4.
 fn find(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Option<AttentionPattern>> {
     if node.op.name != "MatMul" {
         return Ok(None);
@@ -92,7 +92,7 @@ fn find(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Option<AttentionPatt
     let rank = shape.len();
     let axis = softmax.attributes.int("axis", -1)?;
     let over_last = axis == -1 || axis == rank as i64 - 1;
-    if !(3..=4).contains(&rank) || !over_last || !rewriter.is_f32(scores) {
+    if !(3..=4).contains(&rank) || !over_last || !rewriter.is_float(scores) {
         return Ok(None);
     }
     let mut mask = None;

@@ -2,7 +2,7 @@
 
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
-use tenon_graph::{Node, Tensor, ValueId};
+use tenon_graph::{Node, ValueId};
 
 /// Operators with bias, residual and activation.
 pub(crate) const PRODUCTS: [&str; 3] = ["tenon.Conv", "tenon.ConvTranspose", "tenon.MatMul"];
@@ -87,16 +87,15 @@ fn bias_of(
     if **tensor.shape() == [extent] {
         return Ok(value);
     }
-    let tensor = match tensor.as_slice::<f32>() {
-        Some(&[number]) => Tensor::from_slice([extent], &vec![number; extent])?,
-        Some(_) if elements == extent && tensor.shape().last() == Some(&extent) => {
-            tensor.reshaped([extent])?
-        }
-        _ => return Ok(None),
-    };
-    Ok(Some(
-        rewriter.add_constant(&format!("{}.bias", node.name), tensor),
-    ))
+    let name = format!("{}.bias", node.name);
+    if let Some(number) = rewriter.scalar(value) {
+        return rewriter.add_floats(&name, [extent], &vec![number; extent], output);
+    }
+    if !rewriter.is_float(output) || elements != extent || tensor.shape().last() != Some(&extent) {
+        return Ok(None);
+    }
+    let tensor = tensor.reshaped([extent])?;
+    Ok(Some(rewriter.add_constant(&name, tensor)))
 }
 
 /// Fuses the addition of a value of the result's shape as the residual.

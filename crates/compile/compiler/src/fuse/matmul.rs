@@ -48,21 +48,20 @@ fn from_gemm(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
         let columns = rewriter.shape(output)?.last().copied().unwrap_or(0);
         let shape = rewriter.shape(c)?.to_vec();
         let is_row = shape.iter().rev().skip(1).all(|&extent| extent == 1);
-        let elements = rewriter
-            .constant(Some(c))
-            .and_then(|tensor| tensor.as_slice::<f32>());
-        if let Some(bias) = elements.and_then(|elements| broadcast_bias(elements, beta, columns))
-            && is_row
-            && rewriter.is_fixed(output, 0)
-        {
-            let tensor = Tensor::from_slice([columns], &bias)?;
-            inputs.push(Some(
-                rewriter.add_constant(&format!("{}.bias", node.name), tensor),
-            ));
+        let is_bias = is_row && rewriter.is_fixed(output, 0);
+        let elements = rewriter.floats(Some(c)).filter(|_| is_bias);
+        let bias = elements.and_then(|elements| broadcast_bias(&elements, beta, columns));
+        let name = format!("{}.bias", node.name);
+        let bias = match bias {
+            Some(bias) => rewriter.add_floats(&name, [columns], &bias, c)?,
+            None => None,
+        };
+        if bias.is_some() {
+            inputs.push(bias);
         } else {
             let scaled = scaled(rewriter, node, c, beta)?;
             if is_row && shape.last() == Some(&columns) {
-                let bias = rewriter.reshape(&format!("{}.bias", node.name), scaled, &[columns])?;
+                let bias = rewriter.reshape(&name, scaled, &[columns])?;
                 inputs.push(Some(bias));
             } else if rewriter.ty(c)? == rewriter.ty(output)? {
                 inputs.extend([None, Some(scaled)]);

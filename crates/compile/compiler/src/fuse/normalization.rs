@@ -57,13 +57,13 @@ fn replace(
     else {
         return Ok(Outcome::Keep);
     };
-    let ones = Tensor::from_slice([extent], &vec![1.0f32; extent])?;
-    let scale = rewriter.add_constant(&format!("{}.scale", node.name), ones);
+    let name = format!("{}.scale", node.name);
+    let scale = rewriter.add_floats(&name, [extent], &vec![1.0; extent], x)?;
     let attributes = Attributes::new()
         .with("axis", Attribute::Int(-1))
         .with("epsilon", Attribute::Float(epsilon));
     rewriter
-        .node_like(node, op, attributes, vec![Some(x), Some(scale)])
+        .node_like(node, op, attributes, vec![Some(x), scale])
         .map(Outcome::Replace)
 }
 
@@ -73,7 +73,7 @@ fn normalised(rewriter: &Rewriter<'_>, node: &Node) -> Result<Option<(ValueId, V
     let &[Some(a), Some(b)] = node.inputs.as_slice() else {
         return Ok(None);
     };
-    if !rewriter.is_f32(a) {
+    if !rewriter.is_float(a) {
         return Ok(None);
     }
     let sides = match node.op.name {
@@ -181,11 +181,6 @@ fn scaled(
     if !last || !fits || rewriter.shape(x)?.len() < 2 {
         return Ok(None);
     }
-    let elements = |value| {
-        rewriter
-            .constant(value)
-            .and_then(|tensor| tensor.as_slice::<f32>())
-    };
     let mut new = norm.clone();
     new.outputs.clone_from(&node.outputs);
     let bias = rewriter.input(norm, 2);
@@ -200,15 +195,18 @@ fn scaled(
     if bias.is_some() {
         return Ok(None);
     }
-    if elements(Some(scale)).is_some_and(|scale| scale.iter().all(|&element| element == 1.0)) {
+    let Some(old) = rewriter.floats(Some(scale)) else {
+        return Ok(None);
+    };
+    if old.iter().all(|&element| element == 1.0) {
         new.inputs[1] = Some(by);
         return Ok(Some(new));
     }
-    let (Some(old), Some(factor)) = (elements(Some(scale)), elements(Some(by))) else {
+    let Some(factor) = rewriter.floats(Some(by)) else {
         return Ok(None);
     };
-    let product: Vec<f32> = old.iter().zip(factor).map(|(a, b)| a * b).collect();
-    let tensor = Tensor::from_slice([product.len()], &product)?;
-    new.inputs[1] = Some(rewriter.add_constant(&format!("{}.scale", norm.name), tensor));
-    Ok(Some(new))
+    let product: Vec<f32> = old.iter().zip(factor.iter()).map(|(a, b)| a * b).collect();
+    let name = format!("{}.scale", norm.name);
+    new.inputs[1] = rewriter.add_floats(&name, [product.len()], &product, scale)?;
+    Ok(new.inputs[1].is_some().then_some(new))
 }

@@ -5,8 +5,8 @@ use crate::infer::infer_node;
 use crate::specialise::set_sizes;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::{Attribute, Attributes, Node, SizeElements, ValueId, extents_of_example};
-use tenon_tensor::Tensor;
 use tenon_tensor::size::SizeExpr;
+use tenon_tensor::{DataType, Shape, Tensor, convert};
 
 impl Rewriter<'_> {
     /// Adds a constant with a unique name derived from `base`.
@@ -15,6 +15,30 @@ impl Rewriter<'_> {
         let id = self.graph.add_constant(name, tensor);
         self.grow();
         id
+    }
+
+    /// A constant of `elements`, rounded to the element type of `like`; `None` where a finite element is infinite in
+    /// that type.
+    pub fn add_floats(
+        &mut self,
+        base: &str,
+        shape: impl Into<Shape>,
+        elements: &[f32],
+        like: ValueId,
+    ) -> Result<Option<ValueId>> {
+        let wide = Tensor::from_slice(shape, elements)?;
+        let dtype = self.ty(like)?.dtype();
+        if dtype == DataType::F32 {
+            return Ok(Some(self.add_constant(base, wide)));
+        }
+        let tensor = convert(&wide, dtype)?;
+        let rounded = convert(&tensor, DataType::F32)?;
+        let rounded = rounded.as_slice::<f32>().unwrap_or_default();
+        let overflows = |(from, to): (&f32, &f32)| from.is_finite() && !to.is_finite();
+        if elements.iter().zip(rounded).any(overflows) {
+            return Ok(None);
+        }
+        Ok(Some(self.add_constant(base, tensor)))
     }
 
     /// Adds a node before the visited one and returns its only output.

@@ -1,10 +1,11 @@
 //! What rules inspect.
 
 use super::Rewriter;
+use std::borrow::Cow;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::{Node, ValueId};
 use tenon_tensor::size::SizeExpr;
-use tenon_tensor::{DataType, Shape, Tensor, TensorType};
+use tenon_tensor::{DataType, Shape, Tensor, TensorType, convert};
 
 impl Rewriter<'_> {
     /// The node that produces a value, unless it is an input or a constant.
@@ -85,23 +86,35 @@ impl Rewriter<'_> {
         Ok(self.ty(value)?.shape())
     }
 
-    /// Whether a value's elements are f32, the type of the fused operators.
-    pub fn is_f32(&self, value: ValueId) -> bool {
-        self.ty(value).is_ok_and(|ty| ty.dtype() == DataType::F32)
-    }
-
-    /// Whether a value's elements are f32, or of a type that a backend may compute in f32.
+    /// Whether a value's elements are f32, or of a type that backends compute in f32: the types of the fused
+    /// operators.
     pub fn is_float(&self, value: ValueId) -> bool {
         let types = [DataType::F32, DataType::F16, DataType::BF16];
         self.ty(value).is_ok_and(|ty| types.contains(&ty.dtype()))
     }
 
-    /// The element of a constant of one f32 element.
-    pub fn scalar(&self, value: Option<ValueId>) -> Option<f32> {
-        match self.constant(value)?.as_slice::<f32>()? {
-            [element] => Some(*element),
-            _ => None,
+    /// The elements of a constant of a type for which [`Rewriter::is_float`] holds, in f32.
+    pub fn floats(&self, value: Option<ValueId>) -> Option<Cow<'_, [f32]>> {
+        let tensor = self
+            .constant(value)
+            .filter(|_| value.is_some_and(|value| self.is_float(value)))?;
+        match tensor.as_slice::<f32>() {
+            Some(elements) => Some(Cow::Borrowed(elements)),
+            None => {
+                let tensor = convert(tensor, DataType::F32).ok()?;
+                tensor
+                    .as_slice::<f32>()
+                    .map(|elements| Cow::Owned(elements.to_vec()))
+            }
         }
+    }
+
+    /// The element of a constant of one element, of a type for which [`Rewriter::is_float`] holds.
+    pub fn scalar(&self, value: Option<ValueId>) -> Option<f32> {
+        let is_scalar = self.constant(value)?.ty().elements() == 1;
+        is_scalar
+            .then(|| self.floats(value)?.first().copied())
+            .flatten()
     }
 
     /// For a node with two inputs of which one is a constant of one element: the other input, and

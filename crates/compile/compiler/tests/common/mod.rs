@@ -13,7 +13,7 @@ use tenon_cpu_ref::CpuRef;
 use tenon_graph::{DataType, Graph, Tensor, TensorType, infer};
 use tenon_neff::{Limits, Package, WriteOptions};
 use tenon_runtime::{LoadOptions, Model, Runtime};
-use tenon_tensor::Buffer;
+use tenon_tensor::{Buffer, convert};
 
 /// CpuRef under another name, with a preference for channels-last images.
 pub struct ChannelsLast(pub CpuRef);
@@ -180,6 +180,10 @@ pub fn noise(ty: &TensorType, seed: u64) -> Tensor {
                 .collect();
             Tensor::from_slice(shape, &elements).unwrap()
         }
+        half @ (DataType::F16 | DataType::BF16) => {
+            let wide = noise(&TensorType::new(DataType::F32, shape).unwrap(), seed);
+            convert(&wide, half).unwrap()
+        }
         DataType::I64 => {
             let elements: Vec<i64> = (0..count).map(|_| (next() % 2) as i64).collect();
             Tensor::from_slice(shape, &elements).unwrap()
@@ -202,7 +206,7 @@ pub fn inputs(graph: &Graph, seed: u64) -> Vec<Tensor> {
         .collect()
 }
 
-/// Asserts that two results agree: f32 within `tolerance` of the largest element, others exactly.
+/// Asserts that two results agree: floating point within `tolerance` of the largest element, others exactly.
 pub fn assert_close(expected: &[Tensor], found: &[Tensor], tolerance: f32, what: &str) {
     assert_eq!(expected.len(), found.len(), "{what}");
     for (expected, found) in expected.iter().zip(found) {
@@ -221,12 +225,11 @@ pub fn assert_close(expected: &[Tensor], found: &[Tensor], tolerance: f32, what:
 
 /// The elements of a floating-point tensor.
 fn elements(tensor: &Tensor) -> Option<Vec<f32>> {
-    let wide = || {
-        tensor
-            .as_slice::<f64>()
-            .map(|list| list.iter().map(|&x| x as f32).collect())
-    };
-    tensor.as_slice::<f32>().map(<[f32]>::to_vec).or_else(wide)
+    let wide = tensor
+        .dtype()
+        .is_float()
+        .then(|| convert(tensor, DataType::F32))?;
+    wide.unwrap().as_slice::<f32>().map(<[f32]>::to_vec)
 }
 
 /// The package of a compiled graph.
