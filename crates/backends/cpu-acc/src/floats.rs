@@ -111,8 +111,7 @@ impl<'a> Floats<'a> {
     pub(crate) fn copy(&self, level: Level, range: Range<usize>, to: &mut [f32]) {
         match self {
             Self::F32(elements) => to.copy_from_slice(&elements[range]),
-            // Converts with F16C where the CPU has it.
-            Self::F16(elements) => elements[range].convert_to_f32_slice(to),
+            Self::F16(elements) => level.run(WidenF16(&elements[range], to)),
             Self::Bf16(elements) => level.run(WidenBf16(&elements[range], to)),
         }
     }
@@ -178,8 +177,18 @@ impl<'a> FloatsMut<'a> {
     pub(crate) fn write(&mut self, level: Level, range: Range<usize>, from: &[f32]) {
         match self {
             Self::F32(elements) => elements[range].copy_from_slice(from),
-            Self::F16(elements) => elements[range].convert_from_f32_slice(from),
+            Self::F16(elements) => level.run(NarrowF16(from, &mut elements[range])),
             Self::Bf16(elements) => level.run(NarrowBf16(from, &mut elements[range])),
+        }
+    }
+
+    /// [`FloatsMut::write`] with the vectors at hand.
+    #[inline(always)]
+    pub(crate) fn write_by<S: Simd>(&mut self, s: S, range: Range<usize>, from: &[f32]) {
+        match self {
+            Self::F32(elements) => elements[range].copy_from_slice(from),
+            Self::F16(elements) => NarrowF16(from, &mut elements[range]).eval(s),
+            Self::Bf16(elements) => NarrowBf16(from, &mut elements[range]).eval(s),
         }
     }
 }
@@ -233,6 +242,50 @@ pub(crate) trait Half: FloatElement + Default {}
 impl Half for f16 {}
 
 impl Half for bf16 {}
+
+/// f16 to f32: exact.
+struct WidenF16<'a>(&'a [f16], &'a mut [f32]);
+
+impl VectorOp for WidenF16<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        let Self(from, to) = self;
+        if !S::CONVERTS_F16 {
+            return from.convert_to_f32_slice(to);
+        }
+        let (mut from, mut to) = (from.chunks_exact(S::LANES), to.chunks_exact_mut(S::LANES));
+        for (from, to) in from.by_ref().zip(to.by_ref()) {
+            s.store(s.widen(from), to);
+        }
+        for (to, from) in to.into_remainder().iter_mut().zip(from.remainder()) {
+            *to = from.to_f32();
+        }
+    }
+}
+
+/// f32 to f16: to nearest, ties to even; a NaN stays one.
+struct NarrowF16<'a>(&'a [f32], &'a mut [f16]);
+
+impl VectorOp for NarrowF16<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        let Self(from, to) = self;
+        if !S::CONVERTS_F16 {
+            return to.convert_from_f32_slice(from);
+        }
+        let (mut from, mut to) = (from.chunks_exact(S::LANES), to.chunks_exact_mut(S::LANES));
+        for (from, to) in from.by_ref().zip(to.by_ref()) {
+            s.narrow(s.load(from), to);
+        }
+        for (to, from) in to.into_remainder().iter_mut().zip(from.remainder()) {
+            *to = f16::from_f32(*from);
+        }
+    }
+}
 
 /// bf16 to f32: exact.
 struct WidenBf16<'a>(&'a [bf16], &'a mut [f32]);

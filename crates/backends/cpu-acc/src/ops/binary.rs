@@ -16,7 +16,7 @@ use crate::signature::{Signature, refuse_attribute};
 pub(super) use float::Apply;
 use float::F32Binary;
 use half::{bf16, f16};
-use half_precision::{half_tests, halves};
+use half_precision::{HalfBinary, half_tests};
 use tenon_backend::{Refusal, WorkloadPlan};
 use tenon_tensor::{DataType, TensorType};
 use words::{ScaleFn, tests, words};
@@ -110,8 +110,12 @@ fn of_type(
             });
             words(signature, apply, factor.map(|factor| (scale, factor)))
         }
-        DataType::F16 => halves::<f16>(signature, function, factor),
-        DataType::BF16 => halves::<bf16>(signature, function, factor),
+        DataType::F16 => Ok(Box::new(HalfBinary::<f16>::of(
+            signature, function, factor,
+        )?)),
+        DataType::BF16 => Ok(Box::new(HalfBinary::<bf16>::of(
+            signature, function, factor,
+        )?)),
         DataType::I32 if function == BinaryFunction::Div => words(signature, divide_i32, None),
         DataType::Bool => words(signature, logic(function).ok_or_else(unsupported)?, None),
         dtype => integers!(dtype, 0, T => {
@@ -168,6 +172,14 @@ impl OperandLoops {
             pair: Broadcast::new(output, [shape(a)?, shape(b)?])?,
             further: further.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Combines innermost loops below the extent `short`: see [`Broadcast::combined_below`].
+    fn combined_below(mut self, short: usize) -> Self {
+        self.pair = self.pair.combined_below(short);
+        let further = self.further.into_iter();
+        self.further = further.map(|loops| loops.combined_below(short)).collect();
+        self
     }
 
     /// The inputs that the output may replace: those that are read before it is written.

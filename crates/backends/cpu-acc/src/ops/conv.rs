@@ -211,15 +211,16 @@ impl Conv {
 
     /// Elements of scratch memory.
     fn scratch(&self) -> usize {
-        let half = HalfBuffers::of(self);
-        let buffers = half.map_or(0, |buffers| buffers.len());
-        let padded = match half {
-            Some(buffers) => self.band(buffers.axis, 0..buffers.rows).0.padded_len(),
+        let buffers = match HalfBuffers::of(self) {
+            Some(buffers) => buffers.len(self.band_padded_len(&buffers)),
             None => self.padded_len(),
         };
-        self.packed_scratch()
-            .saturating_add(padded)
-            .saturating_add(buffers)
+        self.packed_scratch().saturating_add(buffers)
+    }
+
+    /// Elements of the padded image of a band.
+    pub(super) fn band_padded_len(&self, buffers: &HalfBuffers) -> usize {
+        self.band(buffers.axis, 0..buffers.rows).0.padded_len()
     }
 
     /// Elements of the padded image.

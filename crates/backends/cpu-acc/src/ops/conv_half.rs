@@ -1,30 +1,43 @@
 //! Convolution of f16 and bf16, computed in f32: bands of rows of the output, whose input is converted
-//! into scratch memory that stays in the second level cache.
+//! into scratch memory that stays in the second level cache. Threads compute different bands or, where there are too few,
+//! one band together.
 
 use super::conv::{Conv, ConvOperands};
+use super::element_types::of_float;
 use super::prepared::Weights;
 use super::total_len;
-use crate::floats::{FloatType, Floats, FloatsMut};
+use crate::floats::{FloatElement, FloatType, Floats};
+use crate::simd::disjoint::{Blocks, MatrixMut, for_each_unit};
 use crate::simd::rows::Geometry;
 use std::ops::Range;
 use tenon_backend::{Inputs, Outputs};
-use tenon_base::Result;
+use tenon_base::{Result, pool};
 
 /// Elements of input and output of a band, which stay in the second level cache.
-const BAND: usize = 1 << 17;
+const BAND: usize = 1 << 16;
+
+/// Most bands that are computed at the same time, each in buffers of its own.
+const SLOTS: usize = 16;
+
+/// Bands for each thread, and pixels of a band, below which threads compute one band together.
+const BANDS_OF_THREAD: usize = 4;
+const LEAST_PIXELS: usize = 64;
 
 /// The division into bands, and the elements of scratch memory for each operand in f32.
 #[derive(Clone, Copy)]
 pub(super) struct HalfBuffers {
     /// The axis that is divided: the first of more than one pixel.
     pub(super) axis: usize,
-    /// Output coordinates of a band.
+    /// Most output coordinates of a band.
     pub(super) rows: usize,
+    /// Of which the output coordinates of a band are a multiple.
+    multiple: usize,
     weights: usize,
     bias: usize,
     input: usize,
     output: usize,
     addend: usize,
+    slots: usize,
 }
 
 impl HalfBuffers {
@@ -63,23 +76,42 @@ impl HalfBuffers {
         Some(Self {
             axis,
             rows,
+            multiple,
             weights: if conv.constant { 0 } else { weights },
             bias: if conv.bias { conv.filters } else { 0 },
             input: input_rows.min(shape.size[axis]).saturating_mul(input_row),
             output,
             addend: if conv.addend { output } else { 0 },
+            slots: shape.images.saturating_mul(shape.output[axis]).min(SLOTS),
         })
     }
 
-    /// Elements of all buffers.
-    pub(super) fn len(&self) -> usize {
-        total_len([
-            self.weights,
-            self.bias,
-            self.input,
-            self.output,
-            self.addend,
-        ])
+    /// Elements of all buffers; each band has a padded image of `padded` elements.
+    pub(super) fn len(&self, padded: usize) -> usize {
+        let slot = self.slot(padded).saturating_mul(self.slots);
+        total_len([self.weights, self.bias, slot])
+    }
+
+    /// Elements of the buffers of one band.
+    fn slot(&self, padded: usize) -> usize {
+        total_len([self.input, self.output, self.addend, padded])
+    }
+
+    /// The output coordinates of a band, and whether threads compute different bands.
+    fn division(&self, conv: &Conv) -> (usize, bool) {
+        let (coordinates, threads) = (
+            conv.shape.images * conv.shape.output[self.axis],
+            pool::threads(),
+        );
+        let pixels = conv.shape.pixels() / coordinates.max(1);
+        let bands = threads * BANDS_OF_THREAD;
+        if threads == 1 || coordinates * pixels < bands * LEAST_PIXELS {
+            return (self.rows, false);
+        }
+        let rows = coordinates
+            .div_ceil(bands)
+            .max(LEAST_PIXELS.div_ceil(pixels.max(1)));
+        (rows.next_multiple_of(self.multiple).min(self.rows), true)
     }
 }
 
@@ -137,19 +169,13 @@ impl Conv {
         (packed, scratch): (&mut [f32], &mut [f32]),
     ) -> Result<()> {
         let (level, float) = (self.level, self.float);
-        let input = Floats::input(inputs, 0, float)?;
         let optional = |is_used: bool, index: usize| {
             is_used
                 .then(|| Floats::input(inputs, index, float))
                 .transpose()
         };
-        let (bias, addend) = (optional(self.bias, 2)?, optional(self.addend, 3)?);
-        let mut output = FloatsMut::output(outputs, 0, float)?;
         let (plain, scratch) = scratch.split_at_mut(buffers.weights);
         let (bias_buffer, scratch) = scratch.split_at_mut(buffers.bias);
-        let (input_buffer, scratch) = scratch.split_at_mut(buffers.input);
-        let (output_buffer, scratch) = scratch.split_at_mut(buffers.output);
-        let (addend_buffer, scratch) = scratch.split_at_mut(buffers.addend);
         let weights = match weights {
             Some(weights) => weights.elements(),
             None => {
@@ -158,34 +184,106 @@ impl Conv {
                 packed
             }
         };
-        if let Some(bias) = bias {
+        if let Some(bias) = optional(self.bias, 2)? {
             bias.copy(level, 0..self.filters, bias_buffer);
         }
-        let HalfBuffers { axis, rows, .. } = buffers;
-        let [input_row, output_row] = row_lengths(self, axis);
-        let (size, extent) = (self.shape.size[axis], self.shape.output[axis]);
-        for image in 0..self.shape.images {
-            for start in (0..extent).step_by(rows.max(1)) {
-                let end = (start + rows).min(extent);
-                let (band, read) = self.band(axis, start..end);
-                let first = image * size + read.start.min(size);
-                let from = first * input_row..(first + read.len()) * input_row;
-                let to = (image * extent + start) * output_row..(image * extent + end) * output_row;
-                let band_input = &mut input_buffer[..from.len()];
-                input.copy(level, from, band_input);
-                if let Some(addend) = addend {
-                    addend.copy(level, to.clone(), &mut addend_buffer[..to.len()]);
-                }
-                let operands = ConvOperands {
-                    input: band_input,
-                    bias: self.bias.then_some(&*bias_buffer),
-                    addend: self.addend.then(|| &addend_buffer[..to.len()]),
-                };
-                let band_output = &mut output_buffer[..to.len()];
-                band.run(weights, &operands, scratch, band_output);
-                output.write(level, to, band_output);
-            }
-        }
+        let bands = Bands {
+            conv: self,
+            buffers,
+            weights,
+            input: Floats::input(inputs, 0, float)?,
+            bias: self.bias.then_some(bias_buffer),
+            addend: optional(self.addend, 3)?,
+        };
+        of_float!(float, T => bands.run(outputs.slice::<T>(0)?, scratch));
         Ok(())
+    }
+}
+
+/// A convolution of f16 or bf16 with its operands; weights and bias are of f32.
+struct Bands<'a> {
+    conv: &'a Conv,
+    buffers: HalfBuffers,
+    weights: &'a [f32],
+    input: Floats<'a>,
+    bias: Option<&'a [f32]>,
+    addend: Option<Floats<'a>>,
+}
+
+impl Bands<'_> {
+    /// Computes all bands of the output.
+    fn run<T: FloatElement>(&self, output: &mut [T], scratch: &mut [f32]) {
+        if output.is_empty() {
+            return;
+        }
+        let (conv, buffers) = (self.conv, &self.buffers);
+        let (rows, parallel) = buffers.division(conv);
+        let extent = conv.shape.output[buffers.axis];
+        let (slot, slots) = (buffers.slot(conv.band_padded_len(buffers)), buffers.slots);
+        let blocks = Blocks {
+            stacks: conv.shape.images,
+            rows: extent,
+            blocks: 1,
+            width: row_lengths(conv, buffers.axis)[1],
+        };
+        let bands = extent.div_ceil(rows).max(1);
+        let slots = if parallel { slots } else { 1 };
+        let memory = (scratch, slot, slots);
+        let unused: (&mut [u8], usize) = (&mut [], 1);
+        for_each_unit(
+            (output, blocks, rows),
+            unused,
+            memory,
+            parallel,
+            |index, output, _, scratch| {
+                let start = index % bands * rows;
+                self.run_one(index / bands, start..start + output.rows(), output, scratch);
+            },
+        );
+    }
+
+    /// Computes the band of some output coordinates of an image.
+    fn run_one<T: FloatElement>(
+        &self,
+        image: usize,
+        coordinates: Range<usize>,
+        mut output: MatrixMut<'_, T>,
+        scratch: &mut [f32],
+    ) {
+        let (conv, level) = (self.conv, self.conv.level);
+        let HalfBuffers {
+            axis,
+            input,
+            output: output_len,
+            addend,
+            ..
+        } = self.buffers;
+        let (input_buffer, scratch) = scratch.split_at_mut(input);
+        let (output_buffer, scratch) = scratch.split_at_mut(output_len);
+        let (addend_buffer, scratch) = scratch.split_at_mut(addend);
+        let [input_row, output_row] = row_lengths(conv, axis);
+        let (size, extent) = (conv.shape.size[axis], conv.shape.output[axis]);
+        let (band, read) = conv.band(axis, coordinates.clone());
+        let first = image * size + read.start.min(size);
+        let from = first * input_row..(first + read.len()) * input_row;
+        let input = &mut input_buffer[..from.len()];
+        self.input.copy(level, from, input);
+        let first = (image * extent + coordinates.start) * output_row;
+        let len = coordinates.len() * output_row;
+        let addend = self.addend.map(|addend| {
+            let to = &mut addend_buffer[..len];
+            addend.copy(level, first..first + len, to);
+            &*to
+        });
+        let operands = ConvOperands {
+            input,
+            bias: self.bias,
+            addend,
+        };
+        let band_output = &mut output_buffer[..len];
+        band.run(self.weights, &operands, scratch, band_output);
+        for (row, from) in band_output.chunks_exact(output_row).enumerate() {
+            T::floats_mut(output.row_mut(row)).write(level, 0..output_row, from);
+        }
     }
 }

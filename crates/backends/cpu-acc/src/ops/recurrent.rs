@@ -137,8 +137,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
             _ => f32::INFINITY,
         },
         batch_first,
-        // The prepared form is of f32.
-        constant: [1, 2].map(|input| float == FloatType::F32 && signature.is_constant(input)),
+        constant: [1, 2].map(|input| signature.is_constant(input)),
         bias: has(3),
         lengths: has(4),
         initial: [has(5), is_lstm && has(6)],

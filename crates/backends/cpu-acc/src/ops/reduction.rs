@@ -27,7 +27,7 @@ pub(super) use self::reducers::*;
 const PARALLEL: usize = 1 << 16;
 
 /// Most outputs for which the reduced elements are divided among threads.
-const FEW: usize = 16;
+const FEW: usize = 64;
 
 /// Parts of the reduced elements where there are few outputs: the same for any number of threads, so
 /// that results are.
@@ -102,8 +102,9 @@ impl Reduction {
         use ReductionKind::{L1, Max, Mean, Min, Prod, Sum, SumSquare};
         let supported = match dtype {
             DataType::F32 | DataType::F16 | DataType::BF16 | DataType::F64 => true,
-            DataType::I32 => matches!(kind, Sum | Mean | Max | Min | Prod | L1 | SumSquare),
-            DataType::I64 => matches!(kind, Sum | Max | Min | Prod | L1 | SumSquare),
+            DataType::I32 | DataType::I64 | DataType::U32 | DataType::U64 => {
+                matches!(kind, Sum | Mean | Max | Min | Prod | L1 | SumSquare)
+            }
             DataType::I8 | DataType::U8 | DataType::Bool => matches!(kind, Max | Min),
             _ => false,
         };
@@ -181,12 +182,25 @@ impl Workload for Reduction {
             (DataType::I32, Prod) => self.run(operands, ProductI32, None),
             (DataType::I32, Max) => self.run(operands, MaxI32, level),
             (DataType::I32, Min) => self.run(operands, MinI32, level),
+            (DataType::I64, Mean) => self.run(operands, MeanI64, None),
             (DataType::I64, Sum) => self.run(operands, SumI64, level),
             (DataType::I64, L1) => self.run(operands, L1I64, None),
             (DataType::I64, SumSquare) => self.run(operands, SquaresI64, None),
             (DataType::I64, Prod) => self.run(operands, ProductI64, None),
             (DataType::I64, Max) => self.run(operands, MaxI64, level),
             (DataType::I64, Min) => self.run(operands, MinI64, level),
+            (DataType::U32, Sum | L1) => self.run(operands, SumU32, None),
+            (DataType::U32, Mean) => self.run(operands, MeanU32, None),
+            (DataType::U32, SumSquare) => self.run(operands, SquaresU32, None),
+            (DataType::U32, Prod) => self.run(operands, ProductU32, None),
+            (DataType::U32, Max) => self.run(operands, MaxU32, None),
+            (DataType::U32, _) => self.run(operands, MinU32, None),
+            (DataType::U64, Sum | L1) => self.run(operands, SumU64, None),
+            (DataType::U64, Mean) => self.run(operands, MeanU64, None),
+            (DataType::U64, SumSquare) => self.run(operands, SquaresU64, None),
+            (DataType::U64, Prod) => self.run(operands, ProductU64, None),
+            (DataType::U64, Max) => self.run(operands, MaxU64, None),
+            (DataType::U64, _) => self.run(operands, MinU64, None),
             (DataType::I8, Max) => self.run(operands, MaxI8, level),
             (DataType::I8, _) => self.run(operands, MinI8, level),
             (_, Max) => self.run(operands, MaxU8, level),
@@ -216,11 +230,15 @@ impl Reduction {
     }
 
     /// Outputs of a chunk, and whether chunks are computed in parallel. A chunk has whole cache lines of
-    /// the output, so that threads do not share one (false sharing).
+    /// the output, so that threads do not share one (false sharing), and of columns several lines of each row.
     fn chunk(&self, outputs: usize) -> (usize, bool) {
         let parallel = self.elements() >= PARALLEL;
         let chunks = if parallel { 4 * pool::threads() } else { 1 };
-        (outputs.div_ceil(chunks).next_multiple_of(16), parallel)
+        let lines = if self.extents.inner > 1 { 4 } else { 1 };
+        (
+            outputs.div_ceil(chunks).next_multiple_of(16 * lines),
+            parallel,
+        )
     }
 
     /// The totals of some outputs over a part of the reduced positions.

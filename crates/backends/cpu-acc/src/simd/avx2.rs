@@ -6,6 +6,7 @@ use super::math::{self, UnaryFunction};
 use super::terms::term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd, VectorOp};
+use half::f16;
 use std::arch::asm;
 use std::arch::x86_64::*;
 
@@ -15,7 +16,7 @@ pub(super) struct Avx2(());
 
 /// # Safety
 /// The CPU has the instructions of [`CpuLevel::Avx2`](tenon_base::CpuLevel::Avx2).
-#[target_feature(enable = "avx2,fma")]
+#[target_feature(enable = "avx2,fma,f16c")]
 pub(super) unsafe fn run<O: VectorOp>(op: O) -> O::Output {
     op.eval(Avx2(()))
 }
@@ -23,7 +24,7 @@ pub(super) unsafe fn run<O: VectorOp>(op: O) -> O::Output {
 /// # Safety
 /// The CPU has the instructions of [`CpuLevel::Avx2`](tenon_base::CpuLevel::Avx2);
 /// the tile is as [`compute`] requires.
-#[target_feature(enable = "avx2,fma")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn tile<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
     // SAFETY: the caller guarantees the instructions and the tile.
     unsafe { compute::<Avx2, ROWS, VECTORS>(Avx2(()), tile) }
@@ -32,7 +33,7 @@ unsafe fn tile<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
 /// # Safety
 /// The CPU has the instructions of [`CpuLevel::Avx2`](tenon_base::CpuLevel::Avx2);
 /// the pointers are as [`math::map_unary`] requires.
-#[target_feature(enable = "avx2,fma")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn map_unary(function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
     // SAFETY: the caller guarantees the instructions and the pointers.
     unsafe { math::map_unary(Avx2(()), function, from, to, len) }
@@ -50,7 +51,7 @@ static KERNELS: [[Kernel; 2]; 6] = [
 
 /// Four vectors, whose values the compiler does not know; no instruction.
 #[inline]
-#[target_feature(enable = "avx2,fma")]
+#[target_feature(enable = "avx2,fma,f16c")]
 fn opaque([mut a, mut b, mut c, mut d]: [__m256; 4]) -> [__m256; 4] {
     // SAFETY: the assembly is a comment.
     unsafe {
@@ -197,6 +198,7 @@ impl Arithmetic for Avx2 {
     reason = "one reason for all, above"
 )]
 impl Simd for Avx2 {
+    const CONVERTS_F16: bool = true;
     const FUSED: bool = true;
     const TILE_ROWS: usize = 6;
     const TILE_PANELS: usize = 1;
@@ -248,6 +250,16 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn store_part_ptr(self, v: __m256, to: *mut f32, count: usize) {
         unsafe { _mm256_maskstore_ps(to, first(count), v) }
+    }
+
+    #[inline(always)]
+    unsafe fn widen_ptr(self, from: *const f16) -> __m256 {
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn narrow_ptr(self, v: __m256, to: *mut f16) {
+        unsafe { _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v)) }
     }
 
     #[inline(always)]

@@ -6,6 +6,7 @@ use super::math::{self, UnaryFunction};
 use super::terms::term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd, VectorOp};
+use half::f16;
 use std::arch::x86_64::*;
 
 /// A CPU with AVX-512; exists only on one.
@@ -155,6 +156,7 @@ impl Arithmetic for Avx512 {
     reason = "one reason for all, above"
 )]
 impl Simd for Avx512 {
+    const CONVERTS_F16: bool = true;
     const FUSED: bool = true;
     const TILE_ROWS: usize = 14;
     const TILE_PANELS: usize = 2;
@@ -204,6 +206,16 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn store_part_ptr(self, v: __m512, to: *mut f32, count: usize) {
         unsafe { _mm512_mask_storeu_ps(to, first(count), v) }
+    }
+
+    #[inline(always)]
+    unsafe fn widen_ptr(self, from: *const f16) -> __m512 {
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn narrow_ptr(self, v: __m512, to: *mut f16) {
+        unsafe { _mm256_storeu_si256(to.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v)) }
     }
 
     #[inline(always)]

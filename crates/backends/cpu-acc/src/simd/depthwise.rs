@@ -17,7 +17,7 @@ use super::disjoint::{RowLayout, for_each_index};
 use super::k_blocks::balanced_part;
 use super::math::UnaryFunction;
 use super::rows::Geometry;
-use super::{Level, Simd, VectorOp};
+use super::{Level, MAX_LANES, Simd, VectorOp};
 use in_place::DepthwiseTask;
 use task::ConvTask;
 use tenon_base::pool;
@@ -40,8 +40,6 @@ const LEAST_COLUMNS: usize = 64;
 const ALIASING: usize = 1024;
 /// Operations below which one thread is used.
 const PARALLEL_OPERATIONS: usize = 1 << 18;
-/// Most elements of a vector, for sizes that do not depend on the level.
-const MAX_LANES: usize = 16;
 
 /// A convolution of groups, but for its output.
 #[derive(Clone, Copy)]

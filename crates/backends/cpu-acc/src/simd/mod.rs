@@ -30,8 +30,12 @@ mod unrolled;
 
 pub(crate) use portable::Portable;
 
+use half::f16;
 use tenon_backend::CpuLevel;
 use terms::TermVectors;
+
+/// Most elements of a vector, for sizes that do not depend on the level.
+const MAX_LANES: usize = 16;
 
 /// Arithmetic on vectors of f32.
 ///
@@ -112,6 +116,9 @@ pub(crate) trait Simd:
     + Sync
     + 'static
 {
+    /// Whether f16 is converted by vector instructions.
+    const CONVERTS_F16: bool = false;
+
     /// Whether [`Arithmetic::fma`] rounds once.
     const FUSED: bool;
 
@@ -160,6 +167,34 @@ pub(crate) trait Simd:
     /// `to` is valid for writing `count` elements, at most [`Arithmetic::LANES`].
     unsafe fn store_part_ptr(self, v: Self::V, to: *mut f32, count: usize);
 
+    /// [`Arithmetic::LANES`] elements of f16 in f32, which is exact.
+    ///
+    /// # Safety
+    /// `from` is valid for reading [`Arithmetic::LANES`] elements.
+    #[inline(always)]
+    unsafe fn widen_ptr(self, from: *const f16) -> Self::V {
+        let mut lanes = [0.0; MAX_LANES];
+        for (index, lane) in lanes[..Self::LANES].iter_mut().enumerate() {
+            // SAFETY: the caller guarantees `LANES` elements.
+            *lane = unsafe { *from.add(index) }.to_f32();
+        }
+        self.load(&lanes)
+    }
+
+    /// Rounds to f16, to nearest with ties to even.
+    ///
+    /// # Safety
+    /// `to` is valid for writing [`Arithmetic::LANES`] elements.
+    #[inline(always)]
+    unsafe fn narrow_ptr(self, v: Self::V, to: *mut f16) {
+        let mut lanes = [0.0; MAX_LANES];
+        self.store(v, &mut lanes);
+        for (index, &lane) in lanes[..Self::LANES].iter().enumerate() {
+            // SAFETY: the caller guarantees `LANES` elements.
+            unsafe { *to.add(index) = f16::from_f32(lane) };
+        }
+    }
+
     /// The greater; NaN when either is NaN.
     fn nan_max(self, a: Self::V, b: Self::V) -> Self::V;
 
@@ -190,6 +225,22 @@ pub(crate) trait Simd:
             *lane = from.get(at as usize).copied().unwrap_or(0.0);
         }
         self.load(&lanes)
+    }
+
+    /// The first [`Arithmetic::LANES`] elements of `from` in f32.
+    #[inline(always)]
+    fn widen(self, from: &[f16]) -> Self::V {
+        assert!(from.len() >= Self::LANES);
+        // SAFETY: the slice has the elements.
+        unsafe { self.widen_ptr(from.as_ptr()) }
+    }
+
+    /// Writes the first [`Arithmetic::LANES`] elements of `to`, rounded to f16.
+    #[inline(always)]
+    fn narrow(self, v: Self::V, to: &mut [f16]) {
+        assert!(to.len() >= Self::LANES);
+        // SAFETY: the slice has the elements.
+        unsafe { self.narrow_ptr(v, to.as_mut_ptr()) }
     }
 
     /// Writes the first [`Arithmetic::LANES`] elements of `to`.

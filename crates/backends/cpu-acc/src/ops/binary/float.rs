@@ -97,7 +97,7 @@ impl VectorOp for Apply<'_> {
 
 /// Computes a part of f32.
 #[inline(always)]
-fn apply<S: Simd>(
+pub(super) fn apply<S: Simd>(
     simd: S,
     function: BinaryFunction,
     a: Operand<'_, f32>,

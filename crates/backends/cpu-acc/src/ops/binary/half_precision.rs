@@ -1,54 +1,189 @@
 //! Functions of two operands of f16 or bf16, computed in f32.
 
-use super::float::Apply;
-use super::words::{ScaleFn, tests, words};
+use super::OperandLoops;
+use super::float::apply;
+use super::words::tests;
 use crate::floats::Half;
-use crate::ops::Kernel;
 use crate::ops::arithmetic::{BinaryFunction, Comparison, vector_comparison};
-use crate::ops::broadcast::Operand;
+use crate::ops::broadcast::{Operand, PART, PartBuffer, for_each_chunk, unless_replaced};
+use crate::ops::{Kernel, UnpreparedWorkload};
 use crate::signature::Signature;
-use crate::simd::Level;
-use tenon_backend::Refusal;
+use crate::simd::{Level, Simd, VectorOp};
+use std::marker::PhantomData;
+use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
+use tenon_base::Result;
 
-/// Elements of half precision that are converted at once.
+/// Elements of half precision that are compared at once.
 const BLOCK: usize = 512;
 
 /// A function of f16 or bf16, computed in f32.
-pub(super) fn halves<H: Half>(
-    signature: &Signature<'_>,
+pub(super) struct HalfBinary<H> {
+    level: Level,
     function: BinaryFunction,
+    /// The factor of the result of `Mean`.
     factor: Option<f64>,
-) -> Result<Box<dyn Kernel>, Refusal> {
-    let apply = move |level: Level, a: &[H], b: &[H], to: &mut [H]| {
-        let (mut x, mut y) = ([0.0; BLOCK], [0.0; BLOCK]);
-        let operands = a.chunks(BLOCK).zip(b.chunks(BLOCK));
-        for ((a, b), to) in operands.zip(to.chunks_mut(BLOCK)) {
-            let len = to.len();
-            let (x, y) = (&mut x[..len], &mut y[..len]);
-            H::floats(a).copy(level, 0..len, x);
-            H::floats(b).copy(level, 0..len, y);
-            let (a, b) = (Operand::InPlace, Operand::Elements(&*y));
-            level.run(Apply {
-                function,
-                a,
-                b,
-                to: x,
+    loops: OperandLoops,
+    element: PhantomData<H>,
+}
+
+impl<H: Half> HalfBinary<H> {
+    pub(super) fn of(
+        signature: &Signature<'_>,
+        function: BinaryFunction,
+        factor: Option<f64>,
+    ) -> Result<Self, Refusal> {
+        Ok(Self {
+            level: signature.level,
+            function,
+            factor,
+            loops: OperandLoops::of(signature, [0, 1])?,
+            element: PhantomData,
+        })
+    }
+
+    /// Writes the function of two operands to a part of the output.
+    fn apply(
+        &self,
+        [a, b]: [(Operand<'_, H>, Option<usize>); 2],
+        to: &mut [H],
+        memory: &mut WideParts,
+    ) {
+        let [x, y] = &mut memory.operands;
+        self.level.run(ApplyHalf {
+            function: self.function,
+            a: x.operand(self.level, a, to),
+            b: y.operand(self.level, b, to),
+            results: &mut memory.results[..to.len()],
+            to,
+        });
+    }
+}
+
+impl<H: Half> UnpreparedWorkload for HalfBinary<H> {
+    fn workload_plan(&self) -> WorkloadPlan {
+        self.loops.in_place()
+    }
+}
+
+impl<H: Half> Workload for HalfBinary<H> {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let (inputs, mut outputs) = operands.split();
+        let sides = unless_replaced(&inputs, self.loops.order)?;
+        let output = outputs.slice::<H>(0)?;
+        let pair = &self.loops.pair;
+        for_each_chunk(output, |start, output| {
+            let (mut first, mut second) = (PartBuffer::new(), PartBuffer::new());
+            let mut memory = WideParts::new();
+            pair.for_each_part(start, output, |part, to| {
+                let a = pair.operand(0, sides[0], part, &mut first);
+                let b = pair.operand(1, sides[1], part, &mut second);
+                let operands = [(a, part.offset(0)), (b, part.offset(1))];
+                self.apply(operands, to, &mut memory);
             });
-            H::floats_mut(to).write(level, 0..len, x);
+        });
+        for (index, further) in self.loops.further.iter().enumerate() {
+            let elements = inputs.slice(index + 2)?;
+            for_each_chunk(output, |start, output| {
+                let mut buffer = PartBuffer::new();
+                let mut memory = WideParts::new();
+                further.for_each_part(start, output, |part, to| {
+                    let b = further.operand(0, Some(elements), part, &mut buffer);
+                    let operands = [(Operand::InPlace, None), (b, part.offset(0))];
+                    self.apply(operands, to, &mut memory);
+                });
+            });
         }
-    };
-    let level = signature.level;
-    let scale: ScaleFn<H> = Box::new(move |elements, factor| {
-        let mut x = [0.0; BLOCK];
-        for elements in elements.chunks_mut(BLOCK) {
-            let len = elements.len();
-            let x = &mut x[..len];
-            H::floats(elements).copy(level, 0..len, x);
-            x.iter_mut().for_each(|x| *x *= factor as f32);
-            H::floats_mut(elements).write(level, 0..len, x);
+        if let Some(factor) = self.factor {
+            for_each_chunk(output, |_, output| {
+                let mut x = [0.0; BLOCK];
+                for elements in output.chunks_mut(BLOCK) {
+                    let len = elements.len();
+                    let x = &mut x[..len];
+                    H::floats(elements).copy(self.level, 0..len, x);
+                    x.iter_mut().for_each(|x| *x *= factor as f32);
+                    H::floats_mut(elements).write(self.level, 0..len, x);
+                }
+            });
         }
-    });
-    words(signature, apply, factor.map(|factor| (scale, factor)))
+        Ok(())
+    }
+}
+
+/// The operands and results of a part in f32.
+struct WideParts {
+    operands: [WidePart; 2],
+    results: [f32; PART],
+}
+
+impl WideParts {
+    fn new() -> Self {
+        Self {
+            operands: [WidePart::new(), WidePart::new()],
+            results: [0.0; PART],
+        }
+    }
+}
+
+/// An operand of a part in f32.
+struct WidePart {
+    elements: [f32; PART],
+    /// The offset and the number of the operand's elements that are in `elements`.
+    source: Option<(usize, usize)>,
+}
+
+impl WidePart {
+    fn new() -> Self {
+        Self {
+            elements: [0.0; PART],
+            source: None,
+        }
+    }
+
+    /// An operand, whose first element is at the given offset of its input if they are contiguous there, in f32.
+    /// A row that is broadcast is converted once.
+    fn operand<H: Half>(
+        &mut self,
+        level: Level,
+        (operand, offset): (Operand<'_, H>, Option<usize>),
+        output: &[H],
+    ) -> Operand<'_, f32> {
+        let from = match operand {
+            Operand::Scalar(element) => return Operand::Scalar(element.into()),
+            Operand::Elements(elements) => elements,
+            Operand::InPlace => output,
+        };
+        let offset = match operand {
+            Operand::InPlace => None,
+            _ => offset,
+        };
+        let source = offset.map(|offset| (offset, from.len()));
+        if source.is_none() || source != self.source {
+            let to = &mut self.elements[..from.len()];
+            H::floats(from).copy(level, 0..from.len(), to);
+            self.source = source;
+        }
+        Operand::Elements(&self.elements[..from.len()])
+    }
+}
+
+/// A part of the output, and its operands in f32.
+struct ApplyHalf<'a, H> {
+    function: BinaryFunction,
+    a: Operand<'a, f32>,
+    b: Operand<'a, f32>,
+    /// Memory for the results in f32.
+    results: &'a mut [f32],
+    to: &'a mut [H],
+}
+
+impl<H: Half> VectorOp for ApplyHalf<'_, H> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        apply(s, self.function, self.a, self.b, self.results);
+        H::floats_mut(self.to).write_by(s, 0..self.results.len(), self.results);
+    }
 }
 
 /// A comparison of f16 or bf16.

@@ -249,12 +249,12 @@ impl Reducer for SquaresF32 {
 
 /// Reducers of an integer type, whose arithmetic wraps.
 macro_rules! integer_reducers {
-    ($integer:ident: $sum:ident $l1:ident $squares:ident $product:ident) => {
+    ($integer:ident: $sum:ident $squares:ident $product:ident $($l1:ident)?) => {
         reducer! { $sum, $integer, $integer, $integer, 0, |_this, a, x| a.wrapping_add(x),
         |b, c| b.wrapping_add(c), |all, _finish| all }
-        reducer! { $l1, $integer, $integer, $integer, 0,
+        $(reducer! { $l1, $integer, $integer, $integer, 0,
         |_this, a, x| a.wrapping_add(x.wrapping_abs()), |b, c| b.wrapping_add(c),
-        |all, _finish| all }
+        |all, _finish| all })?
         reducer! { $squares, $integer, $integer, $integer, 0,
         |_this, a, x| a.wrapping_add(x.wrapping_mul(x)), |b, c| b.wrapping_add(c),
         |all, _finish| all }
@@ -263,16 +263,24 @@ macro_rules! integer_reducers {
     };
 }
 
-integer_reducers! { i32: SumI32 L1I32 SquaresI32 ProductI32 }
-integer_reducers! { i64: SumI64 L1I64 SquaresI64 ProductI64 }
+integer_reducers! { i32: SumI32 SquaresI32 ProductI32 L1I32 }
+integer_reducers! { i64: SumI64 SquaresI64 ProductI64 L1I64 }
+integer_reducers! { u32: SumU32 SquaresU32 ProductU32 }
+integer_reducers! { u64: SumU64 SquaresU64 ProductU64 }
 
-// The mean of the exact sum, truncated.
-reducer! { MeanI32, i32, i64, i64, 0, |_this, a, x| a.wrapping_add(i64::from(x)),
-    |b, c| b.wrapping_add(c), |all, finish| match finish {
-        Finish::Mean(count) => (all / count as i64) as i32,
-        _ => all as i32,
-    }
+/// The mean of the exact sum, which `$sum` contains, truncated.
+macro_rules! mean_reducers {
+    ($($integer:ident in $sum:ident: $mean:ident;)*) => {$(
+        reducer! { $mean, $integer, $sum, $sum, 0, |_this, a, x| a.wrapping_add($sum::from(x)),
+            |b, c| b.wrapping_add(c), |all, finish| match finish {
+                Finish::Mean(count) => (all / count as $sum) as $integer,
+                _ => all as $integer,
+            }
+        }
+    )*};
 }
+
+mean_reducers! { i32 in i64: MeanI32; u32 in u64: MeanU32; i64 in i128: MeanI64; u64 in u128: MeanU64; }
 
 /// The maximum and minimum of an integer type.
 macro_rules! order_reducers {
@@ -284,7 +292,8 @@ macro_rules! order_reducers {
     )*};
 }
 
-order_reducers! { i32: MaxI32 MinI32; i64: MaxI64 MinI64; i8: MaxI8 MinI8; u8: MaxU8 MinU8; }
+order_reducers! { i32: MaxI32 MinI32; i64: MaxI64 MinI64; i8: MaxI8 MinI8;
+u8: MaxU8 MinU8; u32: MaxU32 MinU32; u64: MaxU64 MinU64; }
 
 /// Reduces contiguous elements in independent lanes.
 #[inline(always)]

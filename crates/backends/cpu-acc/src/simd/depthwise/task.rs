@@ -1,10 +1,10 @@
 //! A task of a direct convolution: its ring buffer, and the rows of its output.
 
 use super::tile::{PixelTile, Steps, next_tile};
-use super::{GroupedConv, MAX_LANES, Output, RingShape, input_coordinate};
+use super::{GroupedConv, Output, RingShape, input_coordinate};
 use crate::simd::math::map_in_place;
 use crate::simd::tile::prefetch;
-use crate::simd::{Simd, VectorOp};
+use crate::simd::{MAX_LANES, Simd, VectorOp};
 use std::cell::Cell;
 use std::ops::Range;
 use tenon_base::stop;
