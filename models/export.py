@@ -20,6 +20,7 @@ import onnxruntime as ort
 import torch
 import torchvision
 import dynamic
+import half
 from onnx import helper
 from torch import nn
 from torchvision.models import efficientnet, mobilenet_v2, resnet50
@@ -250,6 +251,9 @@ FAMILIES = {
     },
 }  # fmt: skip
 QUANTISED = {"resnet50-int8": "resnet50"}
+# Copies in half precision. Those of full size are made where they are named.
+HALF = {f"{name}-f16": name for name in FAMILIES}
+SMALL_HALF = ["mobilenetv2-f16", "bert-f16"]
 # Variants with symbolic dimensions: the family, the names of dimensions, and inputs of several sizes.
 DYNAMIC = {
     "detector-dynamic": (
@@ -389,6 +393,18 @@ def join_rates(fast, slow):
     return helper.make_model(graph, opset_imports=fast.opset_import, ir_version=fast.ir_version)
 
 
+def export_half(name, size, path):
+    """A copy of a family's model in half precision; an existing model of the family is not made again."""
+    source, arrays = path.with_name(f"{name}.onnx"), path.with_name(f"{name}.npz")
+    if source.exists() and arrays.exists():
+        loaded = np.load(arrays)
+        inputs = {key.removeprefix("in."): loaded[key] for key in loaded if key.startswith("in.")}
+    else:
+        inputs = export(name, size, source)
+    onnx.save(half.half(onnx.load(source)), path)
+    return half.half_arrays(inputs)
+
+
 def save_samples(name, folder, samples):
     """NAME.1.npz, NAME.2.npz and so on, for each set of sizes."""
     path = folder / f"{name}.onnx"
@@ -413,7 +429,8 @@ def main():
     if arguments.size == "small":
         all_names += DYNAMIC
     all_names += [name for name, sizes in dynamic.MODELS.items() if arguments.size in sizes]
-    names = arguments.names or [*all_names, *QUANTISED]
+    made = SMALL_HALF if arguments.size == "small" else []
+    names = arguments.names or [*all_names, *QUANTISED, *made]
     for name in names:
         if name in DYNAMIC and arguments.size == "small":
             export_dynamic(name, arguments.folder)
@@ -426,6 +443,8 @@ def main():
             source = arguments.folder / f"{QUANTISED[name]}.onnx"
             inputs = export(QUANTISED[name], arguments.size, source)
             quantise(source, path, inputs)
+        elif name in HALF:
+            inputs = export_half(HALF[name], arguments.size, path)
         else:
             inputs = export(name, arguments.size, path)
         outputs = reference(path, inputs)
