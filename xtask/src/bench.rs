@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: Tenon compared with other runtimes on the same models in the same run.
 
 mod dynamic;
+mod half;
 mod memory;
 mod netlist;
 mod operators;
@@ -53,6 +54,9 @@ pub struct Options {
     /// Measure models whose sizes are known only when they run instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "nrt"])]
     dynamic: bool,
+    /// Measure models in half precision instead, beside the same models in f32.
+    #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "nrt"])]
+    half: bool,
     /// Measure calls of the C interface and the pipelining of nodes instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "names"])]
     nrt: bool,
@@ -185,6 +189,10 @@ pub fn run(options: &Options) -> Result<()> {
     if options.dynamic {
         let text = dynamic::section(&comparison)?;
         return report("Sizes known at run time", &text, options.write);
+    }
+    if options.half {
+        let text = half::section(&comparison)?;
+        return report(&of_level("Half precision"), &text, options.write);
     }
     let chosen: Vec<_> = MODELS
         .iter()

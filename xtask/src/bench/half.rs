@@ -1,0 +1,69 @@
+//! `cargo xtask bench --half`: models in half precision, compared with the same models in f32 and with onnxruntime.
+
+use super::table::{met, time};
+use super::{
+    Comparison, Files, MODELS, Measurement, NO_ROUND, ONNXRUNTIME, agreement, best, cpu, date,
+};
+use crate::{Result, models};
+
+/// Largest latency in half precision as a multiple of that in f32.
+const LIMIT: f64 = 1.1;
+
+/// The section of the models in half precision.
+pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
+    let options = comparison.options;
+    let chosen = MODELS.iter().filter(|(_, limit)| limit.is_some());
+    let chosen = chosen.map(|(name, _)| *name);
+    let chosen: Vec<&str> = chosen
+        .filter(|name| options.names.is_empty() || options.names.iter().any(|n| n == name))
+        .collect();
+    let half = |name: &str| format!("{name}-f16");
+    let singles: Vec<String> = chosen.iter().map(|name| (*name).to_owned()).collect();
+    models(&singles)?;
+    let folder = models(&chosen.iter().map(|name| half(name)).collect::<Vec<_>>())?;
+    let mut lines = vec![
+        "Made by `cargo xtask bench --half --write`.".into(),
+        format!("Date {}, CPU {}.", date()?, cpu()),
+        format!(
+            "Every tensor of the model is f16; sums and functions are computed in f32. Tenon in both types and {} in f16 \
+             alternate; figures are those of the best round. The difference is that from onnxruntime's outputs in f16, \
+             relative to their largest magnitude. Target: at most {LIMIT} of the time in f32.",
+            ONNXRUNTIME.name
+        ),
+        String::new(),
+        "| model | threads | f32 | f16 | f16 ÷ f32 | met | onnxruntime, f16 | f16 ÷ onnxruntime | difference |".into(),
+        "|---|---|---|---|---|---|---|---|---|".into(),
+    ];
+    for name in chosen {
+        eprintln!("measuring {name}");
+        let (single, half) = (Files::of(&folder, name), Files::of(&folder, &half(name)));
+        for files in [&single, &half] {
+            comparison.compile(files)?;
+        }
+        let difference = agreement(comparison.tenon, &half.package, &half.arrays)?;
+        for &threads in &options.threads {
+            let mut rounds: [Vec<Measurement>; 3] = Default::default();
+            for _ in 0..options.rounds {
+                let measured = comparison.round(&single, threads, &[])?.into_iter();
+                let measured = measured.chain(comparison.round(&half, threads, &[ONNXRUNTIME])?);
+                for (all, measured) in rounds.iter_mut().zip(measured) {
+                    all.push(measured);
+                }
+            }
+            let [Some(single), Some(half), Some(peer)] = rounds.map(|all| best(all.iter())) else {
+                return Err(NO_ROUND.into());
+            };
+            let ratio = half.median_us / single.median_us;
+            lines.push(format!(
+                "| {name} | {threads} | {} | {} | {ratio:.2} | {} | {} | {:.2} | {difference:.0e} |",
+                time(single.median_us),
+                time(half.median_us),
+                met(ratio <= LIMIT),
+                time(peer.median_us),
+                half.median_us / peer.median_us,
+            ));
+        }
+    }
+    lines.push(String::new());
+    Ok(lines.join("\n"))
+}
