@@ -63,8 +63,9 @@ families! {
     gpt2: "gpt2", 1e-3;
     lstm: "lstm", 1e-3;
     mlp: "mlp", 1e-3;
-    // The results of each operator are rounded to f16, by onnxruntime in other places than by Tenon, which fuses.
-    mobilenetv2_f16: "mobilenetv2-f16", 2e-2;
+    // The results of each operator are rounded to f16, by onnxruntime in other places than by Tenon, which fuses. Its
+    // results for MobileNetV2 in f16 differ by 6e-2 from those in f32.
+    mobilenetv2_f16: "mobilenetv2-f16", 5e-2;
     bert_f16: "bert-f16", 1e-2;
     // A value on the border of two int8 steps may round either way after a sum in another order: one
     // step of the last quantised layer is 1/127 of the range.
