@@ -455,6 +455,18 @@ typedef struct tenon_tensor_handle {
                                         const tenon_stream *stream, void *bytes, size_t length);
 } tenon_tensor_handle;
 
+/* ------------------------------------------------------------------------------------ accuracy
+ * -- */
+
+/* The accuracy of outputs of one element type (since 1.3): an element differs from the exact result by at
+ * most `absolute`, or by at most `relative` times the largest magnitude of the output. */
+typedef struct tenon_tolerance {
+    size_t size;
+    int32_t dtype;   /* a float, complex numbers, or integers of 16 bits or fewer */
+    double relative; /* in 0..1; 0 for integers */
+    double absolute; /* finite and not negative; a whole number for integers */
+} tenon_tolerance;
+
 /* ------------------------------------------------------------------------ contexts and counters
  * -- */
 
@@ -593,6 +605,11 @@ typedef struct tenon_backend {
      * execute returns. */
     const tenon_failure *(*stream)(const struct tenon_backend *backend,
                                    const tenon_memory_manager *memory, const tenon_stream **stream);
+
+    /* Since 1.3: the accuracy of results where it differs from the usual one, each type at most once.
+     * The conformance checks and `tenon compare` use it. Options may change it. */
+    size_t tolerance_count;
+    const tenon_tolerance *const *tolerances;
 } tenon_backend;
 
 /* ------------------------------------------------------------------------ exports of a library

@@ -71,6 +71,8 @@ fn new_backend(factories: &'static Factories, counts: Arc<Counts>) -> *const Bac
             import_tensor: Some(tensor::import_tensor),
             release: Some(release::<Backend, Example>),
             stream: None,
+            tolerance_count: 0,
+            tolerances: std::ptr::null(),
         },
         counts,
     };

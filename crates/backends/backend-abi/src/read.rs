@@ -27,8 +27,8 @@ macro_rules! prefixed {
 
 prefixed! {
     Failure Attribute Node Graph PropertyValue BackendOption Prepared Plan Control Workload Event
-    Stream MemoryManager Substitution FailedPart Views Allocator HandleFactory Context Counter
-    Profiling Host
+    Stream MemoryManager Substitution FailedPart Views Allocator HandleFactory Tolerance Context
+    Counter Profiling Host
 }
 
 /// Structs to which later versions added members: the first of these.

@@ -247,6 +247,12 @@ structs! {
             unsafe extern "C" fn(*const TensorHandle, *const Stream, *mut c_void, usize) -> Outcome,
         >,
     }
+    Tolerance, "tenon_tolerance" {
+        size: usize,
+        dtype: i32,
+        relative: f64,
+        absolute: f64,
+    }
     Context, "tenon_context" {
         size: usize,
         before_load: NetworkCallback,
@@ -354,6 +360,8 @@ structs! {
                 *mut *const Stream,
             ) -> Outcome,
         >,
+        tolerance_count: usize,
+        tolerances: List<Tolerance>,
     }
 }
 

@@ -122,5 +122,9 @@ fn on_streams(
     done?;
     let found = results.into_iter().zip(&sample.outputs);
     let found = found.map(|(bytes, ty)| Tensor::new(ty.clone(), bytes.freeze()).map(Some));
-    same(&expected(sample)?, &found.collect::<Result<Vec<_>>>()?)
+    same(
+        backend,
+        &expected(sample)?,
+        &found.collect::<Result<Vec<_>>>()?,
+    )
 }

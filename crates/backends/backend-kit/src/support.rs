@@ -4,7 +4,8 @@ use crate::report::Report;
 use crate::samples::{Sample, samples, values};
 use std::collections::BTreeSet;
 use tenon_backend::{
-    Backend, CpuLevel, DYNAMIC_SHAPES, NodeView, Reason, Subgraph, WorkloadSpec, evaluate, supports,
+    Backend, CpuLevel, DYNAMIC_SHAPES, NodeView, Reason, Subgraph, Tolerance, WorkloadSpec,
+    evaluate, supports,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_cpu_ref::CpuRef;
@@ -29,6 +30,7 @@ pub(crate) fn check(report: &mut Report, backend: &dyn Backend) {
     unknown_operator(report, backend);
     wrong_operands(report, backend);
     capabilities(report, backend);
+    tolerances(report, backend);
     ranges(report, backend);
     subgraphs(report, backend);
 }
@@ -78,6 +80,17 @@ fn unknown_operator(report: &mut Report, backend: &dyn Backend) {
         Err(other) => report.passed("an unknown operator", format!("refused: {}", other.code())),
         Ok(()) => report.failed("an unknown operator", "it is supported"),
     }
+}
+
+/// The tolerances that the other checks apply.
+fn tolerances(report: &mut Report, backend: &dyn Backend) {
+    const NAME: &str = "numeric tolerances";
+    let all = backend.tolerances();
+    if all.is_empty() {
+        return report.skipped(NAME, "it states none");
+    }
+    let texts: Vec<String> = all.iter().map(Tolerance::to_string).collect();
+    report.result(NAME, Tolerance::check(&all).map(|()| texts.join("; ")));
 }
 
 /// Supported samples without their last input and without operands: the query and the creation of
@@ -225,7 +238,8 @@ fn subgraph(backend: &dyn Backend, text: &str) -> Result<String> {
     let expected = run(&whole, &CpuRef)?;
     let found = run(&after, backend)?;
     for (expected, found) in expected.iter().zip(&found) {
-        if let Some(difference) = crate::compare::difference(expected, found)? {
+        let stated = backend.tolerance(expected.dtype());
+        if let Some(difference) = crate::compare::difference(expected, found, stated.as_ref())? {
             let error = Error::new(ErrorKind::ExecutionFailed, "it computes another result");
             return Err(error.found(difference));
         }

@@ -51,10 +51,19 @@ pub(crate) fn expected(sample: &Sample) -> Result<Vec<Option<Tensor>>> {
     )
 }
 
-pub(crate) fn same(expected: &[Option<Tensor>], found: &[Option<Tensor>]) -> Result<()> {
+/// Whether the outputs of a backend are those expected, within its tolerance.
+pub(crate) fn same(
+    backend: &dyn Backend,
+    expected: &[Option<Tensor>],
+    found: &[Option<Tensor>],
+) -> Result<()> {
     for (index, (expected, found)) in expected.iter().zip(found).enumerate() {
         if let (Some(expected), Some(found)) = (expected, found)
-            && let Some(difference) = difference(expected, found)?
+            && let Some(difference) = difference(
+                expected,
+                found,
+                backend.tolerance(expected.dtype()).as_ref(),
+            )?
         {
             let text = format!("output {index} differs, {difference}");
             return Err(Error::new(ErrorKind::ExecutionFailed, text));
@@ -84,7 +93,7 @@ fn results(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
         &sample.operands(),
         &sample.output_types(),
     )?;
-    same(&expected(sample)?, &found).map(|()| true)
+    same(backend, &expected(sample)?, &found).map(|()| true)
 }
 
 /// Whether the backend supports the sample with variable inputs.
@@ -110,7 +119,7 @@ fn variable(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
     let plan = backend.plan(&spec, CpuLevel::Baseline)?;
     let workload = backend.workload(&spec)?;
     let found = execute(backend, &*workload, sample, plan.scratch_bytes)?;
-    same(&expected(sample)?, &found).map(|()| true)
+    same(backend, &expected(sample)?, &found).map(|()| true)
 }
 
 /// With outputs and scratch memory filled with NaN bits.
@@ -127,7 +136,7 @@ fn with_arbitrary_contents(backend: &dyn Backend, sample: &Sample) -> Result<boo
     let scratch = plan.scratch_bytes;
     let mut operands = OwnedOperands::of_memory(backend, &inputs, &outputs, scratch, full)?;
     operands.execute(&*workload)?;
-    same(&expected(sample)?, &operands.into_outputs()?).map(|()| true)
+    same(backend, &expected(sample)?, &operands.into_outputs()?).map(|()| true)
 }
 
 /// With each pair of the plan in place.
@@ -145,7 +154,7 @@ fn in_place(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
         let mut operands = OwnedOperands::of(backend, &inputs, &outputs, plan.scratch_bytes)?;
         operands.place(pair)?;
         operands.execute(&*workload)?;
-        same(&expected(sample)?, &operands.into_outputs()?)?;
+        same(backend, &expected(sample)?, &operands.into_outputs()?)?;
     }
     Ok(!pairs.is_empty())
 }
@@ -193,7 +202,7 @@ fn prepared(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
         return Ok(false);
     };
     let found = execute(backend, &*workload, sample, plan.scratch_bytes)?;
-    same(&expected(sample)?, &found).map(|()| true)
+    same(backend, &expected(sample)?, &found).map(|()| true)
 }
 
 /// Inputs that the workload does not read are omitted, as in packages without plain forms.
@@ -210,7 +219,7 @@ fn unread(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
         operands.omit_input(input);
     }
     operands.execute(&*workload)?;
-    same(&expected(sample)?, &operands.into_outputs()?)?;
+    same(backend, &expected(sample)?, &operands.into_outputs()?)?;
     Ok(!unread.is_empty())
 }
 
@@ -222,6 +231,7 @@ fn threads(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
     let one = || -> Result<()> {
         for _ in 0..EXECUTIONS {
             same(
+                backend,
                 &expected,
                 &execute(backend, &*workload, sample, plan.scratch_bytes)?,
             )?;

@@ -138,6 +138,7 @@ fn defects_of_libraries_are_reported() {
         ("ADDS_UP", "results with arbitrary memory contents"),
         ("WRONG_IN_PLACE", "results in place"),
         ("ONE_MODEL", "context"),
+        ("INEXACT=0.05f", "results against CpuRef"),
     ] {
         let library = folder.path().join(format!("{name}.so"));
         let path = compiled(&repository(VARIANT), &library, &[definition]);
@@ -147,5 +148,23 @@ fn defects_of_libraries_are_reported() {
             Outcome::Failed,
             "{definition}:\n{report}"
         );
+    }
+}
+
+/// A library whose results differ by 5 % of the largest element.
+#[test]
+fn results_are_right_within_the_tolerance_of_the_backend() {
+    let folder = tempfile::tempdir().unwrap();
+    for (tolerance, outcome) in [("0.06", Outcome::Passed), ("0.03", Outcome::Failed)] {
+        let definitions = ["INEXACT=0.05f", &format!("TOLERANCE={tolerance}")];
+        let library = folder.path().join(format!("{tolerance}.so"));
+        let report = check_library(&compiled(&repository(VARIANT), &library, &definitions));
+        let stated = format!("f32 {tolerance} relative, 0 absolute");
+        assert_eq!(check(&report, "numeric tolerances").1, stated);
+        let (found, text) = check(&report, "results against CpuRef");
+        assert_eq!(found, outcome, "{text}");
+        let is_named = text.contains(&format!("(stated tolerance: {stated})"));
+        assert_eq!(is_named, outcome == Outcome::Failed, "{text}");
+        assert_eq!(check(&report, "threads share a workload").0, outcome);
     }
 }

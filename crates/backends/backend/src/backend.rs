@@ -8,8 +8,8 @@
 use crate::{
     Allocator, BackendContext, BackendId, Capability, CpuLevel, CreationOptions, HandleFactory,
     ImportedMemory, MemoryManager, NodeView, OptimisationViews, OptionDef, OptionSetting,
-    ProfilingContext, PropertyValue, Refusal, Stream, TensorHandle, Workload, WorkloadPlan,
-    WorkloadSpec,
+    ProfilingContext, PropertyValue, Refusal, Stream, TensorHandle, Tolerance, Workload,
+    WorkloadPlan, WorkloadSpec,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +35,12 @@ pub trait Backend: Send + Sync {
 
     /// Its capabilities.
     fn capabilities(&self) -> Vec<Capability> {
+        Vec::new()
+    }
+
+    /// The accuracy of its results where it differs from the usual one, for each element type of outputs
+    /// ([`Tolerance::check`]). Its options may change it.
+    fn tolerances(&self) -> Vec<Tolerance> {
         Vec::new()
     }
 

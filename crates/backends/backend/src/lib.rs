@@ -25,6 +25,7 @@ mod registry;
 mod stream;
 mod subgraph;
 mod support;
+mod tolerance;
 mod views;
 mod workload;
 
@@ -55,6 +56,7 @@ pub use stream::{Event, Stream};
 pub use subgraph::Subgraph;
 pub use support::{NodeView, Reason, Refusal};
 pub use tenon_base::CpuLevel;
+pub use tolerance::Tolerance;
 pub use views::{FailedPart, OptimisationViews, Substitution};
 pub use workload::{InPlace, InputSpec, Prepared, Workload, WorkloadPlan, WorkloadSpec};
 

@@ -7,8 +7,8 @@
 
 use crate::{
     Allocator, Backend, BackendId, Capability, CpuLevel, HandleFactory, ImportedMemory,
-    MemoryManager, NodeView, Refusal, Registry, Stream, TensorHandle, Workload, WorkloadPlan,
-    WorkloadSpec,
+    MemoryManager, NodeView, Refusal, Registry, Stream, TensorHandle, Tolerance, Workload,
+    WorkloadPlan, WorkloadSpec,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -36,6 +36,10 @@ impl Backend for Managed {
 
     fn capabilities(&self) -> Vec<Capability> {
         self.backend.capabilities()
+    }
+
+    fn tolerances(&self) -> Vec<Tolerance> {
+        self.backend.tolerances()
     }
 
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {

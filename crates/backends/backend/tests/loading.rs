@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tenon_backend::{
     Backend, BackendId, BackendLibrary, CpuLevel, InputSpec, LoadError, OptimisationViews, Refusal,
-    Registry, WorkloadSpec, discover, evaluate,
+    Registry, Tolerance, WorkloadSpec, discover, evaluate,
 };
 use tenon_base::{Control, ErrorKind};
 use tenon_graph::{Attributes, Graph, operator::operator};
@@ -133,6 +133,8 @@ fn libraries_with_an_invalid_interface_are_refused() {
         ("UNALIGNED", "bad-backend"),
         ("REFUSES_HOST", "bad-backend"),
         ("BAD_OPTION=9", "bad-backend"),
+        ("TOLERANCE=1.5", "bad-backend"),
+        ("TOLERANCE=-1", "bad-backend"),
     ]
     .into_iter()
     .enumerate()
@@ -140,6 +142,38 @@ fn libraries_with_an_invalid_interface_are_refused() {
         let name = format!("Test_Invalid{index}_backend.so");
         let path = variant(folder.path(), &name, &[definition]);
         assert_eq!(problem(&path), expected, "{definition}");
+    }
+}
+
+#[test]
+fn tolerances_of_a_library_are_read_and_checked() {
+    let folder = folder();
+    let load = |name: &str, definitions: &[&str]| {
+        let path = variant(folder.path(), name, definitions);
+        BackendLibrary::open(&path).and_then(|library| library.backend())
+    };
+    let backend = load("Test_Stated_backend.so", &["TOLERANCE=0.25"]).unwrap();
+    let stated = Tolerance {
+        dtype: DataType::F32,
+        relative: 0.25,
+        absolute: 0.0,
+    };
+    assert_eq!(backend.tolerances(), [stated]);
+    // A library whose table ends before the list.
+    let size = "SIZE=offsetof(tenon_backend, tolerance_count)";
+    let backend = load("Test_Older_backend.so", &["TOLERANCE=0.25", size]).unwrap();
+    assert!(backend.tolerances().is_empty());
+    for (index, (definition, text)) in [
+        ("TOLERANCE_TYPE=77", "unknown element type: found 77"),
+        ("TOLERANCE_TYPE=TENON_TYPE_I32", "i32: the type is always"),
+        ("TOLERANCE_TYPE=TENON_TYPE_I8", "relative 0.25"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("Test_Wrong{index}_backend.so");
+        let problem = load(&name, &["TOLERANCE=0.25", definition]).err().unwrap();
+        assert!(problem.to_string().contains(text), "{problem}");
     }
 }
 

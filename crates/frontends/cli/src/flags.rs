@@ -180,15 +180,16 @@ pub struct Compare {
     pub file: PathBuf,
     #[command(flatten)]
     pub inputs: InputFlags,
-    /// Floats: largest difference, relative to the largest element of the tensor.
-    #[arg(long, value_name = "E", default_value_t = 1e-3, value_parser = tolerance)]
-    pub tolerance: f64,
-    /// Floats: largest absolute difference that is always accepted.
-    #[arg(long, value_name = "E", default_value_t = 1e-6, value_parser = tolerance)]
-    pub absolute: f64,
-    /// Integers of 8 and 16 bits: largest difference; wider ones must be equal.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub steps: u32,
+    /// Floats: largest difference, relative to the largest element of the tensor [default: that which the
+    /// backends state for the type, else 0.001].
+    #[arg(long, value_name = "E", value_parser = tolerance)]
+    pub tolerance: Option<f64>,
+    /// Floats: largest absolute difference that is always accepted [default: as stated, else 0.000001].
+    #[arg(long, value_name = "E", value_parser = tolerance)]
+    pub absolute: Option<f64>,
+    /// Integers of 8 and 16 bits: largest difference; wider ones must be equal [default: as stated, else 1].
+    #[arg(long, value_name = "N")]
+    pub steps: Option<u32>,
     /// Where the package of the operator that differs goes.
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub output: PathBuf,

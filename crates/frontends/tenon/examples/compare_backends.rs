@@ -20,7 +20,7 @@ pub fn compare(onnx: &Path, first: &str, second: &str) -> Result<Comparison> {
         .collect::<Result<_>>()?;
     let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(name, x)| (*name, x)).collect();
     let tolerance = Tolerance {
-        relative: 1e-3,
+        relative: Some(1e-3),
         ..Tolerance::default()
     };
     let options = CompareOptions::new(first, second)

@@ -23,7 +23,7 @@ use tenon_base::{Error, Result};
 
 pub use tenon_backend::{
     Backend, BackendId, Capability, CpuLevel, LoadWarning, OptionAssignment, OptionDef,
-    PropertyValue, Registry,
+    PropertyValue, Registry, Tolerance,
 };
 pub use tenon_runtime::{Runtime, Substitution};
 

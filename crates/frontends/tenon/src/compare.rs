@@ -122,7 +122,7 @@ pub struct CompareOptions {
 }
 
 impl CompareOptions {
-    /// Compares `first` with `second`, with default tolerances.
+    /// Compares `first` with `second`, with the tolerances that they state, or the default ones.
     pub fn new(first: impl Into<BackendId>, second: impl Into<BackendId>) -> Self {
         Self {
             backends: [first.into(), second.into()],

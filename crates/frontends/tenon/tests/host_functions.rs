@@ -352,9 +352,9 @@ fn nodes_of_loops_are_compared_in_every_iteration() {
     );
     // No difference is accepted: the first that is not zero ends the comparison.
     let exact = options.tolerance(Tolerance {
-        relative: 0.0,
-        absolute: 0.0,
-        steps: 0,
+        relative: Some(0.0),
+        absolute: Some(0.0),
+        steps: Some(0),
     });
     let found = compare_backends(&package, &named(&inputs), &exact).unwrap();
     let divergence = found.divergence.expect("sines differ in their last bits");

@@ -64,6 +64,8 @@ impl ExportedBackend {
             import_tensor: Some(import_tensor),
             release: Some(release),
             stream: Some(stream),
+            tolerance_count: description.tolerance_list.len(),
+            tolerances: description.tolerance_list.as_ptr(),
         };
         let exported = Self {
             table,

@@ -1,6 +1,6 @@
 //! The description of an exported backend: the data that its table points to.
 
-use crate::marshal::named_values;
+use crate::marshal::{dtype_code, named_values};
 use crate::{Backend, OptionScope};
 use tenon_backend_abi as abi;
 
@@ -16,6 +16,8 @@ pub(super) struct BackendDescription {
     pub option_list: Box<[*const abi::BackendOption]>,
     _factory_structs: Box<[abi::HandleFactory]>,
     pub factory_list: Box<[*const abi::HandleFactory]>,
+    _tolerance_structs: Box<[abi::Tolerance]>,
+    pub tolerance_list: Box<[*const abi::Tolerance]>,
 }
 
 impl BackendDescription {
@@ -49,10 +51,23 @@ impl BackendDescription {
                 padding: factory.padding.into(),
             })
             .collect();
+        let tolerances = backend.tolerances().into_iter();
+        let tolerance_structs: Box<[_]> = tolerances
+            .map(|tolerance| abi::Tolerance {
+                size: size_of::<abi::Tolerance>(),
+                dtype: dtype_code(tolerance.dtype),
+                relative: tolerance.relative,
+                absolute: tolerance.absolute,
+            })
+            .collect();
         Self {
             description: backend.description(),
             option_list: option_structs.iter().map(|one| &raw const *one).collect(),
             factory_list: factory_structs.iter().map(|one| &raw const *one).collect(),
+            tolerance_list: tolerance_structs
+                .iter()
+                .map(|one| &raw const *one)
+                .collect(),
             capabilities,
             options,
             factories,
@@ -60,6 +75,7 @@ impl BackendDescription {
             _defaults: defaults,
             _option_structs: option_structs,
             _factory_structs: factory_structs,
+            _tolerance_structs: tolerance_structs,
         }
     }
 }

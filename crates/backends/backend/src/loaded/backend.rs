@@ -12,14 +12,14 @@ use super::objects::{
 use super::stream::LoadedStream;
 use super::workload::LoadedWorkload;
 use crate::marshal::{
-    array, bytes, cpu_code, invalid, named_value, named_values, option, records, refusal_of, text,
-    views,
+    array, bytes, cpu_code, dtype_of, invalid, named_value, named_values, option, records,
+    refusal_of, text, views,
 };
 use crate::{
     Allocator, Backend, BackendContext, BackendId, Capability, CpuLevel, CreationOptions,
     HandleFactory, ImportedMemory, InPlace, MemoryManager, MemorySources, NodeView,
     OptimisationViews, OptionDef, OptionSetting, Prepared, ProfilingContext, Reason, Refusal,
-    Stream, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
+    Stream, TensorHandle, Tolerance, Workload, WorkloadPlan, WorkloadSpec,
 };
 use std::path::Path;
 use std::ptr;
@@ -32,24 +32,23 @@ use tenon_tensor::{BufferMut, TensorType};
 /// A backend loaded through the C interface.
 pub struct LoadedBackend {
     core: Arc<Core>,
+    lists: Lists,
+}
+
+/// The texts and lists of a table.
+struct Lists {
     description: String,
     capabilities: Vec<Capability>,
     options: Vec<OptionDef>,
     factories: Vec<HandleFactory>,
+    tolerances: Vec<Tolerance>,
 }
 
 impl LoadedBackend {
     /// Reads the lists of the table, once.
     pub(crate) fn new(core: Arc<Core>) -> Result<Self> {
-        let read = read_lists(&core.table).map_err(|error| core.with_label(&error));
-        let (description, capabilities, options, factories) = read?;
-        Ok(Self {
-            core,
-            description,
-            capabilities,
-            options,
-            factories,
-        })
+        let lists = read_lists(&core.table).map_err(|error| core.with_label(&error))?;
+        Ok(Self { core, lists })
     }
 
     fn plan_of(&self, raw: &abi::Plan, spec: &WorkloadSpec) -> Result<WorkloadPlan> {
@@ -131,8 +130,6 @@ fn memory_of(memory: Option<&Arc<dyn MemoryManager>>) -> *const abi::MemoryManag
     own.map_or(ptr::null(), LoadedMemory::this)
 }
 
-type Lists = (String, Vec<Capability>, Vec<OptionDef>, Vec<HandleFactory>);
-
 fn read_lists(table: &abi::Backend) -> Result<Lists> {
     // SAFETY: `table` is a copy of a table that is not released, so its texts and lists are null or
     // of the stated lengths, with valid structs.
@@ -164,8 +161,29 @@ fn read_lists(table: &abi::Backend) -> Result<Lists> {
                 })
             })
             .collect::<Result<_>>()?;
-        Ok((description, capabilities, options, factories))
+        let what = "the tolerances";
+        let tolerances: Vec<Tolerance> = records(table.tolerances, table.tolerance_count, what)?
+            .iter()
+            .map(tolerance)
+            .collect::<Result<_>>()?;
+        Tolerance::check(&tolerances)?;
+        Ok(Lists {
+            description,
+            capabilities,
+            options,
+            factories,
+            tolerances,
+        })
     }
+}
+
+fn tolerance(raw: &abi::Tolerance) -> Result<Tolerance> {
+    let unknown = || invalid("a tolerance has an unknown element type").found(raw.dtype);
+    Ok(Tolerance {
+        dtype: dtype_of(raw.dtype).ok_or_else(unknown)?,
+        relative: raw.relative,
+        absolute: raw.absolute,
+    })
 }
 
 /// An in-place pair: the input and the output exist and have the same size.
@@ -209,7 +227,7 @@ impl Backend for LoadedBackend {
     }
 
     fn description(&self) -> String {
-        self.description.clone()
+        self.lists.description.clone()
     }
 
     fn library(&self) -> Option<&Path> {
@@ -217,11 +235,15 @@ impl Backend for LoadedBackend {
     }
 
     fn capabilities(&self) -> Vec<Capability> {
-        self.capabilities.clone()
+        self.lists.capabilities.clone()
+    }
+
+    fn tolerances(&self) -> Vec<Tolerance> {
+        self.lists.tolerances.clone()
     }
 
     fn options(&self) -> Vec<OptionDef> {
-        self.options.clone()
+        self.lists.options.clone()
     }
 
     fn configured(&self, options: &[OptionSetting]) -> Result<Arc<dyn Backend>> {
@@ -389,7 +411,7 @@ impl Backend for LoadedBackend {
     }
 
     fn handle_factories(&self) -> Vec<HandleFactory> {
-        self.factories.clone()
+        self.lists.factories.clone()
     }
 
     fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
@@ -430,7 +452,7 @@ impl Backend for LoadedBackend {
             .core
             .table
             .stream
-            .filter(|_| !self.factories.is_empty())
+            .filter(|_| !self.lists.factories.is_empty())
         else {
             return Ok(None);
         };

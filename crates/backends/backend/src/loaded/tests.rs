@@ -190,7 +190,7 @@ fn supports(backend: &dyn Backend, op: &str, attributes: &Attributes) -> Result<
 }
 
 #[test]
-fn identity_capabilities_options_and_factories_come_back() {
+fn identity_and_lists_of_a_backend_come_back() {
     let (backend, _) = loaded();
     let original = Everything::default();
     assert_eq!(backend.id(), original.id());
@@ -198,6 +198,11 @@ fn identity_capabilities_options_and_factories_come_back() {
     assert_eq!(backend.capabilities(), original.capabilities());
     assert_eq!(backend.options(), original.options());
     assert_eq!(backend.handle_factories(), original.handle_factories());
+    assert_eq!(backend.tolerances(), original.tolerances());
+    let backend: &dyn Backend = &backend;
+    let f16 = backend.tolerance(DataType::F16).unwrap();
+    assert_eq!((f16.relative, f16.absolute), (0.01, 0.5));
+    assert!(backend.tolerance(DataType::F32).is_none());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::output::{self, say};
 use crate::table::Table;
 use serde_json::json;
 use tenon::Result;
-use tenon::backends::{OptionDef, PropertyValue};
+use tenon::backends::{OptionDef, PropertyValue, Tolerance};
 
 pub fn run(flags: &Backends) -> Result<()> {
     let registry = super::load::backends(&flags.loading)?;
@@ -28,6 +28,7 @@ pub fn run(flags: &Backends) -> Result<()> {
                     "options": options,
                     "description": backend.description(),
                     "capabilities": capabilities,
+                    "tolerances": backend.tolerances().iter().map(tolerance).collect::<Vec<_>>(),
                 })
             })
             .collect();
@@ -49,6 +50,9 @@ pub fn run(flags: &Backends) -> Result<()> {
     }
     say!("{table}")?;
     for backend in registry.iter() {
+        for tolerance in backend.tolerances() {
+            say!("{} is accurate to: {tolerance}", backend.id())?;
+        }
         for option in backend.options() {
             let (id, kind) = (backend.id(), option.default.kind());
             let OptionDef {
@@ -66,6 +70,10 @@ pub fn run(flags: &Backends) -> Result<()> {
 fn option(option: &OptionDef) -> serde_json::Value {
     json!({"name": option.name, "scope": option.scope.to_string(), "doc": option.doc,
            "kind": option.default.kind(), "default": value(&option.default)})
+}
+
+fn tolerance(tolerance: &Tolerance) -> serde_json::Value {
+    json!({"dtype": tolerance.dtype.name(), "relative": tolerance.relative, "absolute": tolerance.absolute})
 }
 
 fn value(value: &PropertyValue) -> serde_json::Value {

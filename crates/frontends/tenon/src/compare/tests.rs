@@ -22,6 +22,7 @@ struct Planted {
     error: f32,
     /// Executions of the operator.
     executions: Arc<AtomicU32>,
+    tolerances: Vec<tenon_backend::Tolerance>,
 }
 
 struct Wrong {
@@ -46,6 +47,10 @@ impl Backend for Planted {
 
     fn description(&self) -> String {
         format!("CpuRef with a wrong {}", self.operator)
+    }
+
+    fn tolerances(&self) -> Vec<tenon_backend::Tolerance> {
+        self.tolerances.clone()
     }
 
     fn supports(&self, node: &NodeView<'_>) -> std::result::Result<(), Refusal> {
@@ -82,6 +87,7 @@ fn counted(operator: &'static str, error: f32) -> (Registry, Arc<AtomicU32>) {
         operator,
         error,
         executions: executions.clone(),
+        tolerances: Vec::new(),
     };
     registry.register(Arc::new(planted)).unwrap();
     (registry, executions)
@@ -285,31 +291,114 @@ fn backends_that_cannot_be_compared_are_refused() {
     }
 }
 
-#[test]
-fn tolerances_go_by_type() {
-    let off = |absolute, relative| Difference {
+fn reference() -> Arc<dyn Backend> {
+    let registry = tenon_builtin::registry();
+    registry.reference().unwrap().clone()
+}
+
+/// Whether the difference is accepted between the reference and a backend that states these tolerances.
+fn accepts(
+    tolerance: Tolerance,
+    stated: &[tenon_backend::Tolerance],
+    (absolute, relative): (f64, f64),
+    dtype: DataType,
+) -> bool {
+    let difference = Difference {
         absolute,
         relative,
         same_top: true,
         worst: 0,
     };
-    let tolerance = Tolerance::default();
+    let reference = reference();
+    let planted = Planted {
+        inner: reference.clone(),
+        operator: "Neg",
+        error: 0.0,
+        executions: Arc::default(),
+        tolerances: stated.to_vec(),
+    };
+    let one_order = tolerance.accepts(&difference, dtype, [&planted, &*reference]);
+    let other_order = tolerance.accepts(&difference, dtype, [&*reference, &planted]);
+    assert_eq!(one_order, other_order);
+    one_order
+}
+
+#[test]
+fn tolerances_go_by_type() {
     for (difference, dtype, accepted) in [
-        (off(0.1, 1e-3), DataType::F32, true),
-        (off(0.1, 2e-3), DataType::F32, false),
-        (off(1e-7, 1.0), DataType::F32, true),
-        (off(0.1, 5e-3), DataType::BF16, true),
-        (off(0.1, 5e-3), DataType::F16, false),
-        (off(1.0, 1.0), DataType::I8, true),
-        (off(2.0, 0.01), DataType::U8, false),
-        (off(1.0, 1e-6), DataType::I64, false),
-        (off(1.0, 1.0), DataType::Bool, false),
-        (off(f64::INFINITY, f64::INFINITY), DataType::F32, false),
+        ((0.1, 1e-3), DataType::F32, true),
+        ((0.1, 2e-3), DataType::F32, false),
+        ((1e-7, 1.0), DataType::F32, true),
+        ((0.1, 5e-3), DataType::BF16, true),
+        ((0.1, 5e-3), DataType::F16, false),
+        ((1.0, 1.0), DataType::I8, true),
+        ((2.0, 0.01), DataType::U8, false),
+        ((1.0, 1e-6), DataType::I64, false),
+        ((1.0, 1.0), DataType::Bool, false),
+        ((f64::INFINITY, f64::INFINITY), DataType::F32, false),
     ] {
-        assert_eq!(
-            tolerance.accepts(&difference, dtype),
-            accepted,
-            "{difference:?} {dtype}"
-        );
+        let found = accepts(Tolerance::default(), &[], difference, dtype);
+        assert_eq!(found, accepted, "{difference:?} {dtype}");
+    }
+}
+
+#[test]
+fn tolerances_are_those_that_backends_state_or_the_caller_gives() {
+    let stated = [
+        (DataType::F32, 0.05, 0.0),
+        (DataType::F16, 1e-6, 0.0),
+        (DataType::I8, 0.0, 3.0),
+    ]
+    .map(|(dtype, relative, absolute)| tenon_backend::Tolerance {
+        dtype,
+        relative,
+        absolute,
+    });
+    let by_default = Tolerance::default();
+    for (difference, dtype, accepted) in [
+        ((0.1, 0.04), DataType::F32, true),
+        ((0.1, 0.06), DataType::F32, false),
+        // The stated absolute bound replaces the default one, too.
+        ((1e-7, 1.0), DataType::F32, false),
+        // A unit in the last place is always accepted.
+        ((0.1, 9e-4), DataType::F16, true),
+        ((3.0, 1.0), DataType::I8, true),
+        ((4.0, 1.0), DataType::I8, false),
+        // Not stated.
+        ((0.1, 2e-3), DataType::F64, false),
+    ] {
+        let found = accepts(by_default, &stated, difference, dtype);
+        assert_eq!(found, accepted, "{difference:?} {dtype}");
+    }
+    let given = Tolerance {
+        relative: Some(1e-4),
+        steps: Some(0),
+        ..by_default
+    };
+    assert!(!accepts(given, &stated, (0.1, 0.04), DataType::F32));
+    assert!(!accepts(given, &stated, (1.0, 1.0), DataType::I8));
+}
+
+#[test]
+fn a_difference_within_a_stated_tolerance_is_agreement() {
+    for (tolerance, agree) in [(0.9, true), (1e-6, false)] {
+        let stated = tenon_backend::Tolerance {
+            dtype: DataType::F32,
+            relative: tolerance,
+            absolute: 0.0,
+        };
+        let mut registry = tenon_builtin::registry();
+        registry
+            .register(Arc::new(Planted {
+                inner: reference(),
+                operator: "tenon.Attention",
+                error: 0.01,
+                executions: Arc::default(),
+                tolerances: vec![stated],
+            }))
+            .unwrap();
+        let (package, inputs) = bert(&registry, &BOTH);
+        let found = compare(&package, &registry, BOTH, &inputs).unwrap();
+        assert_eq!(found.divergence.is_none(), agree);
     }
 }

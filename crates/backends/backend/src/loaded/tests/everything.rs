@@ -59,6 +59,15 @@ impl Backend for Everything {
         ]
     }
 
+    fn tolerances(&self) -> Vec<Tolerance> {
+        let of = |dtype, relative, absolute| Tolerance {
+            dtype,
+            relative,
+            absolute,
+        };
+        vec![of(DataType::F16, 0.01, 0.5), of(DataType::I8, 0.0, 2.0)]
+    }
+
     fn options(&self) -> Vec<OptionDef> {
         let option = |name: &'static str, scope, default| OptionDef {
             name: name.into(),
