@@ -610,6 +610,11 @@ typedef struct tenon_backend {
      * The conformance checks and `tenon compare` use it. Options may change it. */
     size_t tolerance_count;
     const tenon_tolerance *const *tolerances;
+
+    /* Since 1.3: the device that prepared constants and substitutions are made for, such as "sm_90", at
+     * most 256 bytes. A package records it, and loads only where it is the same. Empty if they work on
+     * every device. Options may change it, to compile for another device. */
+    tenon_text target;
 } tenon_backend;
 
 /* ------------------------------------------------------------------------ exports of a library

@@ -36,13 +36,18 @@ tenon_backend::export_backend!(c"SimAsync", AsyncBackend::default());
 pub struct AsyncBackend {
     device: Arc<Device>,
     faults: Faults,
+    target: String,
 }
+
+/// The device that it compiles for if the option does not name another.
+const TARGET: &str = "sim-1";
 
 impl Default for AsyncBackend {
     fn default() -> Self {
         Self {
             device: Device::start(),
             faults: Faults::default(),
+            target: TARGET.into(),
         }
     }
 }
@@ -80,6 +85,15 @@ impl AsyncBackend {
         Self {
             device: Device::with_faults(faults),
             faults,
+            target: self.target.clone(),
+        }
+    }
+
+    /// The same as a device of another kind, which shares its memory and commands.
+    pub fn with_target(&self, target: &str) -> Self {
+        Self {
+            target: target.to_owned(),
+            ..self.clone()
         }
     }
 
@@ -108,6 +122,10 @@ impl Backend for AsyncBackend {
         vec![Capability::new(tenon_backend::DYNAMIC_SHAPES, value)]
     }
 
+    fn target(&self) -> Option<String> {
+        Some(self.target.clone())
+    }
+
     fn options(&self) -> Vec<OptionDef> {
         let option = |name: &'static str, default: u64, doc: &'static str| OptionDef {
             name: name.into(),
@@ -115,7 +133,12 @@ impl Backend for AsyncBackend {
             scope: OptionScope::Model,
             doc: doc.into(),
         };
+        let target = OptionDef {
+            default: PropertyValue::String(TARGET.into()),
+            ..option("Target", 0, "the device to compile for")
+        };
         vec![
+            target,
             option(
                 "CommandMicros",
                 0,
@@ -150,7 +173,17 @@ impl Backend for AsyncBackend {
             PropertyValue::Unsigned(value) => Some((&*option.name, value)),
             _ => None,
         });
-        Ok(Arc::new(self.with_options(values)))
+        let mut configured = self.clone();
+        // A separate device only for options of the device.
+        if values.clone().next().is_some() {
+            configured = configured.with_options(values);
+        }
+        for option in options {
+            if let (PropertyValue::String(target), "Target") = (&option.value, &*option.name) {
+                configured.target = target.clone().into_owned();
+            }
+        }
+        Ok(Arc::new(configured))
     }
 
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {

@@ -73,6 +73,7 @@ fn new_backend(factories: &'static Factories, counts: Arc<Counts>) -> *const Bac
             stream: None,
             tolerance_count: 0,
             tolerances: std::ptr::null(),
+            target: Text::EMPTY,
         },
         counts,
     };

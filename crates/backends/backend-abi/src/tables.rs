@@ -362,6 +362,7 @@ structs! {
         >,
         tolerance_count: usize,
         tolerances: List<Tolerance>,
+        target: Text,
     }
 }
 

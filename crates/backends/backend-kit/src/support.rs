@@ -4,8 +4,8 @@ use crate::report::Report;
 use crate::samples::{Sample, samples, values};
 use std::collections::BTreeSet;
 use tenon_backend::{
-    Backend, CpuLevel, DYNAMIC_SHAPES, NodeView, Reason, Subgraph, Tolerance, WorkloadSpec,
-    evaluate, supports,
+    Backend, CpuLevel, DYNAMIC_SHAPES, MAX_TARGET, NodeView, Reason, Subgraph, Tolerance,
+    WorkloadSpec, evaluate, supports,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_cpu_ref::CpuRef;
@@ -31,6 +31,7 @@ pub(crate) fn check(report: &mut Report, backend: &dyn Backend) {
     wrong_operands(report, backend);
     capabilities(report, backend);
     tolerances(report, backend);
+    target(report, backend);
     ranges(report, backend);
     subgraphs(report, backend);
 }
@@ -91,6 +92,22 @@ fn tolerances(report: &mut Report, backend: &dyn Backend) {
     }
     let texts: Vec<String> = all.iter().map(Tolerance::to_string).collect();
     report.result(NAME, Tolerance::check(&all).map(|()| texts.join("; ")));
+}
+
+/// The target, which must be the same in each query: a package is compared with it.
+fn target(report: &mut Report, backend: &dyn Backend) {
+    const NAME: &str = "target";
+    match backend.target() {
+        None => report.skipped(NAME, "it states none"),
+        Some(target) if target.is_empty() || target.len() > MAX_TARGET => {
+            let text = format!("{} bytes: expected 1 to {MAX_TARGET}", target.len());
+            report.failed(NAME, text)
+        }
+        Some(target) if backend.target().as_ref() != Some(&target) => {
+            report.failed(NAME, "two queries differ")
+        }
+        Some(target) => report.passed(NAME, target),
+    }
 }
 
 /// Supported samples without their last input and without operands: the query and the creation of

@@ -44,6 +44,13 @@ pub trait Backend: Send + Sync {
         Vec::new()
     }
 
+    /// The device that prepared constants and substituted nodes are made for, such as `sm_90`: not empty, at most
+    /// [`MAX_TARGET`](crate::MAX_TARGET) bytes. A package records it, and loads only where it is the same. `None` if they work
+    /// on every device. Its options may change it, to compile for another device.
+    fn target(&self) -> Option<String> {
+        None
+    }
+
     /// Its options with their defaults.
     fn options(&self) -> Vec<OptionDef> {
         Vec::new()

@@ -37,6 +37,9 @@ impl fmt::Display for BackendId {
     }
 }
 
+/// The greatest length of [`Backend::target`](crate::Backend::target) in bytes.
+pub const MAX_TARGET: usize = 256;
+
 /// A named property of a backend (facts, armnn.md 1.7).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capability {

@@ -41,7 +41,7 @@ pub use handles::{
     CrossingKind, EdgeStrategy, HandleFactory, ImportedMemory, MemorySource, MemorySources,
     TensorHandle, common_source, edge_strategy, is_reachable, preferred_factory,
 };
-pub use identity::{BackendId, Capability, PropertyValue};
+pub use identity::{BackendId, Capability, MAX_TARGET, PropertyValue};
 pub use library::{BackendLibrary, is_compatible};
 pub use managed::ModelMemory;
 pub use memory::{Inputs, MAX_OUTPUTS, OperandPair, Operands, Outputs, RawOperand};

@@ -38,6 +38,10 @@ impl Backend for Managed {
         self.backend.capabilities()
     }
 
+    fn target(&self) -> Option<String> {
+        self.backend.target()
+    }
+
     fn tolerances(&self) -> Vec<Tolerance> {
         self.backend.tolerances()
     }

@@ -135,6 +135,7 @@ fn libraries_with_an_invalid_interface_are_refused() {
         ("BAD_OPTION=9", "bad-backend"),
         ("TOLERANCE=1.5", "bad-backend"),
         ("TOLERANCE=-1", "bad-backend"),
+        ("LONG_TARGET", "bad-backend"),
     ]
     .into_iter()
     .enumerate()
@@ -175,6 +176,22 @@ fn tolerances_of_a_library_are_read_and_checked() {
         let problem = load(&name, &["TOLERANCE=0.25", definition]).err().unwrap();
         assert!(problem.to_string().contains(text), "{problem}");
     }
+}
+
+#[test]
+fn the_target_of_a_library_is_read() {
+    let folder = folder();
+    let target = |name: &str, definitions: &[&str]| {
+        let path = variant(folder.path(), name, definitions);
+        let backend = BackendLibrary::open(&path).and_then(|library| library.backend());
+        backend.unwrap().target()
+    };
+    let npu = "TARGET=\"npu 2\"";
+    assert_eq!(target("Test_Target_backend.so", &[npu]).unwrap(), "npu 2");
+    // None, and of a library whose table ends before it.
+    assert_eq!(target("Test_None_backend.so", &[]), None);
+    let older = "SIZE=offsetof(tenon_backend, target)";
+    assert_eq!(target("Test_Older_backend.so", &[npu, older]), None);
 }
 
 #[test]

@@ -3,14 +3,16 @@
 use crate::compile::Options;
 use crate::memory::{Home, Memory, Variable};
 use crate::place::{Placement, Target};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use tenon_backend::Registry;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{Attribute, EncodeOptions, Module, encode};
 use tenon_dma::VariableId;
 use tenon_graph::{Cost, Graph, Node, ValueId};
 use tenon_neff::{
     ConstantInfo, Contents, Extent, LiveRange, MemoryPlan, ModelInfo, Movement, NodeCost,
-    PackageVariable, Port, PortShape, PreparedForm, Role, SizesInfo, TenonMember, VariableInfo,
+    PackageVariable, PlacementReport, Port, PortShape, PreparedForm, Role, SizesInfo, TenonMember,
+    VariableInfo,
 };
 use tenon_tensor::{BufferMut, TensorType};
 
@@ -42,6 +44,7 @@ pub(crate) fn pack(
     tenon.sizes = size_infos(graph, memory);
     tenon.constants = constant_infos(memory)?;
     tenon.placement = placement.report();
+    tenon.targets = targets(&tenon.placement, options.registry);
     if graph.symbols.is_empty() {
         tenon.plan = memory_plan(memory, options.memory_strategy.name());
         tenon.costs = costs(graph, placement);
@@ -58,6 +61,13 @@ pub(crate) fn pack(
         program: BufferMut::copy_of(&program)?.freeze(),
         tenon,
     })
+}
+
+/// The devices of the backends of nodes.
+fn targets(placement: &PlacementReport, registry: &Registry) -> BTreeMap<String, String> {
+    let used = placement.used().into_iter();
+    let target = |id: &str| Some((id.to_owned(), registry.find(&id.into())?.target()?));
+    used.filter_map(target).collect()
 }
 
 fn package_variable(graph: &Graph, variable: &Variable) -> PackageVariable {

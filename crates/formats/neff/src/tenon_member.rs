@@ -31,6 +31,9 @@ pub struct TenonMember {
     /// The CPU level that prepared constants may require.
     #[serde(with = "cpu_level")]
     pub cpu: CpuLevel,
+    /// The device that a backend compiled for, by backend; backends that state none are absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub targets: BTreeMap<String, String>,
     /// The dimensions of the inputs that are known only when the model runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub symbols: Vec<SymbolInfo>,
@@ -72,6 +75,7 @@ impl TenonMember {
             tenon_version: env!("CARGO_PKG_VERSION").to_owned(),
             model,
             cpu: CpuLevel::Baseline,
+            targets: BTreeMap::new(),
             symbols: Vec::new(),
             buckets: Vec::new(),
             paddings: Vec::new(),

@@ -433,3 +433,45 @@ fn a_loaded_backend_is_compared_with_another() {
     let expected = "1 operator agrees on ExampleC and CpuRef; the largest difference is 0";
     assert!(text.contains(expected), "{text}");
 }
+
+/// A library for another device of the backend, and one of an older version that states none.
+#[test]
+fn a_package_is_refused_on_another_device() {
+    let folder = folder();
+    let source =
+        tenon_test_libraries::repository("crates/backends/backend/tests/fixtures/variant.c");
+    let here = folder.path().to_str().unwrap().to_owned();
+    let library = folder.path().join("Test_Npu_backend.so");
+    let npu = |definitions: &[&str]| {
+        // Another file: a loaded library is not written.
+        std::fs::remove_file(&library).ok();
+        tenon_test_libraries::compiled(&source, &library, definitions);
+    };
+    npu(&["ID=\"Npu\"", "TARGET=\"npu-1\""]);
+    let model = tiny("chain");
+    let loading = ["--backend-path", &here];
+    let compile = [
+        "compile",
+        &model,
+        "-o",
+        "m.neff",
+        "--backends",
+        "Npu,CpuRef",
+    ];
+    done(folder.path(), &[&compile[..], &loading].concat());
+    let info = done(folder.path(), &["info", "m.neff"]);
+    assert!(info.contains("compiled for npu-1 (Npu)"), "{info}");
+    let run = ["run", "m.neff", "--random", "0"];
+    let run = [&run[..], &loading].concat();
+    done(folder.path(), &run);
+    for (definitions, found) in [
+        (&["ID=\"Npu\"", "TARGET=\"npu-2\""][..], "found 'npu-2'"),
+        (&["ID=\"Npu\""], "found none"),
+    ] {
+        npu(definitions);
+        let answer = tenon(folder.path(), &run);
+        assert_eq!(answer.status, Some(1), "{}", answer.out);
+        assert!(answer.err.contains("target 'npu-1'"), "{}", answer.err);
+        assert!(answer.err.contains(found), "{}", answer.err);
+    }
+}

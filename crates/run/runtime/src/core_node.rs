@@ -6,6 +6,7 @@ use crate::model::Caller;
 use crate::profile::{ExecutionObserver, LoopTrace, NodeObserver};
 use crate::substitute::{ProgramParts, Substitution, substitute};
 use crate::tap::KernelOutputs;
+use crate::target::check_targets;
 use crate::{LoadOptions, Runtime, Signature};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,6 +62,8 @@ impl CoreNode {
         };
         let (inputs, outputs, mut variables) =
             types().map_err(|error| error.at(member("tenon.json")))?;
+        check_targets(&tenon.targets, &runtime.backends)
+            .map_err(|error| error.at(member("tenon.json")))?;
         control.progress("program", 0, 0)?;
         let in_program = |error: Error| error.at(member("program.bef"));
         let mut module = decode(&program).map_err(in_program)?;

@@ -35,6 +35,7 @@ mod shared_folder;
 mod substitute;
 mod symbolic;
 mod tap;
+mod target;
 mod tensors;
 mod transfers;
 mod walker;

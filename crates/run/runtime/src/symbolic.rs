@@ -14,6 +14,7 @@ pub(crate) use padded::PaddedModel;
 use crate::core_node::{CoreNode, CoreParts, movements, services};
 use crate::core_program::CoreProgram;
 use crate::model::{Inner, ModelContext, Nodes};
+use crate::target::check_targets;
 use crate::{LoadOptions, Model, Runtime, Signature};
 use appended::appended_ports;
 use instances::Instances;
@@ -116,6 +117,7 @@ impl SymbolicCore {
             ..
         } = contents;
         let read = || -> Result<_> {
+            check_targets(&tenon.targets, &runtime.backends)?;
             let symbols = tenon.symbol_table()?;
             let buckets = Buckets::new(&tenon, &symbols)?;
             let port = |port: &Port| match port.dtype {

@@ -52,6 +52,10 @@ impl Backend for Device {
         self.device.workload(spec)
     }
 
+    fn target(&self) -> Option<String> {
+        self.device.target()
+    }
+
     fn handle_factories(&self) -> Vec<HandleFactory> {
         let mut factories = self.device.handle_factories();
         factories[0].id = self.memory.into();

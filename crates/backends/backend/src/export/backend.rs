@@ -66,6 +66,7 @@ impl ExportedBackend {
             stream: Some(stream),
             tolerance_count: description.tolerance_list.len(),
             tolerances: description.tolerance_list.as_ptr(),
+            target: abi::Text::of(&description.target),
         };
         let exported = Self {
             table,

@@ -7,6 +7,7 @@ use tenon_backend_abi as abi;
 /// The texts of a table, and the C structs and lists that point to them.
 pub(super) struct BackendDescription {
     pub description: String,
+    pub target: String,
     pub capabilities: Vec<crate::Capability>,
     pub options: Vec<crate::OptionDef>,
     pub factories: Vec<crate::HandleFactory>,
@@ -62,6 +63,7 @@ impl BackendDescription {
             .collect();
         Self {
             description: backend.description(),
+            target: backend.target().unwrap_or_default(),
             option_list: option_structs.iter().map(|one| &raw const *one).collect(),
             factory_list: factory_structs.iter().map(|one| &raw const *one).collect(),
             tolerance_list: tolerance_structs

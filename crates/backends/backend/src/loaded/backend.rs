@@ -17,7 +17,7 @@ use crate::marshal::{
 };
 use crate::{
     Allocator, Backend, BackendContext, BackendId, Capability, CpuLevel, CreationOptions,
-    HandleFactory, ImportedMemory, InPlace, MemoryManager, MemorySources, NodeView,
+    HandleFactory, ImportedMemory, InPlace, MAX_TARGET, MemoryManager, MemorySources, NodeView,
     OptimisationViews, OptionDef, OptionSetting, Prepared, ProfilingContext, Reason, Refusal,
     Stream, TensorHandle, Tolerance, Workload, WorkloadPlan, WorkloadSpec,
 };
@@ -42,6 +42,7 @@ struct Lists {
     options: Vec<OptionDef>,
     factories: Vec<HandleFactory>,
     tolerances: Vec<Tolerance>,
+    target: Option<String>,
 }
 
 impl LoadedBackend {
@@ -173,8 +174,23 @@ fn read_lists(table: &abi::Backend) -> Result<Lists> {
             options,
             factories,
             tolerances,
+            target: target(table)?,
         })
     }
+}
+
+/// # Safety
+/// `table` is a copy of a table that is not released.
+unsafe fn target(table: &abi::Backend) -> Result<Option<String>> {
+    // SAFETY: the text of a table that is not released is null or of the stated length (header).
+    let target = unsafe { text(table.target, "the target")? };
+    if target.len() > MAX_TARGET {
+        let expected = format!("at most {MAX_TARGET} bytes");
+        return Err(invalid("the target is too long")
+            .expected(expected)
+            .found(target.len()));
+    }
+    Ok((!target.is_empty()).then_some(target))
 }
 
 fn tolerance(raw: &abi::Tolerance) -> Result<Tolerance> {
@@ -236,6 +252,10 @@ impl Backend for LoadedBackend {
 
     fn capabilities(&self) -> Vec<Capability> {
         self.lists.capabilities.clone()
+    }
+
+    fn target(&self) -> Option<String> {
+        self.lists.target.clone()
     }
 
     fn tolerances(&self) -> Vec<Tolerance> {

@@ -199,6 +199,13 @@ fn identity_and_lists_of_a_backend_come_back() {
     assert_eq!(backend.options(), original.options());
     assert_eq!(backend.handle_factories(), original.handle_factories());
     assert_eq!(backend.tolerances(), original.tolerances());
+    assert_eq!(backend.target().unwrap(), "device 1");
+    let factor = OptionSetting {
+        name: "Factor".into(),
+        value: PropertyValue::Float(2.0),
+    };
+    let other = backend.configured(&[factor]).unwrap();
+    assert_eq!(other.target().unwrap(), "device 2");
     let backend: &dyn Backend = &backend;
     let f16 = backend.tolerance(DataType::F16).unwrap();
     assert_eq!((f16.relative, f16.absolute), (0.01, 0.5));

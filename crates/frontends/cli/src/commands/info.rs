@@ -255,6 +255,7 @@ fn package_json(
         "outputs": ports(&contents.tenon.outputs),
         "functions": functions,
         "placement": placement::line(&contents.tenon.placement),
+        "targets": contents.tenon.targets,
         "constants": contents.tenon.constants,
         "metadata": contents.tenon.model.metadata,
         "sizes": {
@@ -319,6 +320,9 @@ fn print_package(
     }
     if let Some(line) = placement::line(&tenon.placement) {
         say!("{line}")?;
+    }
+    for (backend, target) in &tenon.targets {
+        say!("compiled for {target} ({backend})")?;
     }
     let sizes = Sizes::new(package, contents);
     say!(

@@ -59,6 +59,10 @@ impl Backend for Everything {
         ]
     }
 
+    fn target(&self) -> Option<String> {
+        Some(format!("device {}", self.factor))
+    }
+
     fn tolerances(&self) -> Vec<Tolerance> {
         let of = |dtype, relative, absolute| Tolerance {
             dtype,
