@@ -48,15 +48,17 @@ fn the_page_has_the_results_of_onnx() {
     onnx().iter().for_each(check);
 }
 
-/// The registry of a folder with the three example libraries: `CpuRef`, which replaces the built-in
-/// one, the example in Rust and the one in C.
+/// The registry of a folder with the example libraries: `CpuRef`, which replaces the built-in
+/// one, the examples in Rust and in C, and the asynchronous device.
 fn libraries() -> Registry {
     let folder = tempfile::tempdir().unwrap();
     tenon_test_libraries::cpu_ref(folder.path(), "Tenon_CpuRef_backend.so");
     tenon_test_libraries::example_in_rust(folder.path(), "Example_Rust_backend.so");
     tenon_test_libraries::example_in_c(folder.path(), "Example_C_backend.so");
+    tenon_test_libraries::example_async(folder.path(), "Example_SimAsync_backend.so");
     let registry = backends(Some(folder.path())).unwrap();
-    assert_eq!(registry.names(), "ExampleC, ExampleRust, CpuRef, CpuAcc");
+    let names = "ExampleC, ExampleRust, SimAsync, CpuRef, CpuAcc";
+    assert_eq!(registry.names(), names);
     registry
 }
 
@@ -86,7 +88,7 @@ fn check_libraries(suite: &Suite) {
     );
     assert!(from_library.passed() > 0);
     assert_eq!(verdicts(&from_library), verdicts(&built_in));
-    for id in ["ExampleC", "ExampleRust"] {
+    for id in ["ExampleC", "ExampleRust", "SimAsync"] {
         let report = on(&loaded, id);
         assert_eq!(report.failed(), 0, "{report}");
         assert_eq!(report.passed(), built_in.passed(), "{report}");
