@@ -2,7 +2,8 @@
 //!
 //! Each node is offered to the backend of a matching hint, then to the backends in order of
 //! preference; where a backend lacks only the data type, the node runs in a wider one between casts.
-//! Backends then optimise their subgraphs; nodes that they reject are offered to the other backends.
+//! A subgraph that would receive its values from the memory of another backend and return them there stays there if it computes
+//! little. Backends then optimise their subgraphs; nodes that they reject are offered to the other backends.
 
 mod convert;
 mod crossings;
@@ -10,6 +11,7 @@ mod groups;
 mod optimise;
 mod report;
 mod selector;
+mod transfers;
 
 pub use crossings::Crossing;
 pub(crate) use groups::groups;
@@ -63,6 +65,8 @@ pub enum QueryReason {
     Hint(Pattern),
     /// It optimised a subgraph.
     Optimisation,
+    /// It was selected, but the values around the node's subgraph are in other memory.
+    Transfer,
 }
 
 impl fmt::Display for QueryReason {
@@ -71,6 +75,7 @@ impl fmt::Display for QueryReason {
             QueryReason::Preference => f.write_str("preference"),
             QueryReason::Hint(pattern) => write!(f, "hint {pattern}"),
             QueryReason::Optimisation => f.write_str("optimisation"),
+            QueryReason::Transfer => f.write_str("transfer"),
         }
     }
 }
@@ -166,6 +171,7 @@ pub(crate) fn place(
         .map(|placement| (placement.node.clone(), placement))
         .collect();
     selector.check_hints(graph)?;
+    transfers::keep_in_memory(graph, &mut placed, selector);
     let notes = optimise::optimise(graph, &mut placed, selector, control)?;
     let mut nodes = Vec::with_capacity(graph.nodes.len());
     for node in &graph.nodes {

@@ -58,7 +58,7 @@ pub struct ConvertedType {
 pub struct RefusalReport {
     /// The backend's name, or `dma`.
     pub backend: String,
-    /// Why the backend was queried: `preference`, `hint PATTERN` or `optimisation`; empty in
+    /// Why the backend was queried: `preference`, `hint PATTERN`, `optimisation` or `transfer`; empty in
     /// packages that do not record it.
     #[serde(default, rename = "asked")] // words: allow
     pub cause: String,

@@ -14,6 +14,7 @@ use tenon_backend::{
     TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::{Control, ErrorKind, Result};
+use tenon_compiler::Hint;
 use tenon_graph::Graph;
 use tenon_runtime::{ExecuteOptions, LoadOptions, Model, Runtime};
 use tenon_tensor::{Tensor, TensorType};
@@ -75,7 +76,16 @@ impl Backend for Device {
 /// Every operator of the graphs below.
 const ALL: &[&str] = &["Neg", "Abs", "Add", "Mul", "Exp", "Sigmoid", "Transpose"];
 
+/// All nodes that the first device supports are on it.
 fn model_on(devices: Vec<Device>, graph: &str) -> Result<Model> {
+    let hint = devices.first().map(|device| Hint {
+        pattern: "*".into(),
+        backend: device.id(),
+    });
+    model_with(devices, graph, hint.into_iter().collect())
+}
+
+fn model_with(devices: Vec<Device>, graph: &str, hints: Vec<Hint>) -> Result<Model> {
     let mut registry = tenon_builtin::registry();
     let mut ids: Vec<_> = devices.iter().map(Backend::id).collect();
     ids.push(BackendId::new("CpuRef"));
@@ -85,6 +95,7 @@ fn model_on(devices: Vec<Device>, graph: &str) -> Result<Model> {
     let runtime = Runtime::new(registry, tenon_builtin::kernels());
     let mut options = tenon_compiler::Options::new(runtime.backends());
     options.backends = ids;
+    options.hints = hints;
     let mut graph: Graph = graph.parse().unwrap();
     graph.infer_types().unwrap();
     let compiled = tenon_compiler::compile(graph, &options)?;
@@ -227,6 +238,26 @@ fn devices_with_separate_memory_exchange_through_the_host() {
     let model = model_on(devices, &graph).unwrap();
     for _ in 0..2 {
         assert_eq!(run(&model), expected(&graph));
+    }
+}
+
+#[test]
+fn nodes_between_nodes_of_the_host_stay_there() {
+    // After each Neg but the last there is a node that the device refuses: one of a backend, or data movement.
+    for ((hints, copies), other) in [
+        ((Vec::new(), 4), "Exp"),
+        ((vec!["*"], 10), "Exp"),
+        ((Vec::new(), 4), "Transpose"),
+    ] {
+        let graph = chain(9, &["Neg", other]);
+        let device = AsyncBackend::default();
+        let hints = hints.into_iter().map(|pattern| Hint {
+            pattern: pattern.into(),
+            backend: "Dev".into(),
+        });
+        let model = model_with(one(&device, &["Neg"]), &graph, hints.collect()).unwrap();
+        assert_eq!(run(&model), expected(&graph));
+        assert_eq!(device.work().copies, copies, "{}", model.placement());
     }
 }
 
