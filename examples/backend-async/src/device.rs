@@ -278,7 +278,11 @@ impl Shared {
                 state = self.lock();
                 state.work.busy += start.elapsed();
                 state.end(id, &command, done);
-                self.changed.notify_all();
+                // A caller of `finish` waits for the last command: waking it at each would delay the next one.
+                let is_last = |commands: &Commands| commands.queue.is_empty();
+                if state.streams.get(&id).is_none_or(is_last) {
+                    self.changed.notify_all();
+                }
             } else if state.is_closed {
                 return;
             } else {
