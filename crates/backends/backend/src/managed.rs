@@ -13,7 +13,7 @@ use crate::{
 use std::path::Path;
 use std::sync::Arc;
 use tenon_base::Result;
-use tenon_tensor::TensorType;
+use tenon_tensor::{Tensor, TensorType};
 
 /// A backend with the memory of one model, in the calls of loading a model.
 struct Managed {
@@ -56,6 +56,10 @@ impl Backend for Managed {
 
     fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
         self.backend.workload_in(spec, &self.memory)
+    }
+
+    fn plain(&self, spec: &WorkloadSpec, input: usize) -> Result<Option<Tensor>> {
+        self.backend.plain(spec, input)
     }
 
     fn allocator(&self) -> Option<Arc<dyn Allocator>> {
@@ -106,5 +110,80 @@ impl Registry {
             })?;
         }
         Ok((model, memories))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reason;
+    use std::any::Any;
+    use tenon_base::{Error, ErrorKind};
+    use tenon_graph::Attributes;
+    use tenon_graph::operator::operator;
+
+    /// A backend with a memory manager, whose prepared constants are inverted to 7.
+    struct Inverting;
+
+    struct Memory;
+
+    impl MemoryManager for Memory {
+        fn acquire(&self) -> Result<()> {
+            Ok(())
+        }
+
+        fn release(&self) {}
+
+        fn as_any(&self) -> &dyn Any {
+            self
+        }
+    }
+
+    impl Backend for Inverting {
+        fn id(&self) -> BackendId {
+            "Inverting".into()
+        }
+
+        fn description(&self) -> String {
+            "a test".into()
+        }
+
+        fn supports(&self, _: &NodeView<'_>) -> Result<(), Refusal> {
+            Err(Reason::UnknownOperator.into())
+        }
+
+        fn plan(&self, _: &WorkloadSpec, _: CpuLevel) -> Result<WorkloadPlan> {
+            Ok(WorkloadPlan::default())
+        }
+
+        fn workload(&self, _: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+            Err(Error::new(ErrorKind::Unsupported, "there is no workload"))
+        }
+
+        fn plain(&self, _: &WorkloadSpec, _: usize) -> Result<Option<Tensor>> {
+            Tensor::scalar(7.0f32).map(Some)
+        }
+
+        fn memory_manager(&self) -> Result<Option<Arc<dyn MemoryManager>>> {
+            Ok(Some(Arc::new(Memory)))
+        }
+    }
+
+    #[test]
+    fn prepared_constants_of_a_backend_with_memory_are_inverted() {
+        let mut registry = Registry::new();
+        registry.register(Arc::new(Inverting)).unwrap();
+        let (model, memories) = registry.for_model().unwrap();
+        assert_eq!(memories.len(), 1);
+        let spec = WorkloadSpec {
+            op: operator("Relu").unwrap(),
+            attributes: Attributes::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            ranges: None,
+        };
+        let backend = model.find(&"Inverting".into()).unwrap();
+        let plain = backend.plain(&spec, 0).unwrap().unwrap();
+        assert_eq!(plain.as_slice::<f32>().unwrap(), [7.0]);
     }
 }
