@@ -86,17 +86,7 @@ pub trait Backend: Send + Sync {
     /// The plan and the workload of one specification in one call, for sizes that become known when a model runs. The
     /// types of `spec` are those of shape inference. A refusal is an error of kind `Unsupported`.
     fn planned_workload(&self, spec: &WorkloadSpec) -> Result<(WorkloadPlan, Box<dyn Workload>)> {
-        if !spec.lacks_plain_constants() {
-            let supported = spec.with_view(|node| self.supports(node));
-            supported.map_err(|refusal| {
-                let text = format!(
-                    "backend {} does not take {}: {refusal}",
-                    self.id(),
-                    spec.op.name
-                );
-                Error::new(ErrorKind::Unsupported, text)
-            })?;
-        }
+        spec.check_support(self)?;
         Ok((self.plan(spec, CpuLevel::default())?, self.workload(spec)?))
     }
 

@@ -1,7 +1,7 @@
 //! Workloads: specification, plan and execution.
 
-use crate::{NodeRanges, NodeView, Operands};
-use tenon_base::Result;
+use crate::{Backend, NodeRanges, NodeView, Operands};
+use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::{Attributes, OperatorDef};
 use tenon_tensor::{Buffer, Tensor, TensorType};
 
@@ -34,6 +34,25 @@ pub struct WorkloadSpec {
 }
 
 impl WorkloadSpec {
+    /// Checks that a backend supports the workload. Constants that are present in a prepared form alone were checked
+    /// when they were prepared.
+    ///
+    /// # Errors
+    /// Of kind `Unsupported`, with the reason of the refusal.
+    pub fn check_support(&self, backend: &(impl Backend + ?Sized)) -> Result<()> {
+        if self.lacks_plain_constants() {
+            return Ok(());
+        }
+        self.with_view(|node| backend.supports(node))
+            .map_err(|refusal| {
+                let (id, op) = (backend.id(), self.op.name);
+                Error::new(
+                    ErrorKind::Unsupported,
+                    format!("backend {id} does not take {op}: {refusal}"),
+                )
+            })
+    }
+
     /// Calls `query` with the node that the workload executes, in the form of support queries.
     pub fn with_view<R>(&self, query: impl FnOnce(&NodeView<'_>) -> R) -> R {
         let inputs = || self.inputs.iter().map(Option::as_ref);

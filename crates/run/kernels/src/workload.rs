@@ -56,14 +56,7 @@ impl SizedWorkload {
     /// The workload of a package in which memory is planned.
     fn loaded(operator: &OperatorCall, table: &Variables, backends: &Registry) -> Result<Self> {
         Self::new(operator, table, backends, |backend, spec| {
-            if !spec.lacks_plain_constants() {
-                spec.with_view(|node| backend.supports(node))
-                    .map_err(|refusal| {
-                        let (id, op) = (backend.id(), spec.op.name);
-                        let text = format!("backend {id} does not take {op}: {refusal}");
-                        Error::new(ErrorKind::Unsupported, text)
-                    })?;
-            }
+            spec.check_support(backend)?;
             Ok((WorkloadPlan::default(), backend.workload(spec)?))
         })
     }
