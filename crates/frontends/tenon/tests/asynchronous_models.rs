@@ -54,7 +54,7 @@ fn check(name: &str, tolerance: f64) {
                 let found = outputs.tensor(&output).unwrap();
                 let difference = Difference::between(found, &expected).unwrap();
                 let tolerance = match found.dtype() {
-                    DataType::F32 => tolerance,
+                    DataType::F32 | DataType::F16 => tolerance,
                     _ => 0.0,
                 };
                 assert!(
@@ -101,6 +101,8 @@ models! {
     resnet50: "resnet50", 1e-3;
     // A step of an int8 value may round either way.
     resnet50_int8: "resnet50-int8", 2e-2;
+    bert_f16: "bert-f16", 1e-2;
+    mobilenetv2_f16: "mobilenetv2-f16", 5e-2;
     mobilenetv2: "mobilenetv2", 1e-3;
     efficientnet_b0: "efficientnet-b0", 1e-3;
     detector: "detector", 1e-3;
