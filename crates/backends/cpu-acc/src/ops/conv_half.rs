@@ -16,7 +16,7 @@ use tenon_base::{Result, pool};
 /// Elements of input and output of a band, which stay in the second level cache.
 const BAND: usize = 1 << 16;
 
-/// Most bands that are computed at the same time, each in buffers of its own.
+/// Most bands that are computed at the same time, each in separate buffers.
 const SLOTS: usize = 16;
 
 /// Bands for each thread, and pixels of a band, below which threads compute one band together.
