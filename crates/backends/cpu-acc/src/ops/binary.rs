@@ -174,14 +174,6 @@ impl OperandLoops {
         })
     }
 
-    /// Combines innermost loops below the extent `short`: see [`Broadcast::combined_below`].
-    fn combined_below(mut self, short: usize) -> Self {
-        self.pair = self.pair.combined_below(short);
-        let further = self.further.into_iter();
-        self.further = further.map(|loops| loops.combined_below(short)).collect();
-        self
-    }
-
     /// The inputs that the output may replace: those that are read before it is written.
     fn in_place(&self) -> WorkloadPlan {
         let [a, b] = self.order;

@@ -12,7 +12,7 @@ use tenon_tensor::{Element, Shape};
 const PART_BYTES: usize = 8192;
 /// Most elements of a part.
 pub(super) const PART: usize = 2048;
-/// Extent below which innermost loops are combined, unless [`Broadcast::combined_below`] is used.
+/// Innermost loops below this extent are combined.
 const SHORT: usize = 64;
 /// Elements below which one thread is used.
 const PARALLEL: usize = 1 << 15;
@@ -33,8 +33,6 @@ pub(super) struct Broadcast<const N: usize> {
     outer: Vec<LoopDim<N>>,
     /// Its strides are 0 or 1.
     inner: LoopDim<N>,
-    /// Innermost loops below this extent are combined.
-    short: usize,
     /// Whether each operand has the output's elements in the same order.
     dense: [bool; N],
 }
@@ -165,14 +163,8 @@ impl<const N: usize> Broadcast<N> {
         Ok(Self {
             outer,
             inner,
-            short: SHORT,
             dense,
         })
-    }
-
-    /// Combines innermost loops below the extent `short`, for functions whose cost for each part is higher.
-    pub(super) fn combined_below(self, short: usize) -> Self {
-        Self { short, ..self }
     }
 
     /// The operands that have the output's shape.
@@ -201,7 +193,7 @@ impl<const N: usize> Broadcast<N> {
         mut body: impl FnMut(Part<N>, &mut [C]),
     ) {
         let extent = self.inner.extent;
-        let combined = extent < self.short && !self.outer.is_empty();
+        let combined = extent < SHORT && !self.outer.is_empty();
         let most = PART.min(PART_BYTES / size_of::<C>());
         while !chunk.is_empty() {
             let (len, offsets) = if combined {

@@ -1,6 +1,6 @@
 //! Convolution of f16 and bf16, computed in f32: bands of rows of the output, whose input is converted
-//! into scratch memory that stays in the second level cache. Threads compute different bands or, where there are too few,
-//! one band together.
+//! into scratch memory that stays in the second level cache. Threads compute different bands or, where there
+//! are too few, one band together.
 
 use super::conv::{Conv, ConvOperands};
 use super::element_types::of_float;
@@ -30,7 +30,7 @@ pub(super) struct HalfBuffers {
     pub(super) axis: usize,
     /// Most output coordinates of a band.
     pub(super) rows: usize,
-    /// Of which the output coordinates of a band are a multiple.
+    /// The number of output coordinates of a band is a multiple of this, but at the end.
     multiple: usize,
     weights: usize,
     bias: usize,

@@ -9,9 +9,6 @@ use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::Result;
 use tenon_tensor::Element;
 
-/// Extent below which innermost loops are combined: each part has indirect calls.
-const SHORT: usize = 512;
-
 /// The kernel of `apply`, and of a factor of its result.
 pub(super) fn words<W: Element + Default>(
     signature: &Signature<'_>,
@@ -22,7 +19,7 @@ pub(super) fn words<W: Element + Default>(
         level: signature.level,
         apply: Box::new(apply),
         scale,
-        loops: OperandLoops::of(signature, [0, 1])?.combined_below(SHORT),
+        loops: OperandLoops::of(signature, [0, 1])?,
     }))
 }
 
@@ -35,7 +32,7 @@ pub(super) fn tests<W: Element + Default>(
     Ok(Box::new(Tests {
         level: signature.level,
         test: Box::new(test),
-        loops: OperandLoops::of(signature, order)?.combined_below(SHORT),
+        loops: OperandLoops::of(signature, order)?,
     }))
 }
 
