@@ -411,7 +411,12 @@ fn measure(
             peak_rss_kb: best.peak_rss_kb.min(found.peak_rss_kb),
         }));
     }
-    let difference = agreement(tenon, &files.package, &files.arrays)?;
+    let agreement = agreement(tenon, &files.package, &files.arrays)?;
+    if !agreement.same_top {
+        return Err(format!(
+            "{name}: the greatest element of an output is another one"
+        ));
+    }
     let bytes = |key: &str| info["sizes"][key].as_u64().unwrap_or(0);
     let model = std::fs::metadata(&files.model).map_err(|error| error.to_string())?;
     Ok(Row {
@@ -420,7 +425,7 @@ fn measure(
         latencies,
         process_ms,
         memory_kb: (bytes("used_constant_bytes") + bytes("arena_bytes")) / 1024,
-        difference,
+        difference: agreement.difference,
         compile: compile.ok_or(NO_ROUND)?,
         model_kb: model.len() / 1024,
     })
@@ -428,9 +433,17 @@ fn measure(
 
 const NO_ROUND: &str = "no round was measured";
 
-/// Runs once and compares with onnxruntime's outputs stored when the model was exported. Fails if the
-/// most probable class differs.
-fn agreement(tenon: &Path, package: &Path, arrays: &Path) -> Result<f64> {
+/// How outputs agree with onnxruntime's.
+struct Agreement {
+    /// The largest difference relative to the largest magnitude of its output.
+    difference: f64,
+    /// Whether the greatest element of each output is the same one.
+    same_top: bool,
+}
+
+/// Runs once and compares with the outputs of onnxruntime that were stored when the model was exported. Fails if
+/// nothing was compared.
+fn agreement(tenon: &Path, package: &Path, arrays: &Path) -> Result<Agreement> {
     let mut command = Command::new(tenon);
     command
         .arg("run")
@@ -439,7 +452,10 @@ fn agreement(tenon: &Path, package: &Path, arrays: &Path) -> Result<f64> {
         .arg(arrays)
         .arg("--compare")
         .arg(arrays);
-    let text = output(command.args(["--tolerance", "1"]))?;
+    // Where the greatest element is another one, the command ends with an error after it has printed the differences.
+    let output = command.args(["--tolerance", "1"]).output();
+    let output = output.map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
     let relative = |line: &str| {
         let rest = line
             .split_once(": largest difference ")?
@@ -449,7 +465,18 @@ fn agreement(tenon: &Path, package: &Path, arrays: &Path) -> Result<f64> {
         rest.split_whitespace().next()?.parse::<f64>().ok()
     };
     let largest = text.lines().filter_map(relative).reduce(f64::max);
-    largest.ok_or_else(|| format!("{command:?} compared nothing: {text}"))
+    let same_top = !text.contains(", top differs");
+    let Some(difference) = largest.filter(|_| output.status.success() || !same_top) else {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(format!(
+            "{command:?} ended with {}: {text}{errors}",
+            output.status
+        ));
+    };
+    Ok(Agreement {
+        difference,
+        same_top,
+    })
 }
 
 /// The best round of each figure: noise of the machine only increases times.

@@ -25,9 +25,9 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
         "Made by `cargo xtask bench --half --write`.".into(),
         format!("Date {}, CPU {}.", date()?, cpu()),
         format!(
-            "Every tensor of the model is f16; sums and functions are computed in f32. Tenon in both types and {} in f16 \
-             alternate; figures are those of the best round. The difference is that from onnxruntime's outputs in f16, \
-             relative to their largest magnitude; – where the greatest element of an output is another one. Target: at most {LIMIT} of the time in f32.",
+            "Every tensor of the model is f16; sums and functions are computed in f32. Tenon in both types and {} in \
+             f16 alternate; figures are those of the best round. The difference is that from onnxruntime's outputs \
+             in f16, relative to their largest magnitude. Target: at most {LIMIT} of the time in f32.",
             ONNXRUNTIME.name
         ),
         String::new(),
@@ -40,10 +40,9 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
         for files in [&single, &half] {
             comparison.compile(files)?;
         }
-        // An error where the greatest element of an output is another one, as of two that round to the same f16.
-        let difference = agreement(comparison.tenon, &half.package, &half.arrays);
-        let difference =
-            difference.map_or("–".to_owned(), |difference| format!("{difference:.0e}"));
+        // The greatest element may be another one, as of two that round to the same f16.
+        let agreement = agreement(comparison.tenon, &half.package, &half.arrays)?;
+        let difference = agreement.difference;
         for &threads in &options.threads {
             let mut rounds: [Vec<Measurement>; 3] = Default::default();
             for _ in 0..options.rounds {
@@ -58,7 +57,7 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
             };
             let ratio = half.median_us / single.median_us;
             lines.push(format!(
-                "| {name} | {threads} | {} | {} | {ratio:.2} | {} | {} | {:.2} | {difference} |",
+                "| {name} | {threads} | {} | {} | {ratio:.2} | {} | {} | {:.2} | {difference:.0e} |",
                 time(single.median_us),
                 time(half.median_us),
                 met(ratio <= LIMIT),

@@ -2,8 +2,9 @@
 //!
 //! Each node is offered to the backend of a matching hint, then to the backends in order of
 //! preference; where a backend lacks only the data type, the node runs in a wider one between casts.
-//! A subgraph that would receive its values from the memory of another backend and return them there stays there if it computes
-//! little. Backends then optimise their subgraphs; nodes that they reject are offered to the other backends.
+//! A subgraph that would receive its values from the memory of another backend and return them there
+//! stays there if it computes little. Backends then optimise their subgraphs; nodes that they reject are
+//! offered to the other backends.
 
 mod convert;
 mod crossings;

@@ -1,5 +1,5 @@
-//! Transfer costs: a subgraph that receives its values from other memory and returns its results there stays in that memory,
-//! on a backend that works in it, unless it computes enough to be worth the copies.
+//! Transfer costs: a subgraph that receives its values from other memory and returns its results there stays
+//! in that memory, on a backend that works in it, unless it computes enough to be worth the copies.
 
 use super::selector::Operands;
 use super::{BackendSelector, NodePlacement, NodeRefusal, QueryReason, Target, groups, owners};
@@ -15,7 +15,7 @@ const OPERATIONS_PER_BYTE: u64 = 4;
 /// The number of passes over the subgraphs: one that moves may join others to a larger one, which moves then.
 const PASSES: usize = 4;
 
-/// The backends of the graph by owner number ([`owners`]); `None` for plain memory, as of data movement.
+/// The backends of the graph by owner number ([`owners`]); absent for plain memory, as of data movement.
 type Owners = BTreeMap<u32, PlacedBackend>;
 
 #[derive(Clone)]
@@ -24,8 +24,8 @@ struct PlacedBackend {
     factories: Vec<HandleFactory>,
 }
 
-/// Moves subgraphs to a backend that works in the memory around them. Nodes with a hint, and those that compute in a wider type,
-/// remain.
+/// Moves subgraphs to a backend that works in the memory around them. Nodes with a hint, and those that compute
+/// in a wider type, remain.
 pub(super) fn keep_in_memory(
     graph: &Graph,
     placed: &mut BTreeMap<String, NodePlacement>,
