@@ -19,7 +19,8 @@ use polynomial::polynomial;
 use std::f32::consts::{FRAC_PI_2, PI};
 
 /// Replaces each element `$x` by `$function`. A macro: the body of a closure would be compiled without
-/// the instructions of a [`Simd`].
+/// the instructions of a [`Simd`]. A function that is `x` itself for some elements is compiled to a branch around
+/// the store: such are functions of vectors ([`UnaryFunction`](crate::simd::math::UnaryFunction)).
 macro_rules! each {
     ($elements:ident, |$x:ident| $function:expr) => {
         for element in $elements.iter_mut() {
@@ -33,7 +34,6 @@ use each;
 /// A function of one operand, with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Elementary {
-    Sign,
     Log,
     Sin,
     Cos,
@@ -49,10 +49,6 @@ pub(crate) enum Elementary {
     Softplus,
     /// `x / (1 + |x|)`.
     Softsign,
-    /// `x` above `alpha`, else 0.
-    ThresholdedRelu {
-        alpha: f32,
-    },
     /// `x + bias` below `-limit`, `x - bias` above `limit`, else 0.
     Shrink {
         limit: f32,
@@ -74,11 +70,6 @@ impl Elementary {
     #[inline(always)]
     pub(crate) fn apply<S: Simd>(self, simd: S, elements: &mut [f32]) {
         match self {
-            Elementary::Sign => each!(elements, |x| if x == 0.0 || x.is_nan() {
-                x
-            } else {
-                1f32.copysign(x)
-            }),
             Elementary::Log => each!(elements, |x| log(simd, x)),
             Elementary::Sin => circular(simd, elements, 0),
             Elementary::Cos => circular(simd, elements, 1),
@@ -134,9 +125,6 @@ impl Elementary {
                 (positive + log1p(simd, exp(simd, -x.abs()))) as f32
             }),
             Elementary::Softsign => each!(elements, |x| x / (1.0 + x.abs())),
-            Elementary::ThresholdedRelu { alpha } => {
-                each!(elements, |x| if x > alpha { x } else { 0.0 })
-            }
             Elementary::Shrink { limit, bias } => each!(elements, |x| {
                 let above = if x > limit { x - bias } else { 0.0 };
                 if x < -limit { x + bias } else { above }

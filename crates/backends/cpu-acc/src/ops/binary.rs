@@ -8,7 +8,7 @@ use super::arithmetic::{
     BinaryFunction, Comparison, arithmetic, comparison, divide_i32, integer, logic, truth,
     vector_comparison,
 };
-use super::broadcast::Broadcast;
+use super::broadcast::{Broadcast, PART};
 use super::element_types::{integers, refuse_type};
 use super::number::Number;
 use super::{Kernel, power};
@@ -17,8 +17,9 @@ pub(super) use float::Apply;
 use float::F32Binary;
 use half::{bf16, f16};
 use half_precision::{HalfBinary, half_tests};
-use tenon_backend::{Refusal, WorkloadPlan};
-use tenon_tensor::{DataType, TensorType};
+use tenon_backend::{Inputs, Refusal, WorkloadPlan};
+use tenon_base::Result;
+use tenon_tensor::{DataType, Element, TensorType};
 use words::{ScaleFn, tests, words};
 
 /// The kernel of an elementwise operator of several inputs; `None` for any other operator.
@@ -172,6 +173,32 @@ impl OperandLoops {
             pair: Broadcast::new(output, [shape(a)?, shape(b)?])?,
             further: further.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// The loops over the operands after the first two, and their elements.
+    fn further<'a, T: Element>(
+        &self,
+        inputs: &Inputs<'a>,
+    ) -> Result<Vec<(&Broadcast<1>, &'a [T])>> {
+        let further = self.further.iter().enumerate();
+        further
+            .map(|(index, loops)| Ok((loops, inputs.slice(index + 2)?)))
+            .collect()
+    }
+
+    /// Blocks of a chunk of the output with their first positions: with more than two operands so small that they stay
+    /// in the first level cache.
+    fn blocks<'a, T>(
+        &self,
+        start: usize,
+        chunk: &'a mut [T],
+    ) -> impl Iterator<Item = (usize, &'a mut [T])> {
+        let len = match self.further.is_empty() {
+            true => chunk.len().max(1),
+            false => 2 * PART,
+        };
+        let blocks = chunk.chunks_mut(len).enumerate();
+        blocks.map(move |(index, block)| (start + index * len, block))
     }
 
     /// The inputs that the output may replace: those that are read before it is written.

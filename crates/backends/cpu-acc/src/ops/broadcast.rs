@@ -284,6 +284,12 @@ impl<const N: usize> Broadcast<N> {
         offsets
     }
 
+    /// The elements of the output for which the first operand has one element, if these are several rows.
+    pub(super) fn row(&self) -> Option<usize> {
+        let is_repeated = self.inner.strides[0] == 0 && !self.outer.is_empty();
+        is_repeated.then_some(self.inner.extent)
+    }
+
     /// The elements of operand `n` from the output's element `start` on, for several inner loops.
     fn expand<T: Copy>(&self, n: usize, elements: &[T], start: usize, mut to: &mut [T]) {
         let LoopDim { extent, strides } = self.inner;

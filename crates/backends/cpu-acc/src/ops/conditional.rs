@@ -33,13 +33,13 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     })))
 }
 
-impl<W: Element + Default> UnpreparedWorkload for Where<W> {
+impl<W: Element + Default + Chosen> UnpreparedWorkload for Where<W> {
     fn workload_plan(&self) -> WorkloadPlan {
         WorkloadPlan::in_place(self.loops.dense().filter(|&input| input > 0))
     }
 }
 
-impl<W: Element + Default> Workload for Where<W> {
+impl<W: Element + Default + Chosen> Workload for Where<W> {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, mut outputs) = operands.split();
         let condition = inputs.slice::<u8>(0)?;
@@ -79,14 +79,41 @@ pub(super) struct WherePart<'a, W> {
     pub(super) to: &'a mut [W],
 }
 
-impl<W: Element> VectorOp for WherePart<'_, W> {
+/// An element that is chosen without a branch: conditions may be random.
+pub(super) trait Chosen: Copy {
+    /// `x` where the condition is not 0, else `y`.
+    fn choose(condition: u8, x: Self, y: Self) -> Self;
+}
+
+macro_rules! chosen {
+    ($($word:ty),*) => {$(
+        impl Chosen for $word {
+            #[inline(always)]
+            fn choose(condition: u8, x: Self, y: Self) -> Self {
+                let mask = Self::from(condition != 0).wrapping_neg();
+                x & mask | y & !mask
+            }
+        }
+    )*};
+}
+
+chosen!(u8, u16, u32, u64);
+
+impl Chosen for f32 {
+    #[inline(always)]
+    fn choose(condition: u8, x: Self, y: Self) -> Self {
+        Self::from_bits(u32::choose(condition, x.to_bits(), y.to_bits()))
+    }
+}
+
+impl<W: Chosen> VectorOp for WherePart<'_, W> {
     type Output = ();
 
     #[inline(always)]
     fn eval<S: Simd>(self, _simd: S) {
         let sides = self.x.iter().zip(self.y);
         for ((to, &condition), (&x, &y)) in self.to.iter_mut().zip(self.condition).zip(sides) {
-            *to = if condition != 0 { x } else { y };
+            *to = W::choose(condition, x, y);
         }
     }
 }

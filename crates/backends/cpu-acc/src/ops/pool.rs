@@ -50,8 +50,8 @@ struct WindowPool {
     kind: PoolKind,
     dtype: DataType,
     shape: PoolGeometry,
-    /// For a mean, the kernel columns that count at each column of the output.
-    counts: Vec<f32>,
+    /// For a mean, the positions of the kernel that count at each position of the output, along each axis.
+    counts: [Vec<usize>; 3],
 }
 
 /// The kernel of a pool.
@@ -83,20 +83,15 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     if signature.has_output(1) {
         return IndexedPool::of(signature, shape, dtype);
     }
-    let width = shape.axes[2];
-    let counts = match kind {
-        PoolKind::Average { padding_counts } => (0..width.output)
-            .map(|x| {
-                let count = if padding_counts {
-                    width.padded(x)
-                } else {
-                    width.inside(x).len()
-                };
-                count as f32
+    let counts = shape.axes.map(|axis| match kind {
+        PoolKind::Average { padding_counts } => (0..axis.output)
+            .map(|x| match padding_counts {
+                true => axis.padded(x),
+                false => axis.inside(x).len(),
             })
             .collect(),
         _ => Vec::new(),
-    };
+    });
     Ok(Box::new(WindowPool {
         level,
         kind,
@@ -203,13 +198,7 @@ impl WindowPool {
 
     /// The elements of each column of a window that count for the mean.
     fn counted_rows(&self, [_, d, h]: [usize; 3]) -> usize {
-        let [depths, heights, _] = self.shape.axes;
-        match self.kind {
-            PoolKind::Average {
-                padding_counts: true,
-            } => depths.padded(d) * heights.padded(h),
-            _ => depths.inside(d).len() * heights.inside(h).len(),
-        }
+        self.counts[0][d] * self.counts[1][h]
     }
 
     /// Divides the sums of a block from output column `first` on by the number of elements, or takes
@@ -221,16 +210,16 @@ impl WindowPool {
             PoolKind::Norm(p) => block.iter_mut().for_each(|x| *x = x.root(p)),
             PoolKind::Average { .. } => {
                 let rows = self.counted_rows(at) as f32;
-                let counts = &self.counts[first..];
+                let counts = &self.counts[2][first..];
                 if run == 1 {
                     for (x, &count) in block.iter_mut().zip(counts) {
-                        *x = x.over(rows * count);
+                        *x = x.over(rows * count as f32);
                     }
                     return;
                 }
                 for (pixel, &count) in block.chunks_exact_mut(run).zip(counts) {
                     for x in pixel {
-                        *x = x.over(rows * count);
+                        *x = x.over(rows * count as f32);
                     }
                 }
             }

@@ -301,7 +301,8 @@ where
                 let from = self
                     .input
                     .load(level, start + at..start + at + count, &mut buffer);
-                let results = result[..count].iter_mut();
+                let range = to + at..to + at + count;
+                let results = self.output.results(range.clone(), &mut result).iter_mut();
                 if exclusive {
                     for ((sum, &x), to) in sums.iter_mut().zip(from).zip(results) {
                         *to = P::element(*sum);
@@ -313,8 +314,7 @@ where
                         *to = P::element(*sum);
                     }
                 }
-                self.output
-                    .write(level, to + at..to + at + count, &result[..count]);
+                self.output.write_results(level, range, &result);
             }
         }
     }

@@ -96,11 +96,9 @@ impl Workload for Softmax {
             OperandPair::Apart(from, to) => (Some(from), to),
         };
         for_each_chunk(to, lines * slab, parallel, |index, to| {
-            if let Some(from) = from {
-                to.copy_from_slice(&from[index * lines * slab..][..to.len()]);
-            }
             self.level.run(SoftmaxRows {
                 softmax: self,
+                from: from.map(|from| &from[index * lines * slab..][..to.len()]),
                 rows: to,
             });
         });
@@ -111,6 +109,8 @@ impl Workload for Softmax {
 /// Some rows, computed in place.
 struct SoftmaxRows<'a> {
     softmax: &'a Softmax,
+    /// The elements, where they are not in the output.
+    from: Option<&'a [f32]>,
     rows: &'a mut [f32],
 }
 
@@ -119,7 +119,11 @@ impl VectorOp for SoftmaxRows<'_> {
 
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
-        for row in self.rows.chunks_exact_mut(self.softmax.extents.extent) {
+        let extent = self.softmax.extents.extent;
+        for (index, row) in self.rows.chunks_exact_mut(extent).enumerate() {
+            if let Some(from) = self.from {
+                row.copy_from_slice(&from[index * extent..][..extent]);
+            }
             if self.softmax.logarithm {
                 log_softmax(s, row);
             } else {

@@ -71,7 +71,7 @@ pub(super) fn float_function(signature: &Signature<'_>) -> Option<Result<Functio
         "HardSigmoid" => hard_sigmoid(signature),
         "Gelu" => gelu(signature),
         "BitwiseNot" => Ok(Function::OfIntegers),
-        "Sign" => Ok(Loop(Elementary::Sign)),
+        "Sign" => Ok(Vector(UnaryFunction::Sign)),
         "Log" => Ok(Loop(Elementary::Log)),
         "Sin" => Ok(Loop(Elementary::Sin)),
         "Cos" => Ok(Loop(Elementary::Cos)),
@@ -86,7 +86,9 @@ pub(super) fn float_function(signature: &Signature<'_>) -> Option<Result<Functio
         "Atanh" => Ok(Loop(Elementary::Atanh)),
         "Softplus" => Ok(Loop(Elementary::Softplus)),
         "Softsign" => Ok(Loop(Elementary::Softsign)),
-        "ThresholdedRelu" => alpha(1.0).map(|alpha| Loop(Elementary::ThresholdedRelu { alpha })),
+        "ThresholdedRelu" => {
+            alpha(1.0).map(|alpha| Vector(UnaryFunction::ThresholdedRelu { alpha }))
+        }
         "Celu" => alpha(1.0).map(|alpha| Loop(Elementary::Celu { alpha })),
         "Selu" => selu(signature),
         "Shrink" => shrink(signature),

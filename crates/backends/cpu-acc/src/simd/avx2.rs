@@ -269,6 +269,15 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn evens(self, a: __m256, b: __m256) -> __m256 {
+        unsafe {
+            // Within halves of 128 bits: those of a and b in turn.
+            let mixed = _mm256_castps_pd(_mm256_shuffle_ps::<0b10_00_10_00>(a, b));
+            _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(mixed))
+        }
+    }
+
+    #[inline(always)]
     fn sum(self, a: __m256) -> f32 {
         unsafe {
             let half = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));

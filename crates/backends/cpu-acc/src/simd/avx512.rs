@@ -228,6 +228,15 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn evens(self, a: __m512, b: __m512) -> __m512 {
+        unsafe {
+            let positions =
+                _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+            _mm512_permutex2var_ps(a, positions, b)
+        }
+    }
+
+    #[inline(always)]
     fn sum(self, a: __m512) -> f32 {
         unsafe { _mm512_reduce_add_ps(a) }
     }

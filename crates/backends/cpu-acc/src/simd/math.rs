@@ -43,6 +43,12 @@ pub(crate) enum UnaryFunction {
     LeakyRelu {
         alpha: f32,
     },
+    /// `x` above `alpha`, else 0.
+    ThresholdedRelu {
+        alpha: f32,
+    },
+    /// -1, 1, or `x` where it is 0 or NaN.
+    Sign,
     /// `x` where positive, else `alpha * (exp(x) - 1)`.
     Elu {
         alpha: f32,
@@ -265,6 +271,13 @@ pub(super) unsafe fn map_unary<S: Simd>(
         UnaryFunction::LeakyRelu { alpha } => {
             each!(|s, x| s.select(s.less(x, s.splat(0.0)), s.mul(x, s.splat(alpha)), x))
         }
+        UnaryFunction::ThresholdedRelu { alpha } => {
+            each!(|s, x| s.select(s.less(s.splat(alpha), x), x, s.splat(0.0)))
+        }
+        UnaryFunction::Sign => each!(|s, x| {
+            let is_signed = s.less(s.splat(0.0), s.abs(x));
+            s.select(is_signed, s.copysign(s.splat(1.0), x), x)
+        }),
         UnaryFunction::Elu { alpha } => each!(|s, x| {
             let below = s.mul(s.splat(alpha), s.sub(exp(s, x), s.splat(1.0)));
             s.select(s.less(x, s.splat(0.0)), below, x)

@@ -35,7 +35,7 @@ use tenon_backend::CpuLevel;
 use terms::TermVectors;
 
 /// Most elements of a vector, for sizes that do not depend on the level.
-const MAX_LANES: usize = 16;
+pub(crate) const MAX_LANES: usize = 16;
 
 /// Arithmetic on vectors of f32.
 ///
@@ -201,6 +201,19 @@ pub(crate) trait Simd:
     fn sum(self, a: Self::V) -> f32;
     fn largest(self, a: Self::V) -> f32;
 
+    /// The lanes of `a` at even positions, then those of `b`.
+    #[inline(always)]
+    fn evens(self, a: Self::V, b: Self::V) -> Self::V {
+        let mut lanes = [0.0; 2 * MAX_LANES];
+        let (first, rest) = lanes.split_at_mut(Self::LANES);
+        self.store(a, first);
+        self.store(b, rest);
+        for lane in 1..Self::LANES {
+            lanes[lane] = lanes[2 * lane];
+        }
+        self.load(&lanes)
+    }
+
     /// The first [`Arithmetic::LANES`] elements of `from`.
     #[inline(always)]
     fn load(self, from: &[f32]) -> Self::V {
@@ -212,8 +225,12 @@ pub(crate) trait Simd:
     /// The elements of `from`, at most [`Arithmetic::LANES`], then zeros.
     #[inline(always)]
     fn load_part(self, from: &[f32]) -> Self::V {
-        // SAFETY: the count is at most the slice's length.
-        unsafe { self.load_part_ptr(from.as_ptr(), from.len().min(Self::LANES)) }
+        // Masked loads and stores of a whole vector are slow on some CPUs.
+        if from.len() >= Self::LANES {
+            return self.load(from);
+        }
+        // SAFETY: the count is the slice's length.
+        unsafe { self.load_part_ptr(from.as_ptr(), from.len()) }
     }
 
     /// The elements of `from`, at most 2^31 - 1, at the first [`Arithmetic::LANES`] of `positions`; 0 where there is
@@ -254,8 +271,11 @@ pub(crate) trait Simd:
     /// Writes as many elements as `to` has, at most [`Arithmetic::LANES`].
     #[inline(always)]
     fn store_part(self, v: Self::V, to: &mut [f32]) {
-        // SAFETY: the count is at most the slice's length.
-        unsafe { self.store_part_ptr(v, to.as_mut_ptr(), to.len().min(Self::LANES)) }
+        if to.len() >= Self::LANES {
+            return self.store(v, to);
+        }
+        // SAFETY: the count is the slice's length.
+        unsafe { self.store_part_ptr(v, to.as_mut_ptr(), to.len()) }
     }
 }
 

@@ -188,6 +188,11 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn evens(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        unsafe { vuzp1q_f32(a, b) }
+    }
+
+    #[inline(always)]
     fn sum(self, a: float32x4_t) -> f32 {
         unsafe { vaddvq_f32(a) }
     }

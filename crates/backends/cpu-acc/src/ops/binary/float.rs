@@ -49,30 +49,29 @@ impl Workload for F32Binary {
         let output = outputs.slice::<f32>(0)?;
         let (level, function) = (self.level, self.function);
         let pair = &self.loops.pair;
+        let further = self.loops.further(&inputs)?;
         for_each_chunk(output, |start, output| {
             let (mut first, mut second) = (PartBuffer::new(), PartBuffer::new());
-            pair.for_each_part(start, output, |part, to| {
-                let a = pair.operand(0, sides[0], part, &mut first);
-                let b = pair.operand(1, sides[1], part, &mut second);
-                level.run(Apply { function, a, b, to });
-            });
-        });
-        for (index, further) in self.loops.further.iter().enumerate() {
-            let elements = inputs.slice(index + 2)?;
-            for_each_chunk(output, |start, output| {
-                let mut buffer = PartBuffer::new();
-                further.for_each_part(start, output, |part, to| {
-                    let a = Operand::InPlace;
-                    let b = further.operand(0, Some(elements), part, &mut buffer);
+            let mut other = PartBuffer::new();
+            for (start, output) in self.loops.blocks(start, output) {
+                pair.for_each_part(start, output, |part, to| {
+                    let a = pair.operand(0, sides[0], part, &mut first);
+                    let b = pair.operand(1, sides[1], part, &mut second);
                     level.run(Apply { function, a, b, to });
                 });
-            });
-        }
-        if let Some(factor) = self.factor {
-            for_each_chunk(output, |_, output| {
-                output.iter_mut().for_each(|x| *x *= factor as f32);
-            });
-        }
+                for (loops, elements) in &further {
+                    other.forget();
+                    loops.for_each_part(start, output, |part, to| {
+                        let a = Operand::InPlace;
+                        let b = loops.operand(0, Some(elements), part, &mut other);
+                        level.run(Apply { function, a, b, to });
+                    });
+                }
+                if let Some(factor) = self.factor {
+                    output.iter_mut().for_each(|x| *x *= factor as f32);
+                }
+            }
+        });
         Ok(())
     }
 }
@@ -109,9 +108,9 @@ pub(super) fn apply<S: Simd>(
         BinaryFunction::Sub => zip(a, b, to, |a, b| a - b),
         BinaryFunction::Mul => zip(a, b, to, |a, b| a * b),
         BinaryFunction::Div => zip(a, b, to, |a, b| a / b),
-        BinaryFunction::Min => zip(a, b, to, f32::least),
-        BinaryFunction::Max => zip(a, b, to, f32::greatest),
-        BinaryFunction::PRelu => zip(a, b, to, |a, b| if a < 0.0 { a * b } else { a }),
+        BinaryFunction::Min => zip_apart(a, b, to, f32::least),
+        BinaryFunction::Max => zip_apart(a, b, to, f32::greatest),
+        BinaryFunction::PRelu => zip_apart(a, b, to, |a, b| if a < 0.0 { a * b } else { a }),
         BinaryFunction::SwiGlu { alpha } => {
             let mut gate = [0.0; PART];
             let gate = &mut gate[..to.len()];
@@ -164,6 +163,33 @@ fn copy(operand: Operand<'_, f32>, output: &[f32], to: &mut [f32]) {
         Operand::Elements(elements) => to.copy_from_slice(elements),
         Operand::Scalar(element) => to.fill(element),
         Operand::InPlace => to.copy_from_slice(output),
+    }
+}
+
+/// [`zip`] of a function whose result is an operand itself for some elements. Where the output replaces that operand,
+/// the store would be compiled to a masked one, which is slow on some CPUs: the old elements are copied.
+#[inline(always)]
+fn zip_apart(
+    a: Operand<'_, f32>,
+    b: Operand<'_, f32>,
+    output: &mut [f32],
+    f: impl Fn(f32, f32) -> f32,
+) {
+    use Operand::*;
+    const BLOCK: usize = 256;
+    if !matches!((a, b), (InPlace, _) | (_, InPlace)) {
+        return zip(a, b, output, f);
+    }
+    for (index, output) in output.chunks_mut(BLOCK).enumerate() {
+        let mut old = [0.0; BLOCK];
+        let old = &mut old[..output.len()];
+        old.copy_from_slice(output);
+        let [a, b] = [a, b].map(|operand| match operand {
+            Elements(elements) => Elements(&elements[index * BLOCK..][..old.len()]),
+            Scalar(element) => Scalar(element),
+            InPlace => Elements(old),
+        });
+        zip(a, b, output, &f);
     }
 }
 

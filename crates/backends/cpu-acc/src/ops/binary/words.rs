@@ -69,28 +69,31 @@ impl<W: Element + Default> Workload for Words<W> {
         let (inputs, mut outputs) = operands.split();
         let sides = unless_replaced(&inputs, loops.order)?;
         let output = outputs.slice::<W>(0)?;
-        run_pair(
-            loops,
-            sides,
-            output,
-            |output| output,
-            |a, b, to| apply(level, a, b, to),
-        );
-        for (index, further) in loops.further.iter().enumerate() {
-            let elements = inputs.slice::<W>(index + 2)?;
-            for_each_chunk(output, |start, output| {
-                let (mut buffer, mut sums) = (PartBuffer::new(), PartBuffer::new());
-                further.for_each_part(start, output, |part, to| {
-                    let b = further.elements(0, Some(elements), part, &[], &mut buffer);
-                    let a = sums.elements_mut(to.len());
-                    a.copy_from_slice(to);
-                    apply(level, a, b, to);
-                });
-            });
-        }
-        if let Some((scale, factor)) = &self.scale {
-            for_each_chunk(output, |_, output| scale(output, *factor));
-        }
+        let further = loops.further(&inputs)?;
+        for_each_chunk(output, |start, output| {
+            let (mut buffer, mut sums) = (PartBuffer::new(), PartBuffer::new());
+            for (start, output) in loops.blocks(start, output) {
+                run_pair(
+                    loops,
+                    sides,
+                    (start, &mut *output),
+                    |output| output,
+                    |a, b, to| apply(level, a, b, to),
+                );
+                for (loops, elements) in &further {
+                    buffer.forget();
+                    loops.for_each_part(start, output, |part, to| {
+                        let b = loops.elements(0, Some(elements), part, &[], &mut buffer);
+                        let a = sums.elements_mut(to.len());
+                        a.copy_from_slice(to);
+                        apply(level, a, b, to);
+                    });
+                }
+                if let Some((scale, factor)) = &self.scale {
+                    scale(output, *factor);
+                }
+            }
+        });
         Ok(())
     }
 }
@@ -111,32 +114,32 @@ impl<W: Element + Default> Workload for Tests<W> {
         let sides = [Some(inputs.slice(a)?), Some(inputs.slice(b)?)];
         let output = outputs.slice::<u8>(0)?;
         let (level, test) = (self.level, &self.test);
-        run_pair(
-            &self.loops,
-            sides,
-            output,
-            |_| &[],
-            |a, b, to| test(level, a, b, to),
-        );
+        for_each_chunk(output, |start, output| {
+            run_pair(
+                &self.loops,
+                sides,
+                (start, output),
+                |_| &[],
+                |a, b, to| test(level, a, b, to),
+            );
+        });
         Ok(())
     }
 }
 
-/// Calls `apply` with the first two operands and the output of each part. `replaced` returns the
-/// elements of a part of the output that is computed in place of an operand.
+/// Calls `apply` with the first two operands and the output of each part of a chunk, with the position of its first
+/// element. `replaced` returns the elements of a part of the output that is computed in place of an operand.
 fn run_pair<W: Element + Default, C: Element>(
     loops: &OperandLoops,
     sides: [Option<&[W]>; 2],
-    output: &mut [C],
+    (start, output): (usize, &mut [C]),
     replaced: fn(&[C]) -> &[W],
-    apply: impl Fn(&[W], &[W], &mut [C]) + Sync,
+    apply: impl Fn(&[W], &[W], &mut [C]),
 ) {
-    for_each_chunk(output, |start, output| {
-        let (mut first, mut second) = (PartBuffer::new(), PartBuffer::new());
-        loops.pair.for_each_part(start, output, |part, to| {
-            let a = (loops.pair).elements(0, sides[0], part, replaced(to), &mut first);
-            let b = (loops.pair).elements(1, sides[1], part, replaced(to), &mut second);
-            apply(a, b, to);
-        });
+    let (mut first, mut second) = (PartBuffer::new(), PartBuffer::new());
+    loops.pair.for_each_part(start, output, |part, to| {
+        let a = (loops.pair).elements(0, sides[0], part, replaced(to), &mut first);
+        let b = (loops.pair).elements(1, sides[1], part, replaced(to), &mut second);
+        apply(a, b, to);
     });
 }

@@ -22,6 +22,9 @@ use tenon_graph::elementwise::MAX_INPUTS;
 /// would have the same address modulo 4096 as loads from the next, which wait for them.
 const PART: usize = 1280;
 
+/// Rows below this size are joined to parts: their elements are repeated in memory.
+const SHORT_ROW: usize = 256;
+
 /// Registers of floats, and as many of truth values.
 pub(super) const REGISTERS: usize = 6;
 
@@ -114,11 +117,24 @@ impl Elementwise {
             input.floats.forget();
             input.truths.forget();
         }
-        for at in (0..len).step_by(PART) {
-            let range = at..(at + PART).min(len);
-            self.run_part(memory, start + at, range, &mut chunk, &mut buffers);
+        let row = self.row();
+        let mut at = 0;
+        while at < len {
+            let left = row - (start + at) % row;
+            let range = at..(at + left.min(PART)).min(len);
+            at = range.end;
+            self.run_part(memory, start + range.start, range, &mut chunk, &mut buffers);
         }
         BUFFERS.set(Some(buffers));
+    }
+
+    /// The elements of the output after which an input of one element for each row has the next one: parts end there,
+    /// so that the element is not repeated in memory.
+    fn row(&self) -> usize {
+        let rows = self.inputs.iter().filter_map(|input| input.loops.row());
+        rows.filter(|&row| row >= SHORT_ROW)
+            .min()
+            .unwrap_or(usize::MAX)
     }
 
     /// Computes a range of a chunk, whose first element is the output's element `start`.

@@ -22,6 +22,14 @@ pub(super) trait PoolElement: Element + PartialOrd {
     /// The root of degree `p`.
     fn root(self, p: f64) -> Self;
 
+    /// Copies the elements of `from` at even positions, of which there are as many as `to` has.
+    #[inline(always)]
+    fn copy_evens<S: Simd>(_: S, from: &[Self], to: &mut [Self]) {
+        for (to, group) in to.iter_mut().zip(from.as_chunks::<2>().0) {
+            *to = group[0];
+        }
+    }
+
     /// Joins `count` of the runs `from`, one to three, into `to`, which they replace when they are the
     /// first. All have the same length.
     #[inline(always)]
@@ -84,22 +92,22 @@ fn join_counted<S: Simd, J: Join<f32>, const COUNT: usize>(
     to: &mut [f32],
 ) {
     let len = to.len();
-    let [a, b, c] = from.map(|from| &from[..len]);
-    let mut at = 0;
-    while at + S::LANES <= len {
-        let to = &mut to[at..at + S::LANES];
-        let mut joined = s.load(&a[at..at + S::LANES]);
+    let [a, b, c] = [&from[0][..len], &from[1][..len], &from[2][..len]];
+    let at = len - len % S::LANES;
+    let vectors = to.chunks_exact_mut(S::LANES).zip(a.chunks_exact(S::LANES));
+    let others = b.chunks_exact(S::LANES).zip(c.chunks_exact(S::LANES));
+    for ((to, a), (b, c)) in vectors.zip(others) {
+        let mut joined = s.load(a);
         if !first {
             joined = J::join_vectors(s, s.load(to), joined);
         }
         if COUNT > 1 {
-            joined = J::join_vectors(s, joined, s.load(&b[at..at + S::LANES]));
+            joined = J::join_vectors(s, joined, s.load(b));
         }
         if COUNT > 2 {
-            joined = J::join_vectors(s, joined, s.load(&c[at..at + S::LANES]));
+            joined = J::join_vectors(s, joined, s.load(c));
         }
         s.store(joined, to);
-        at += S::LANES;
     }
     if at < len {
         let to = &mut to[at..];
@@ -118,7 +126,7 @@ fn join_counted<S: Simd, J: Join<f32>, const COUNT: usize>(
 }
 
 macro_rules! pool_floats {
-    ($($float:ident { $($item:item)? })*) => {$(
+    ($($float:ident { $($item:item)* })*) => {$(
         impl PoolElement for $float {
             const LOWEST: Self = $float::NEG_INFINITY;
             const ZERO: Self = 0.0;
@@ -166,7 +174,7 @@ macro_rules! pool_floats {
                     self.powf((1.0 / p) as $float)
                 }
             }
-            $($item)?
+            $($item)*
         }
     )*};
 }
@@ -224,6 +232,19 @@ pool_floats! {
         ) {
             join_vectors::<S, J>(s, from, count, first, to);
         }
+        #[inline(always)]
+        fn copy_evens<S: Simd>(s: S, from: &[Self], to: &mut [Self]) {
+            let pairs = from.chunks_exact(2 * S::LANES);
+            let mut copied = 0;
+            for (to, pair) in to.chunks_exact_mut(S::LANES).zip(pairs) {
+                let (a, b) = pair.split_at(S::LANES);
+                s.store(s.evens(s.load(a), s.load(b)), to);
+                copied += S::LANES;
+            }
+            for (to, x) in to[copied..].iter_mut().zip(from[2 * copied..].iter().step_by(2)) {
+                *to = *x;
+            }
+        }
     }
     f64 {}
 }
@@ -280,7 +301,9 @@ pub(super) fn join_all<'a, S: Simd, T: PoolElement, J: Join<T>>(
     let mut nth = 0;
     while nth < count {
         let group = (count - nth).min(3);
-        let runs = [0, 1, 2].map(|more| &from(nth + more.min(group - 1))[..len]);
+        // Not a map of the array, which is not always inlined.
+        let run = |more: usize| &from(nth + more.min(group - 1))[..len];
+        let runs = [run(0), run(1), run(2)];
         T::join_runs::<S, J>(s, runs, group, first, to);
         first = false;
         nth += group;

@@ -115,17 +115,21 @@ impl WindowPool {
             let mut nth = 0;
             while nth < planes.len() {
                 let group = (planes.len() - nth).min(3);
-                let ranges = [0, 1, 2].map(|more: usize| {
+                let run = |more: usize| {
                     let z = depths.source(d, planes.start + nth + more.min(group - 1));
                     let plane = (image * depths.input + z) * heights.input;
                     let start = (plane + y) * width.input + left.saturating_sub(width.before);
                     start..start + len
-                });
+                };
+                let ranges = [run(0), run(1), run(2)];
                 self.join_loaded::<S, I, J>(
                     s,
                     (input, ranges),
                     group,
-                    runs.each_mut().map(|run| &mut run[..]),
+                    {
+                        let [a, b, c] = runs;
+                        [&mut a[..], &mut b[..], &mut c[..]]
+                    },
                     nth == 0,
                     line,
                 );
@@ -179,12 +183,14 @@ impl WindowPool {
         for row in 0..count {
             let at = [image, d, h + row];
             let is_mean = matches!(self.kind, PoolKind::Average { .. });
-            let rows = self.counted_rows(at);
             let factors = &mut factors[..width.output];
-            if is_mean && rows != *counted_rows {
-                *counted_rows = rows;
-                for (factor, &columns) in factors.iter_mut().zip(&self.counts) {
-                    *factor = I::Element::factor_of(rows as f32 * columns);
+            if is_mean {
+                let rows = self.counted_rows(at);
+                if rows != *counted_rows {
+                    *counted_rows = rows;
+                    for (factor, &columns) in factors.iter_mut().zip(&self.counts[2]) {
+                        *factor = I::Element::factor_of(rows as f32 * columns as f32);
+                    }
                 }
             }
             let windows = &windows[row * columns..];
@@ -192,16 +198,21 @@ impl WindowPool {
             let to = to..to + width.output;
             let results = output.results(to.clone(), line);
             match width.stride {
+                1 if is_mean => {
+                    for ((to, &x), &factor) in results.iter_mut().zip(windows).zip(&*factors) {
+                        *to = x.times(factor);
+                    }
+                }
                 1 => results.copy_from_slice(&windows[..results.len()]),
-                2 => every::<I::Element, 2>(windows, results),
+                2 => I::Element::copy_evens(s, windows, results),
                 3 => every::<I::Element, 3>(windows, results),
                 _ => every::<I::Element, 4>(windows, results),
             }
-            if is_mean {
+            if is_mean && width.stride > 1 {
                 for (x, &factor) in results.iter_mut().zip(&*factors) {
                     *x = x.times(factor);
                 }
-            } else {
+            } else if !is_mean {
                 self.finish(at, 0, 1, results);
             }
             output.write_results(self.level, to, line);

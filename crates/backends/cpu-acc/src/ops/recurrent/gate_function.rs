@@ -12,8 +12,6 @@ pub(super) enum GateFunction {
     Unary(UnaryFunction),
     /// `alpha * x + beta`.
     Affine(f32, f32),
-    /// `x` above alpha, else 0.
-    ThresholdedRelu(f32),
     /// `alpha * tanh(beta * x)`.
     ScaledTanh(f32, f32),
     /// `x / (1 + |x|)`.
@@ -53,7 +51,9 @@ impl GateFunction {
                 "sigmoid" => Self::Unary(UnaryFunction::Sigmoid),
                 "affine" => Self::Affine(alpha(1.0), beta(0.0)),
                 "leakyrelu" => Self::Unary(UnaryFunction::LeakyRelu { alpha: alpha(0.01) }),
-                "thresholdedrelu" => Self::ThresholdedRelu(alpha(1.0)),
+                "thresholdedrelu" => {
+                    Self::Unary(UnaryFunction::ThresholdedRelu { alpha: alpha(1.0) })
+                }
                 "scaledtanh" => Self::ScaledTanh(alpha(1.0), beta(1.0)),
                 "hardsigmoid" => Self::Unary(UnaryFunction::HardSigmoid {
                     alpha: alpha(0.2),
@@ -73,9 +73,6 @@ impl GateFunction {
         match self {
             Self::Unary(function) => map_in_place(s, function, elements),
             Self::Affine(alpha, beta) => elements.iter_mut().for_each(|x| *x = alpha * *x + beta),
-            Self::ThresholdedRelu(alpha) => elements
-                .iter_mut()
-                .for_each(|x| *x = if *x > alpha { *x } else { 0.0 }),
             Self::ScaledTanh(alpha, beta) => {
                 elements.iter_mut().for_each(|x| *x *= beta);
                 map_in_place(s, UnaryFunction::Tanh, elements);

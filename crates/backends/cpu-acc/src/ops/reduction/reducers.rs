@@ -1,6 +1,5 @@
 //! The operations that reductions join elements with, as types, so that loops are compiled for each.
 
-use crate::panels::WIDTH;
 use crate::simd::Simd;
 use tenon_tensor::Element;
 
@@ -137,13 +136,14 @@ float_reducers! { f32: SumF32 L1F32 ProductF32 MaxF32 MinF32 NormF32 {
     }
     #[inline(always)]
     fn row<S: Simd>(self, s: S, row: &[f32]) -> f32 {
-        let (vectors, rest) = extreme_of(s, row, f32::NEG_INFINITY, |a, x| s.max(a, x));
-        vectors.iter().chain(rest).fold(Self::START, |a, &x| self.step(a, x))
+        let (extreme, rest) = extreme_of(s, row, Self::START, |a, x| s.max(a, x), |v| s.largest(v));
+        rest.iter().fold(extreme, |a, &x| self.step(a, x))
     }
     #[inline(always)]
     fn row<S: Simd>(self, s: S, row: &[f32]) -> f32 {
-        let (vectors, rest) = extreme_of(s, row, f32::INFINITY, |a, x| s.min(a, x));
-        vectors.iter().chain(rest).fold(Self::START, |a, &x| self.step(a, x))
+        let least = |v| -s.largest(s.sub(s.splat(-0.0), v));
+        let (extreme, rest) = extreme_of(s, row, Self::START, |a, x| s.min(a, x), least);
+        rest.iter().fold(extreme, |a, &x| self.step(a, x))
     }
 } }
 float_reducers! { f64: SumF64 L1F64 ProductF64 MaxF64 MinF64 NormF64 }
@@ -165,15 +165,16 @@ fn sum_of<S: Simd>(s: S, row: &[f32], f: impl Fn(S::V) -> S::V) -> f32 {
     s.sum(s.add(s.add(sums[0], sums[1]), s.add(sums[2], sums[3])))
 }
 
-/// The lanes of the extremes of a row's whole vectors, all NaN when an element is NaN, and the elements
-/// after them. `join` returns its second operand when either is NaN.
+/// The extreme of a row's whole vectors, NaN when an element is NaN, and the elements after them. `join` returns its
+/// second operand when either is NaN; `of_lanes` is the extreme of a vector without NaN.
 #[inline(always)]
 fn extreme_of<S: Simd>(
     s: S,
     row: &[f32],
     start: f32,
     join: impl Fn(S::V, S::V) -> S::V,
-) -> ([f32; WIDTH], &[f32]) {
+    of_lanes: impl Fn(S::V) -> f32,
+) -> (f32, &[f32]) {
     let infinity = s.splat(f32::INFINITY);
     let mut extremes = [s.splat(start); 4];
     // Infinite until an element is NaN.
@@ -187,16 +188,14 @@ fn extreme_of<S: Simd>(
             nan[lane % 2] = s.add(nan[lane % 2], s.max(infinity, x));
         }
     }
-    let mut lanes = [start; WIDTH];
     if s.sum(s.add(nan[0], nan[1])).is_nan() {
-        return ([f32::NAN; WIDTH], rest);
+        return (f32::NAN, rest);
     }
     let halves = [
         join(extremes[0], extremes[1]),
         join(extremes[2], extremes[3]),
     ];
-    s.store(join(halves[0], halves[1]), &mut lanes);
-    (lanes, rest)
+    (of_lanes(join(halves[0], halves[1])), rest)
 }
 
 reducer! { SquaresF64, f64, f64, f64, 0.0, |_this, a, x| a + x * x, |b, c| b + c,

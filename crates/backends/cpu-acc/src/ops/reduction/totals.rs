@@ -41,6 +41,8 @@ impl<R: Reducer, I: Source<Element = R::Element>> VectorOp for Totals<'_, R, I> 
         let mut sums = [R::START; COLUMNS];
         self.to.fill(R::total(R::START));
         let mut left = self.to;
+        // Elements until the next checkpoint.
+        let mut unchecked = 0;
         for (base, columns) in self.reduction.extents.line_parts(self.outputs) {
             let (to, rest) = left.split_at_mut(columns.len());
             left = rest;
@@ -62,7 +64,11 @@ impl<R: Reducer, I: Source<Element = R::Element>> VectorOp for Totals<'_, R, I> 
                     continue;
                 }
                 for block in blocks(start..start + count) {
-                    stop::checkpoint();
+                    unchecked += block.len();
+                    if unchecked >= BLOCK {
+                        stop::checkpoint();
+                        unchecked = 0;
+                    }
                     let elements = self.input.load(level, block, &mut buffer);
                     to[0] = R::join_totals(to[0], R::total(self.reducer.row(s, elements)));
                 }

@@ -4,7 +4,7 @@
 use crate::floats::Floats;
 use crate::ops::blocks::{BLOCK, blocks};
 use crate::simd::math::exp;
-use crate::simd::{Level, Simd};
+use crate::simd::{Level, MAX_LANES, Simd};
 use std::ops::Range;
 use tenon_base::stop;
 
@@ -158,7 +158,12 @@ pub(in crate::ops) fn sum_exp<S: Simd>(s: S, row: &[f32], shift: f32) -> f32 {
             s.add(sums[1], exp(s, s.sub(s.load(b), shift_vector))),
         ];
     }
-    let rest: f32 = row[whole..].iter().map(|&x| (x - shift).exp()).sum();
+    let mut rest = 0.0;
+    for chunk in row[whole..].chunks(S::LANES) {
+        let mut lanes = [0.0; MAX_LANES];
+        s.store(exp(s, s.sub(s.load_part(chunk), shift_vector)), &mut lanes);
+        rest += lanes[..chunk.len()].iter().sum::<f32>();
+    }
     s.sum(s.add(sums[0], sums[1])) + rest
 }
 

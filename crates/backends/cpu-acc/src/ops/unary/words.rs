@@ -8,6 +8,8 @@ use crate::ops::number::{Integer, Number};
 use crate::ops::{Kernel, UnpreparedWorkload};
 use crate::signature::Signature;
 use crate::simd::disjoint::for_each_chunk;
+use crate::simd::{Level, Simd, VectorOp};
+use std::marker::PhantomData;
 use tenon_backend::{OperandPair, Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::Result;
 use tenon_tensor::Element;
@@ -89,6 +91,65 @@ pub(super) fn number_map<T: Number>(
     Ok(Box::new(WordMap { map: Box::new(map) }))
 }
 
+/// A function of integers, with the instructions of the level.
+struct IntegerMap<T, F> {
+    level: Level,
+    function: F,
+    element: PhantomData<T>,
+}
+
+impl<T: Integer, F: Fn(T) -> T + Copy + Send + Sync + 'static> UnpreparedWorkload
+    for IntegerMap<T, F>
+{
+    fn workload_plan(&self) -> WorkloadPlan {
+        WorkloadPlan::in_place([0])
+    }
+}
+
+impl<T: Integer, F: Fn(T) -> T + Copy + Send + Sync + 'static> Workload for IntegerMap<T, F> {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let (from, to) = match operands.pair::<T>(0, 0)? {
+            OperandPair::InPlace(elements) => (None, elements),
+            OperandPair::Apart(from, to) => (Some(from), to),
+        };
+        for_each_part(from, to, |from, to| {
+            self.level.run(IntegerPart {
+                function: self.function,
+                from,
+                to,
+            });
+        });
+        Ok(())
+    }
+}
+
+/// A part of the output, and of the input where that is apart.
+struct IntegerPart<'a, T, F> {
+    function: F,
+    from: Option<&'a [T]>,
+    to: &'a mut [T],
+}
+
+impl<T: Integer, F: Fn(T) -> T> VectorOp for IntegerPart<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, _: S) {
+        match self.from {
+            Some(from) => {
+                for (to, &x) in self.to.iter_mut().zip(from) {
+                    *to = (self.function)(x);
+                }
+            }
+            None => {
+                for x in self.to {
+                    *x = (self.function)(*x);
+                }
+            }
+        }
+    }
+}
+
 /// `Clip` of f64 or integers.
 pub(super) struct Clip<T> {
     /// The bounds of omitted inputs.
@@ -134,12 +195,23 @@ pub(super) fn integer_kernel<T: Integer>(
     signature: &Signature<'_>,
     function: Function,
 ) -> Result<Box<dyn Kernel>, Refusal> {
+    fn map<T: Integer>(
+        level: Level,
+        function: impl Fn(T) -> T + Copy + Send + Sync + 'static,
+    ) -> Result<Box<dyn Kernel>, Refusal> {
+        Ok(Box::new(IntegerMap {
+            level,
+            function,
+            element: PhantomData,
+        }))
+    }
+    let level = signature.level;
     let (zero, one) = (T::of_f64(0.0), T::of_f64(1.0));
     let minus_one = zero.minus(one);
     match (signature.op.name, function) {
-        ("Abs", _) => number_map(move |x: T| if x < zero { zero.minus(x) } else { x }),
-        ("Neg", _) => number_map(move |x: T| zero.minus(x)),
-        ("Sign", _) => number_map(move |x: T| {
+        ("Abs", _) => map(level, move |x: T| if x < zero { zero.minus(x) } else { x }),
+        ("Neg", _) => map(level, move |x: T| zero.minus(x)),
+        ("Sign", _) => map(level, move |x: T| {
             if x > zero {
                 one
             } else if x < zero {
@@ -148,8 +220,8 @@ pub(super) fn integer_kernel<T: Integer>(
                 zero
             }
         }),
-        ("Relu", _) => number_map(move |x: T| x.greatest(zero)),
-        ("BitwiseNot", _) => number_map(move |x: T| x.xor(minus_one)),
+        ("Relu", _) => map(level, move |x: T| x.greatest(zero)),
+        ("BitwiseNot", _) => map(level, move |x: T| x.xor(minus_one)),
         ("Clip", _) => Ok(Box::new(Clip {
             unbounded: [T::of_f64(f64::NEG_INFINITY), T::of_f64(f64::INFINITY)],
         })),
