@@ -33,13 +33,13 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     })))
 }
 
-impl<W: Element + Default + Chosen> UnpreparedWorkload for Where<W> {
+impl<W: Element + Default + Choice> UnpreparedWorkload for Where<W> {
     fn workload_plan(&self) -> WorkloadPlan {
         WorkloadPlan::in_place(self.loops.dense().filter(|&input| input > 0))
     }
 }
 
-impl<W: Element + Default + Chosen> Workload for Where<W> {
+impl<W: Element + Default + Choice> Workload for Where<W> {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, mut outputs) = operands.split();
         let condition = inputs.slice::<u8>(0)?;
@@ -80,14 +80,14 @@ pub(super) struct WherePart<'a, W> {
 }
 
 /// An element that is chosen without a branch: conditions may be random.
-pub(super) trait Chosen: Copy {
+pub(super) trait Choice: Copy {
     /// `x` where the condition is not 0, else `y`.
     fn choose(condition: u8, x: Self, y: Self) -> Self;
 }
 
-macro_rules! chosen {
+macro_rules! choices {
     ($($word:ty),*) => {$(
-        impl Chosen for $word {
+        impl Choice for $word {
             #[inline(always)]
             fn choose(condition: u8, x: Self, y: Self) -> Self {
                 let mask = Self::from(condition != 0).wrapping_neg();
@@ -97,16 +97,16 @@ macro_rules! chosen {
     )*};
 }
 
-chosen!(u8, u16, u32, u64);
+choices!(u8, u16, u32, u64);
 
-impl Chosen for f32 {
+impl Choice for f32 {
     #[inline(always)]
     fn choose(condition: u8, x: Self, y: Self) -> Self {
         Self::from_bits(u32::choose(condition, x.to_bits(), y.to_bits()))
     }
 }
 
-impl<W: Chosen> VectorOp for WherePart<'_, W> {
+impl<W: Choice> VectorOp for WherePart<'_, W> {
     type Output = ();
 
     #[inline(always)]
