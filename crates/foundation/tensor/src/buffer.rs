@@ -1,5 +1,4 @@
-//! Aligned, reference-counted memory: allocated, mapped from a file, or borrowed from an owner. The
-//! only module of this crate with unsafe code.
+//! Aligned, reference-counted memory: allocated, mapped from a file, or borrowed from an owner.
 
 #![allow(unsafe_code, reason = "aligned memory and file mappings")]
 

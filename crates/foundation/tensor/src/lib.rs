@@ -5,6 +5,7 @@ pub mod atomic_file;
 mod buffer;
 mod buffer_pool;
 mod convert;
+pub mod dlpack;
 mod dtype;
 mod e8m0;
 mod match_type;
