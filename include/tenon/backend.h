@@ -409,7 +409,8 @@ enum { /* sources of memory; also bits of a set */
     TENON_MEMORY_MALLOC = 1,
     TENON_MEMORY_DMA_BUF = 2,
     TENON_MEMORY_DMA_BUF_PROTECTED = 4,
-    TENON_MEMORY_GRALLOC = 8
+    TENON_MEMORY_GRALLOC = 8,
+    TENON_MEMORY_DEVICE = 16 /* memory of the device of the factory, by its address there (since 1.3) */
 };
 
 typedef struct tenon_allocator {
@@ -430,7 +431,27 @@ typedef struct tenon_handle_factory {
                               * the CPU accesses them in place */
     int32_t map;             /* whether the CPU can read and write its tensors */
     int32_t padding;         /* whether there is padding between elements */
+    /* Since 1.3: the device whose memory it is, as DLPack names it (DLDeviceType, and the position
+     * among devices of that type); type 0: none. Tensors pass between factories with
+     * TENON_MEMORY_DEVICE, and to and from applications, by address if the device is the same. */
+    int32_t device_type;
+    int32_t device_id;
 } tenon_handle_factory;
+
+enum { /* flags of imported memory */
+    TENON_IMPORT_LONG_LIVED = 1, /* the tensor is used in many executions: registering the memory is
+                                  * worth its time */
+    TENON_IMPORT_READ_ONLY = 2   /* the tensor is not written */
+};
+
+/* Memory to import as a tensor (since 1.3). */
+typedef struct tenon_imported_memory {
+    size_t size;
+    void *start; /* an address of the device for TENON_MEMORY_DEVICE */
+    size_t length;
+    int32_t source;
+    uint32_t flags; /* a set of TENON_IMPORT_LONG_LIVED and TENON_IMPORT_READ_ONLY */
+} tenon_imported_memory;
 
 /* A tensor in such memory. Lengths are exactly those of the tensor's type. Tensors between
  * workloads of the same backend stay in its memory; copy_in and copy_out are called for
@@ -593,7 +614,7 @@ typedef struct tenon_backend {
                                           const tenon_tensor_handle **handle);
 
     /* Imports `length` bytes at `start`, memory of `source` that outlives the handle, as a tensor.
-     * Required if a handle factory has import_sources. */
+     * Required if a handle factory has import_sources and there is no import_memory. */
     const tenon_failure *(*import_tensor)(const struct tenon_backend *backend, tenon_text factory,
                                           const tenon_tensor *type, void *start, size_t length,
                                           int32_t source, const tenon_tensor_handle **handle);
@@ -615,6 +636,13 @@ typedef struct tenon_backend {
      * most 256 bytes. A package records it, and loads only where it is the same. Empty if they work on
      * every device. Options may change it, to compile for another device. */
     tenon_text target;
+
+    /* Since 1.3: imports memory that outlives the handle as a tensor, and is called in place of
+     * import_tensor. Optional. */
+    const tenon_failure *(*import_memory)(const struct tenon_backend *backend, tenon_text factory,
+                                          const tenon_tensor *type,
+                                          const tenon_imported_memory *memory,
+                                          const tenon_tensor_handle **handle);
 } tenon_backend;
 
 /* ------------------------------------------------------------------------ exports of a library

@@ -5,6 +5,8 @@
 //! host faults, and that of the device. Workloads and copies are commands of streams, computed by `CpuRef`; they can
 //! be slow, run in random order among streams, fail, or lose the device, by options.
 
+#![allow(unsafe_code, reason = "a backend that imports memory")]
+
 mod device;
 mod memory;
 mod stream;
@@ -15,19 +17,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use stream::DeviceStream;
 use tenon_backend::{
-    Backend, BackendId, Capability, CpuLevel, HandleFactory, MemoryManager, MemorySources,
-    NodeView, Operands, OptionDef, OptionScope, OptionSetting, PropertyValue, RawOperand, Refusal,
-    Stream, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
+    Backend, BackendId, Capability, Configure, CpuLevel, HandleFactory, ImportedMemory,
+    MemoryManager, MemorySource, MemorySources, NodeView, Operands, OptionDef, OptionScope,
+    OptionSetting, PropertyValue, RawOperand, Refusal, Stream, TensorHandle, TensorMemory,
+    Workload, WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_cpu_ref::CpuRef;
-use tenon_tensor::TensorType;
+use tenon_tensor::{TensorType, dlpack};
 
 /// The id of the backend.
 pub const ID: BackendId = BackendId::new("SimAsync");
 
 /// The name of its tensor memory.
 const FACTORY: &str = "SimDevice";
+
+/// The type of the device for DLPack: that of extensions, `kDLExtDev`.
+const DEVICE_TYPE: i32 = 12;
 
 tenon_backend::export_backend!(c"SimAsync", AsyncBackend::default());
 
@@ -126,6 +132,38 @@ impl Backend for AsyncBackend {
         Some(self.target.clone())
     }
 
+    fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
+        CpuRef.supports(node)
+    }
+
+    fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
+        // Scratch memory is the device's own.
+        Ok(WorkloadPlan {
+            scratch_bytes: 0,
+            ..CpuRef.plan(spec, cpu)?
+        })
+    }
+
+    fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        let (plan, workload) = CpuRef.planned_workload(spec)?;
+        let scratch = DeviceMemory::allocate(&self.device.memory, plan.scratch_bytes)?;
+        Ok(Box::new(DeviceWorkload {
+            device: self.device.clone(),
+            workload: workload.into(),
+            scratch: Arc::new(scratch),
+        }))
+    }
+
+    fn configure(&self) -> Option<&dyn Configure> {
+        Some(self)
+    }
+
+    fn tensor_memory(&self) -> Option<&dyn TensorMemory> {
+        Some(self)
+    }
+}
+
+impl Configure for AsyncBackend {
     fn options(&self) -> Vec<OptionDef> {
         let option = |name: &'static str, default: u64, doc: &'static str| OptionDef {
             name: name.into(),
@@ -185,37 +223,41 @@ impl Backend for AsyncBackend {
         }
         Ok(Arc::new(configured))
     }
+}
 
-    fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
-        CpuRef.supports(node)
-    }
-
-    fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
-        // Scratch memory is the device's own.
-        Ok(WorkloadPlan {
-            scratch_bytes: 0,
-            ..CpuRef.plan(spec, cpu)?
-        })
-    }
-
-    fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
-        let (plan, workload) = CpuRef.planned_workload(spec)?;
-        let scratch = DeviceMemory::allocate(&self.device.memory, plan.scratch_bytes)?;
-        Ok(Box::new(DeviceWorkload {
-            device: self.device.clone(),
-            workload: workload.into(),
-            scratch: Arc::new(scratch),
-        }))
-    }
-
+impl TensorMemory for AsyncBackend {
     fn handle_factories(&self) -> Vec<HandleFactory> {
         vec![HandleFactory {
             id: FACTORY.into(),
-            import: MemorySources(0),
-            export: MemorySources(0),
+            import: MemorySources(MemorySource::Device.bit()),
+            export: MemorySources(MemorySource::Device.bit()),
             map: true,
             padding: false,
+            device: Some(dlpack::Device {
+                kind: DEVICE_TYPE,
+                index: self.device.memory.index(),
+            }),
         }]
+    }
+
+    unsafe fn import_tensor(
+        &self,
+        factory: &str,
+        ty: &TensorType,
+        memory: ImportedMemory,
+    ) -> Result<Box<dyn TensorHandle>> {
+        if factory != FACTORY || memory.source != MemorySource::Device || memory.bytes != ty.bytes()
+        {
+            let text = format!("SimAsync cannot import a tensor {ty} of '{factory}'");
+            let error = Error::new(ErrorKind::InvalidArgument, text);
+            let found = format!("{} bytes of {:?}", memory.bytes, memory.source);
+            return Err(error.expected(FACTORY).found(found));
+        }
+        let memory = DeviceMemory::at(&self.device.memory, memory.start, memory.bytes)?;
+        Ok(Box::new(stream::DeviceTensor::new(
+            self.device.clone(),
+            memory,
+        )))
     }
 
     fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {

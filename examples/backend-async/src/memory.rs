@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenon_base::{Error, ErrorKind, Result};
 
@@ -17,6 +18,9 @@ const BYTES: usize = 64 << 30;
 /// The granularity of allocations, which the file can free.
 const PAGE: usize = 4096;
 
+/// The number of devices that were made in this process.
+static DEVICES: AtomicI32 = AtomicI32::new(0);
+
 /// All memory of a device.
 pub struct Memory {
     file: OwnedFd,
@@ -24,6 +28,8 @@ pub struct Memory {
     host: *mut u8,
     device: *mut u8,
     bytes: usize,
+    /// The position of the device among those of this process.
+    index: i32,
     /// The allocated ranges: end by start.
     live: Mutex<BTreeMap<usize, usize>>,
 }
@@ -57,6 +63,7 @@ impl Memory {
                 host: host.cast(),
                 device: device.cast(),
                 bytes,
+                index: DEVICES.fetch_add(1, Ordering::Relaxed),
                 live: Mutex::default(),
             })
         };
@@ -65,6 +72,11 @@ impl Memory {
             Error::new(ErrorKind::OutOfMemory, text)
         })?;
         Ok(Arc::new(mapped))
+    }
+
+    /// The position of the device among those of this process.
+    pub fn index(&self) -> i32 {
+        self.index
     }
 
     /// The bytes in use.
@@ -101,11 +113,12 @@ impl Drop for Memory {
     }
 }
 
-/// An allocation, freed on drop.
+/// An allocation, freed on drop, or memory of one that belongs to another handle.
 pub struct DeviceMemory {
     memory: Arc<Memory>,
     range: Range<usize>,
     bytes: usize,
+    is_owner: bool,
 }
 
 impl DeviceMemory {
@@ -129,6 +142,19 @@ impl DeviceMemory {
             memory: memory.clone(),
             range: start..start + size,
             bytes,
+            is_owner: true,
+        })
+    }
+
+    /// Memory at an address in operands; an error if it is not allocated.
+    pub fn at(memory: &Arc<Memory>, start: *mut u8, bytes: usize) -> Result<Self> {
+        let device_start = memory.resolve(start, bytes)?;
+        let start = device_start as usize - memory.device as usize;
+        Ok(Self {
+            memory: memory.clone(),
+            range: start..start + bytes,
+            bytes,
+            is_owner: false,
         })
     }
 
@@ -150,6 +176,9 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
+        if !self.is_owner {
+            return;
+        }
         let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let (start, bytes) = (self.range.start as u64, self.range.len() as u64);
         // The next allocation begins with zeros; if the file keeps the bytes, that is no error.

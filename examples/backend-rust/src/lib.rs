@@ -69,6 +69,7 @@ fn new_backend(factories: &'static Factories, counts: Arc<Counts>) -> *const Bac
             with_allocator: None,
             tensor_handle: Some(tensor::tensor_handle),
             import_tensor: Some(tensor::import_tensor),
+            import_memory: None,
             release: Some(release::<Backend, Example>),
             stream: None,
             tolerance_count: 0,

@@ -21,6 +21,8 @@ static FACTORY: Constant<HandleFactory> = Constant(HandleFactory {
     export_sources: MALLOC,
     map: 1,
     padding: 0,
+    device_type: 0,
+    device_id: 0,
 });
 
 /// Tensors are in the backend's memory.

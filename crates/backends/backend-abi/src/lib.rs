@@ -107,6 +107,13 @@ pub mod scope {
     pub const CREATION: i32 = 2;
 }
 
+/// Flags of imported memory, `TENON_IMPORT_*`.
+#[allow(missing_docs, reason = "documented in the header")]
+pub mod import {
+    pub const LONG_LIVED: u32 = 1;
+    pub const READ_ONLY: u32 = 2;
+}
+
 /// CPU levels that prepared constants may require, `TENON_CPU_*`.
 #[allow(missing_docs, reason = "documented in the header")]
 pub mod cpu {

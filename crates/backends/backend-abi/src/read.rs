@@ -27,7 +27,7 @@ macro_rules! prefixed {
 
 prefixed! {
     Failure Attribute Node Graph PropertyValue BackendOption Prepared Plan Control Workload Event
-    Stream MemoryManager Substitution FailedPart Views Allocator HandleFactory Tolerance Context
+    Stream MemoryManager Substitution FailedPart Views Allocator ImportedMemory Tolerance Context
     Counter Profiling Host
 }
 
@@ -49,6 +49,7 @@ extended! {
     Tensor from ranges;
     // 1.3
     TensorHandle from enqueue_in;
+    HandleFactory from device_type;
     Backend from stream;
 }
 

@@ -228,6 +228,15 @@ structs! {
         export_sources: u32,
         map: i32,
         padding: i32,
+        device_type: i32,
+        device_id: i32,
+    }
+    ImportedMemory, "tenon_imported_memory" {
+        size: usize,
+        start: *mut c_void,
+        length: usize,
+        source: i32,
+        flags: u32,
     }
     TensorHandle, "tenon_tensor_handle" {
         size: usize,
@@ -363,6 +372,15 @@ structs! {
         tolerance_count: usize,
         tolerances: List<Tolerance>,
         target: Text,
+        import_memory: Option<
+            unsafe extern "C" fn(
+                *const Backend,
+                Text,
+                *const Tensor,
+                *const ImportedMemory,
+                *mut *const TensorHandle,
+            ) -> Outcome,
+        >,
     }
 }
 

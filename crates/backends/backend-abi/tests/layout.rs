@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use tenon_backend_abi::{
-    LAYOUTS, MAJOR, MINOR, NO_VALUE, TYPES, cpu, kind, reason, scope, status, value,
+    LAYOUTS, MAJOR, MINOR, NO_VALUE, TYPES, cpu, import, kind, reason, scope, status, value,
 };
 
 /// The versions before this one. Their headers are never changed.
@@ -95,6 +95,8 @@ fn constants() -> Vec<(String, i64)> {
         ("VALUE_STRING", value::STRING.into()),
         ("SCOPE_MODEL", scope::MODEL.into()),
         ("SCOPE_CREATION", scope::CREATION.into()),
+        ("IMPORT_LONG_LIVED", import::LONG_LIVED.into()),
+        ("IMPORT_READ_ONLY", import::READ_ONLY.into()),
         ("CPU_BASELINE", cpu::BASELINE.into()),
         ("CPU_AVX2", cpu::AVX2.into()),
         ("CPU_AVX512", cpu::AVX512.into()),

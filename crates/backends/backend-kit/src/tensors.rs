@@ -7,7 +7,8 @@
 
 use crate::report::Report;
 use tenon_backend::{
-    Backend, HandleFactory, ImportedMemory, MemorySource, TensorHandle, edge_strategy,
+    Backend, HandleFactory, ImportedMemory, MemorySource, TensorHandle, common_source,
+    edge_strategy,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{BufferMut, Tensor};
@@ -43,6 +44,7 @@ pub(crate) fn check(report: &mut Report, backend: &dyn Backend) {
             }
             exported(&*handle, factory, &sample)?;
             imported(backend, factory, &sample)?;
+            passed_on_device(backend, &*handle, factory, &sample)?;
             checked.push(format!(
                 "{} (imports {}, exports {})",
                 factory.id, factory.import, factory.export
@@ -75,18 +77,47 @@ fn imported(backend: &dyn Backend, factory: &HandleFactory, sample: &Tensor) -> 
         return Ok(());
     }
     let mut plain = BufferMut::copy_of(sample.bytes())?;
-    let memory = ImportedMemory {
-        start: plain.as_mut_ptr(),
-        bytes: plain.len(),
-        source,
-    };
-    // SAFETY: the buffer is as large as the tensor, initialised, dropped after the handle, and not
-    // accessed before.
-    let handle = unsafe { backend.import_tensor(&factory.id, sample.ty(), memory)? };
+    let memory = ImportedMemory::new(plain.as_mut_ptr(), plain.len(), source);
+    // Memory for one execution, and memory that stays.
+    for is_long_lived in [false, true] {
+        let memory = ImportedMemory {
+            is_long_lived,
+            is_read_only: true,
+            ..memory
+        };
+        // SAFETY: the buffer is as large as the tensor, initialised, dropped after the handle, and not
+        // accessed before.
+        let handle = unsafe { backend.import_tensor(&factory.id, sample.ty(), memory)? };
+        check_elements(&*handle, factory, sample)?;
+    }
+    Ok(())
+}
+
+/// Import of the memory that the factory exports, by its address on the device.
+fn passed_on_device(
+    backend: &dyn Backend,
+    handle: &dyn TensorHandle,
+    factory: &HandleFactory,
+    sample: &Tensor,
+) -> Result<()> {
+    if common_source(factory, factory) != Some(MemorySource::Device) || factory.padding {
+        return Ok(());
+    }
+    let bytes = sample.bytes().len();
+    let memory = ImportedMemory::new(handle.start(), bytes, MemorySource::Device);
+    // SAFETY: the memory is that of a tensor of the same type, which outlives the import and is not accessed.
+    let imported = unsafe { backend.import_tensor(&factory.id, sample.ty(), memory)? };
+    check_elements(&*imported, factory, sample)
+}
+
+fn check_elements(
+    imported: &dyn TensorHandle,
+    factory: &HandleFactory,
+    sample: &Tensor,
+) -> Result<()> {
     let mut back = vec![0; sample.bytes().len()];
-    handle.copy_out(&mut back)?;
-    drop(handle);
-    if back == *plain {
+    imported.copy_out(&mut back)?;
+    if back == sample.bytes() {
         Ok(())
     } else {
         Err(wrong(format!("{} imports other elements", factory.id)))

@@ -91,7 +91,7 @@ fn the_asynchronous_example_conforms() {
     let folder = tempfile::tempdir().unwrap();
     let report = check_library(&example_async(folder.path(), "Example_SimAsync_backend.so"));
     passes(&report);
-    let memory = "SimDevice (imports none, exports none)";
+    let memory = "SimDevice (imports Device, exports Device)";
     assert_eq!(check(&report, "tensor memory").1, memory);
     for name in ["commands of a stream", "events of streams", "tensors pass"] {
         assert_eq!(check(&report, name).0, Outcome::Passed, "{name}");

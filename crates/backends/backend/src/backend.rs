@@ -6,10 +6,11 @@
 )]
 
 use crate::{
-    Allocator, BackendContext, BackendId, Capability, CpuLevel, CreationOptions, HandleFactory,
-    ImportedMemory, MemoryManager, NodeView, OptimisationViews, OptionDef, OptionSetting,
-    ProfilingContext, PropertyValue, Refusal, Stream, TensorHandle, Tolerance, Workload,
-    WorkloadPlan, WorkloadSpec,
+    Allocator, Allocators, BackendContext, BackendId, Capability, Configure, CpuLevel,
+    CreationOptions, HandleFactory, ImportedMemory, Lifecycle, MemoryManager, NodeView,
+    OptimisationViews, Optimiser, OptionDef, OptionSetting, ProfilingContext, PropertyValue,
+    Refusal, Stream, TensorHandle, TensorMemory, Tolerance, Workload, WorkloadMemory, WorkloadPlan,
+    WorkloadSpec,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -19,8 +20,10 @@ use tenon_tensor::{Tensor, TensorType};
 
 /// A backend. Stateless and cheap to create; objects that it creates may outlive it.
 ///
-/// Identity, support, plan and workload are required; the other methods have defaults for backends
-/// without the feature.
+/// Identity, support, plan and workload are required. What a backend can do beside that are traits of
+/// their own ([`Configure`], [`Optimiser`], [`TensorMemory`], [`WorkloadMemory`], [`Allocators`],
+/// [`Lifecycle`]): it implements one and returns itself from the method for it. Callers use the methods
+/// of `dyn Backend`.
 pub trait Backend: Send + Sync {
     /// Its name.
     fn id(&self) -> BackendId;
@@ -51,27 +54,9 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// Its options with their defaults.
-    fn options(&self) -> Vec<OptionDef> {
-        Vec::new()
-    }
-
-    /// The same backend with other values of its model options. `options` is not empty and contains
-    /// only options of [`Backend::options`] with values of their kinds.
-    fn configured(&self, options: &[OptionSetting]) -> Result<Arc<dyn Backend>> {
-        let _ = options;
-        Err(absent(self, "model options"))
-    }
-
     /// Whether the node is supported, and if not, the reason. A node with ranges is supported for sizes in them; for
     /// those of an instance it is queried again, without ranges, and may be refused.
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal>;
-
-    /// An optimised form of a subgraph whose nodes were all placed on this backend. The result is
-    /// checked ([`OptimisationViews::check`]) before it is used.
-    fn optimise(&self, subgraph: &Graph) -> Result<OptimisationViews> {
-        Ok(OptimisationViews::untouched(subgraph))
-    }
 
     /// The requirements of a workload, and its constants in prepared form. A constant whose prepared form
     /// `spec` has, in the layout that the workload would read, is not prepared again. Deterministic. Of a plan for ranges
@@ -98,79 +83,148 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
 
-    /// A memory manager for the workloads of one model; called once per model, before its workloads
-    /// are created.
-    fn memory_manager(&self) -> Result<Option<Arc<dyn MemoryManager>>> {
-        Ok(None)
-    }
-
-    /// A workload that allocates its memory from `memory`, which this backend created.
-    fn workload_in(
-        &self,
-        spec: &WorkloadSpec,
-        memory: &Arc<dyn MemoryManager>,
-    ) -> Result<Box<dyn Workload>> {
-        let _ = memory;
-        self.workload(spec)
-    }
-
-    /// A context that lives as long as a runtime and receives callbacks on its models. An error of
-    /// kind `Unsupported` means that the device is unavailable on this machine: the runtime
-    /// continues without the backend.
-    fn context(&self, options: &CreationOptions) -> Result<Option<Box<dyn BackendContext>>> {
-        let _ = options;
-        Ok(None)
-    }
-
-    /// Its counters, sampled while a runtime profiles.
-    fn profiling(&self) -> Result<Option<Box<dyn ProfilingContext>>> {
-        Ok(None)
-    }
-
-    /// Its default allocator, if other backends may use it.
-    fn allocator(&self) -> Option<Arc<dyn Allocator>> {
+    /// Options, if it has some.
+    fn configure(&self) -> Option<&dyn Configure> {
         None
     }
 
-    /// The same backend with `allocator` as the allocator of its memory.
-    fn with_allocator(&self, allocator: Arc<dyn Allocator>) -> Result<Arc<dyn Backend>> {
-        let _ = allocator;
-        Err(absent(self, "custom allocator"))
+    /// Replacement of several nodes by one, if it does that.
+    fn optimiser(&self) -> Option<&dyn Optimiser> {
+        None
+    }
+
+    /// Memory for tensors, if it does not work in plain memory of the caller.
+    fn tensor_memory(&self) -> Option<&dyn TensorMemory> {
+        None
+    }
+
+    /// Memory that the workloads of a model share, if it has such.
+    fn workload_memory(&self) -> Option<&dyn WorkloadMemory> {
+        None
+    }
+
+    /// Allocators, if it has one or uses that of a caller.
+    fn allocators(&self) -> Option<&dyn Allocators> {
+        None
+    }
+
+    /// Observation of runtimes and their models, if it needs that.
+    fn lifecycle(&self) -> Option<&dyn Lifecycle> {
+        None
+    }
+}
+
+/// The optional traits, with the answers of a backend that lacks them.
+impl dyn Backend + '_ {
+    /// Its options with their defaults.
+    pub fn options(&self) -> Vec<OptionDef> {
+        self.configure().map_or_else(Vec::new, Configure::options)
+    }
+
+    /// The same backend with other values of its model options, see [`Configure::configured`].
+    pub fn configured(&self, options: &[OptionSetting]) -> Result<Arc<dyn Backend>> {
+        let configure = self.configure();
+        let configure = configure.ok_or_else(|| absent(self, "model options"))?;
+        configure.configured(options)
+    }
+
+    /// An optimised form of a subgraph, see [`Optimiser::optimise`]; the same without.
+    pub fn optimise(&self, subgraph: &Graph) -> Result<OptimisationViews> {
+        match self.optimiser() {
+            Some(optimiser) => optimiser.optimise(subgraph),
+            None => Ok(OptimisationViews::untouched(subgraph)),
+        }
     }
 
     /// The kinds of its tensor memory, by preference; empty for plain memory of the caller.
-    fn handle_factories(&self) -> Vec<HandleFactory> {
-        Vec::new()
+    pub fn handle_factories(&self) -> Vec<HandleFactory> {
+        let memory = self.tensor_memory();
+        memory.map_or_else(Vec::new, TensorMemory::handle_factories)
     }
 
-    /// Creates a tensor in the memory of one of its [`Backend::handle_factories`].
-    fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
-        let _ = ty;
-        Err(absent(self, "dedicated tensor memory").found(factory))
+    /// Creates a tensor, see [`TensorMemory::tensor_handle`].
+    pub fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
+        self.require_tensor_memory(factory)?
+            .tensor_handle(factory, ty)
     }
 
-    /// Creates a tensor of one of its [`Backend::handle_factories`] from imported memory, of a
-    /// source that the factory imports.
+    /// Creates a tensor from imported memory.
     ///
     /// # Safety
-    /// The memory must be as large as the tensor, initialised, and valid as long as the tensor. No
-    /// other code may write it while a workload reads the tensor, or access it while a workload
-    /// writes the tensor.
-    unsafe fn import_tensor(
+    /// As for [`TensorMemory::import_tensor`].
+    pub unsafe fn import_tensor(
         &self,
         factory: &str,
         ty: &TensorType,
         memory: ImportedMemory,
     ) -> Result<Box<dyn TensorHandle>> {
-        let _ = (ty, memory);
-        Err(absent(self, "import of memory").found(factory))
+        let own = self.require_tensor_memory(factory)?;
+        // SAFETY: the caller guarantees the condition of this function.
+        unsafe { own.import_tensor(factory, ty, memory) }
     }
 
-    /// A stream for executions of a model with this memory manager; `None` if workloads are done when their
-    /// `execute` returns. Requires handle factories.
-    fn stream(&self, memory: Option<&Arc<dyn MemoryManager>>) -> Result<Option<Box<dyn Stream>>> {
-        let _ = memory;
-        Ok(None)
+    fn require_tensor_memory(&self, factory: &str) -> Result<&dyn TensorMemory> {
+        let memory = self.tensor_memory();
+        memory.ok_or_else(|| absent(self, "dedicated tensor memory").found(factory))
+    }
+
+    /// A stream, see [`TensorMemory::stream`].
+    pub fn stream(
+        &self,
+        memory: Option<&Arc<dyn MemoryManager>>,
+    ) -> Result<Option<Box<dyn Stream>>> {
+        match self.tensor_memory() {
+            Some(own) => own.stream(memory),
+            None => Ok(None),
+        }
+    }
+
+    /// A memory manager for the workloads of one model, see [`WorkloadMemory::memory_manager`].
+    pub fn memory_manager(&self) -> Result<Option<Arc<dyn MemoryManager>>> {
+        match self.workload_memory() {
+            Some(memory) => memory.memory_manager(),
+            None => Ok(None),
+        }
+    }
+
+    /// A workload that allocates its memory from `memory`, which this backend created.
+    pub fn workload_in(
+        &self,
+        spec: &WorkloadSpec,
+        memory: &Arc<dyn MemoryManager>,
+    ) -> Result<Box<dyn Workload>> {
+        match self.workload_memory() {
+            Some(own) => own.workload_in(spec, memory),
+            None => self.workload(spec),
+        }
+    }
+
+    /// Its default allocator, if other backends may use it.
+    pub fn allocator(&self) -> Option<Arc<dyn Allocator>> {
+        self.allocators()?.allocator()
+    }
+
+    /// The same backend with `allocator` as the allocator of its memory.
+    pub fn with_allocator(&self, allocator: Arc<dyn Allocator>) -> Result<Arc<dyn Backend>> {
+        let allocators = self.allocators();
+        let allocators = allocators.ok_or_else(|| absent(self, "custom allocator"))?;
+        allocators.with_allocator(allocator)
+    }
+
+    /// A context that lives as long as a runtime, see [`Lifecycle::context`].
+    pub fn context(&self, options: &CreationOptions) -> Result<Option<Box<dyn BackendContext>>> {
+        match self.lifecycle() {
+            Some(lifecycle) => lifecycle.context(options),
+            None => Ok(None),
+        }
+    }
+
+    /// Its counters, sampled while a runtime profiles.
+    pub fn profiling(&self) -> Result<Option<Box<dyn ProfilingContext>>> {
+        match self.lifecycle() {
+            Some(lifecycle) => lifecycle.profiling(),
+            None => Ok(None),
+        }
     }
 }
 
@@ -218,7 +272,7 @@ impl dyn Backend + '_ {
     }
 }
 
-fn absent(backend: &(impl Backend + ?Sized), what: &str) -> Error {
+pub(crate) fn absent(backend: &(impl Backend + ?Sized), what: &str) -> Error {
     Error::new(
         ErrorKind::Unsupported,
         format!("backend {} has no {what}", backend.id()),

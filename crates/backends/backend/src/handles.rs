@@ -8,6 +8,7 @@
 use crate::Stream;
 use std::fmt;
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_tensor::dlpack::Device;
 
 /// Sources of memory (facts, armnn.md 1.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,15 +18,18 @@ pub enum MemorySource {
     DmaBuf,
     DmaBufProtected,
     Gralloc,
+    /// Memory of the device of a handle factory, by its address there.
+    Device,
 }
 
 impl MemorySource {
     /// Every source.
-    pub const ALL: [MemorySource; 4] = [
+    pub const ALL: [MemorySource; 5] = [
         MemorySource::Malloc,
         MemorySource::DmaBuf,
         MemorySource::DmaBufProtected,
         MemorySource::Gralloc,
+        MemorySource::Device,
     ];
 
     /// Its bit in [`MemorySources`].
@@ -35,6 +39,7 @@ impl MemorySource {
             MemorySource::DmaBuf => 2,
             MemorySource::DmaBufProtected => 4,
             MemorySource::Gralloc => 8,
+            MemorySource::Device => 16,
         }
     }
 
@@ -53,11 +58,6 @@ impl MemorySources {
     /// Whether the set contains `source`.
     pub fn contains(self, source: MemorySource) -> bool {
         self.0 & source.bit() != 0
-    }
-
-    /// Whether the sets intersect.
-    pub fn intersects(self, other: MemorySources) -> bool {
-        self.0 & other.0 != 0
     }
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for MemorySources {
 /// A kind of tensor memory of a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandleFactory {
-    /// Its name; factories of the same name in several backends create the same kind of memory.
+    /// Its name; factories of the same name and device in several backends create the same kind of memory.
     pub id: String,
     /// Sources of memory that its tensors can be imported from.
     pub import: MemorySources,
@@ -90,6 +90,9 @@ pub struct HandleFactory {
     pub map: bool,
     /// Whether its tensors have padding between elements, which excludes import and export.
     pub padding: bool,
+    /// The device whose memory it is, as DLPack names it. Tensors are imported and exported as
+    /// [`MemorySource::Device`] where the device is the same.
+    pub device: Option<Device>,
 }
 
 /// How a tensor passes from its producer to a consumer.
@@ -170,7 +173,9 @@ pub fn edge_strategy(
             Some(first) => first.map.then_some(EdgeStrategy::Copy),
         };
     };
-    if consumer.iter().any(|factory| factory.id == source.id) {
+    let is_same =
+        |factory: &HandleFactory| factory.id == source.id && factory.device == source.device;
+    if consumer.iter().any(is_same) {
         return Some(EdgeStrategy::Direct);
     }
     let plain = HandleFactory {
@@ -179,18 +184,23 @@ pub fn edge_strategy(
         export: MemorySources(MemorySource::Malloc.bit()),
         map: true,
         padding: false,
+        device: None,
     };
     let target = first(consumer).unwrap_or(&plain);
-    if source.export.intersects(target.import) && !source.padding && !target.padding {
+    if common_source(source, target).is_some() && !source.padding && !target.padding {
         return Some(EdgeStrategy::Export);
     }
     (source.map && target.map).then_some(EdgeStrategy::Copy)
 }
 
-/// The first source in both sets.
-pub fn common_source(export: MemorySources, import: MemorySources) -> Option<MemorySource> {
+/// The first source that tensors of one factory are exported as and those of the other are imported from.
+pub fn common_source(producer: &HandleFactory, consumer: &HandleFactory) -> Option<MemorySource> {
+    let is_same_device = producer.device.is_some() && producer.device == consumer.device;
     let mut all = MemorySource::ALL.into_iter();
-    all.find(|&source| export.contains(source) && import.contains(source))
+    all.find(|&source| {
+        let in_both = producer.export.contains(source) && consumer.import.contains(source);
+        in_both && (source != MemorySource::Device || is_same_device)
+    })
 }
 
 /// Whether tensors can pass between plain memory and a backend with these preferences.
@@ -249,6 +259,23 @@ pub struct ImportedMemory {
     pub bytes: usize,
     /// Its source.
     pub source: MemorySource,
+    /// Whether the tensor is used in many executions, so that registering the memory is worth its time.
+    pub is_long_lived: bool,
+    /// Whether the tensor is not written.
+    pub is_read_only: bool,
+}
+
+impl ImportedMemory {
+    /// Memory for one execution, which may be written.
+    pub fn new(start: *mut u8, bytes: usize, source: MemorySource) -> Self {
+        Self {
+            start,
+            bytes,
+            source,
+            is_long_lived: false,
+            is_read_only: false,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -262,6 +289,7 @@ mod tests {
             export: MemorySources(export),
             map,
             padding: false,
+            device: None,
         }
     }
 
@@ -297,12 +325,25 @@ mod tests {
         let of = |one: HandleFactory| is_reachable(&[one]);
         assert!(is_reachable(&[]) && of(factory("Copied", 0, 0, true)) && of(both));
         assert!(!of(dark) && !of(takes_plain));
-        let sources = |bits| MemorySources(bits);
-        assert_eq!(
-            common_source(sources(6), sources(12)),
-            Some(MemorySource::DmaBufProtected)
-        );
-        assert_eq!(common_source(sources(1), sources(2)), None);
+        let common = |export, import| {
+            let (producer, consumer) =
+                (factory("A", 0, export, true), factory("B", import, 0, true));
+            common_source(&producer, &consumer)
+        };
+        assert_eq!(common(6, 12), Some(MemorySource::DmaBufProtected));
+        assert_eq!(common(1, 2), None);
+    }
+
+    #[test]
+    fn memory_of_a_device_passes_on_that_device_only() {
+        let on = |id: &str, device: Option<i32>| HandleFactory {
+            device: device.map(|index| Device { kind: 2, index }),
+            ..factory(id, 16, 16, true)
+        };
+        let strategy = |a, b| edge_strategy(&[on("A", a)], &[on("B", b)]);
+        assert_eq!(strategy(Some(0), Some(0)), Some(EdgeStrategy::Export));
+        assert_eq!(strategy(Some(0), Some(1)), Some(EdgeStrategy::Copy));
+        assert_eq!(strategy(None, None), Some(EdgeStrategy::Copy));
     }
 
     #[test]

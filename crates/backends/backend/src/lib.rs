@@ -7,9 +7,11 @@
 mod allocator;
 mod backend;
 mod context;
+mod device_tensor;
 mod discovery;
 mod evaluate;
 mod export;
+mod features;
 mod handles;
 mod identity;
 mod library;
@@ -32,11 +34,13 @@ mod workload;
 pub use allocator::{Allocation, Allocator};
 pub use backend::Backend;
 pub use context::{BackendContext, CounterDef, MemoryManager, NetworkId, ProfilingContext};
+pub use device_tensor::DeviceTensor;
 pub use discovery::{
     BACKEND_PATH_VARIABLE, Discovery, backend_folders, discover, is_backend_file_name,
 };
 pub use evaluate::{evaluate, supports};
 pub use export::export;
+pub use features::{Allocators, Configure, Lifecycle, Optimiser, TensorMemory, WorkloadMemory};
 pub use handles::{
     CrossingKind, EdgeStrategy, HandleFactory, ImportedMemory, MemorySource, MemorySources,
     TensorHandle, common_source, edge_strategy, is_reachable, preferred_factory,

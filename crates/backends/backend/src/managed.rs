@@ -6,9 +6,9 @@
 )]
 
 use crate::{
-    Allocator, Backend, BackendId, Capability, CpuLevel, HandleFactory, ImportedMemory,
-    MemoryManager, NodeView, Refusal, Registry, Stream, TensorHandle, Tolerance, Workload,
-    WorkloadPlan, WorkloadSpec,
+    Allocator, Allocators, Backend, BackendId, Capability, CpuLevel, HandleFactory, ImportedMemory,
+    MemoryManager, NodeView, Refusal, Registry, Stream, TensorHandle, TensorMemory, Tolerance,
+    Workload, WorkloadPlan, WorkloadSpec,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -62,10 +62,16 @@ impl Backend for Managed {
         self.backend.plain(spec, input)
     }
 
-    fn allocator(&self) -> Option<Arc<dyn Allocator>> {
-        self.backend.allocator()
+    fn tensor_memory(&self) -> Option<&dyn TensorMemory> {
+        Some(self)
     }
 
+    fn allocators(&self) -> Option<&dyn Allocators> {
+        Some(self)
+    }
+}
+
+impl TensorMemory for Managed {
     fn handle_factories(&self) -> Vec<HandleFactory> {
         self.backend.handle_factories()
     }
@@ -87,6 +93,12 @@ impl Backend for Managed {
 
     fn stream(&self, _: Option<&Arc<dyn MemoryManager>>) -> Result<Option<Box<dyn Stream>>> {
         self.backend.stream(Some(&self.memory))
+    }
+}
+
+impl Allocators for Managed {
+    fn allocator(&self) -> Option<Arc<dyn Allocator>> {
+        self.backend.allocator()
     }
 }
 
@@ -116,7 +128,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Reason;
+    use crate::{Reason, WorkloadMemory};
     use std::any::Any;
     use tenon_base::{Error, ErrorKind};
     use tenon_graph::Attributes;
@@ -164,6 +176,12 @@ mod tests {
             Tensor::scalar(7.0f32).map(Some)
         }
 
+        fn workload_memory(&self) -> Option<&dyn WorkloadMemory> {
+            Some(self)
+        }
+    }
+
+    impl WorkloadMemory for Inverting {
         fn memory_manager(&self) -> Result<Option<Arc<dyn MemoryManager>>> {
             Ok(Some(Arc::new(Memory)))
         }

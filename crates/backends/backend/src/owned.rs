@@ -227,11 +227,7 @@ fn handle(
     let Some(factory) = factory.filter(|_| ty.bytes() > 0) else {
         return Ok(None);
     };
-    let memory = ImportedMemory {
-        start,
-        bytes: ty.bytes(),
-        source: MemorySource::Malloc,
-    };
+    let memory = ImportedMemory::new(start, ty.bytes(), MemorySource::Malloc);
     let (tensor, copied) = match edge_strategy(&[], factories) {
         // SAFETY: the memory belongs to the tensor or the output that owns the handle, so it
         // outlives the handle.

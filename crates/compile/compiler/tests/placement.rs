@@ -349,6 +349,12 @@ impl tenon_backend::Backend for UnavailableBackend {
         unreachable!("it is never placed on")
     }
 
+    fn lifecycle(&self) -> Option<&dyn tenon_backend::Lifecycle> {
+        Some(self)
+    }
+}
+
+impl tenon_backend::Lifecycle for UnavailableBackend {
     fn context(
         &self,
         _: &tenon_backend::CreationOptions,

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tenon_backend::{
     Backend, BackendId, Capability, CpuLevel, DYNAMIC_SHAPES, ExtentRange, NodeRanges, NodeView,
-    OperandRanges, OptimisationViews, PropertyValue, Reason, Refusal, Registry, Substitution,
-    Workload, WorkloadPlan, WorkloadSpec,
+    OperandRanges, OptimisationViews, Optimiser, PropertyValue, Reason, Refusal, Registry,
+    Substitution, Workload, WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::Control;
 use tenon_compiler::{Compiled, Options, compile, specialise};
@@ -203,6 +203,20 @@ impl Backend for Substitutes {
         }
     }
 
+    fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> tenon_base::Result<WorkloadPlan> {
+        CpuRef.plan(spec, cpu)
+    }
+
+    fn workload(&self, spec: &WorkloadSpec) -> tenon_base::Result<Box<dyn Workload>> {
+        CpuRef.workload(spec)
+    }
+
+    fn optimiser(&self) -> Option<&dyn Optimiser> {
+        Some(self)
+    }
+}
+
+impl Optimiser for Substitutes {
     fn optimise(&self, subgraph: &Graph) -> tenon_base::Result<OptimisationViews> {
         let mut views = OptimisationViews::default();
         for id in subgraph.ids() {
@@ -230,14 +244,6 @@ impl Backend for Substitutes {
             });
         }
         Ok(views)
-    }
-
-    fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> tenon_base::Result<WorkloadPlan> {
-        CpuRef.plan(spec, cpu)
-    }
-
-    fn workload(&self, spec: &WorkloadSpec) -> tenon_base::Result<Box<dyn Workload>> {
-        CpuRef.workload(spec)
     }
 }
 
@@ -319,11 +325,6 @@ impl Backend for Recorder {
         CpuRef.supports(node)
     }
 
-    fn optimise(&self, subgraph: &Graph) -> tenon_base::Result<OptimisationViews> {
-        self.optimised.fetch_add(1, Ordering::Relaxed);
-        Ok(OptimisationViews::untouched(subgraph))
-    }
-
     fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> tenon_base::Result<WorkloadPlan> {
         self.ranges.lock().unwrap().extend(spec.ranges.clone());
         CpuRef.plan(spec, cpu)
@@ -331,6 +332,17 @@ impl Backend for Recorder {
 
     fn workload(&self, spec: &WorkloadSpec) -> tenon_base::Result<Box<dyn Workload>> {
         CpuRef.workload(spec)
+    }
+
+    fn optimiser(&self) -> Option<&dyn Optimiser> {
+        Some(self)
+    }
+}
+
+impl Optimiser for Recorder {
+    fn optimise(&self, subgraph: &Graph) -> tenon_base::Result<OptimisationViews> {
+        self.optimised.fetch_add(1, Ordering::Relaxed);
+        Ok(OptimisationViews::untouched(subgraph))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use tenon_backend::{
     Backend, BackendId, CpuLevel, HandleFactory, MemorySources, NodeView, Reason, Refusal,
-    Registry, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
+    Registry, TensorHandle, TensorMemory, Workload, WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_compiler::{Compiled, Hint, Options, compile};
@@ -44,6 +44,12 @@ impl Backend for Device {
         CpuRef.workload(spec)
     }
 
+    fn tensor_memory(&self) -> Option<&dyn TensorMemory> {
+        Some(self)
+    }
+}
+
+impl TensorMemory for Device {
     fn handle_factories(&self) -> Vec<HandleFactory> {
         vec![HandleFactory {
             id: self.memory.into(),
@@ -51,6 +57,7 @@ impl Backend for Device {
             export: MemorySources(self.shared),
             map: true,
             padding: false,
+            device: None,
         }]
     }
 

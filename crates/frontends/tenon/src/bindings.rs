@@ -2,12 +2,14 @@
 
 use crate::{Outputs, RunOptions};
 use std::sync::Arc;
+use tenon_backend::DeviceTensor;
 use tenon_base::Result;
 use tenon_tensor::{Tensor, TensorType};
 
 /// The inputs and outputs of a model, bound once and used by many executions. An execution allocates
-/// and copies nothing; inputs stay in memory of a backend that copied them there. Tensors whose memory is aligned to 64 bytes, as that of all tensors that Tenon
-/// allocates, are shared with the caller instead of copied.
+/// and copies nothing; inputs stay in memory of a backend that copied them there. Tensors whose memory
+/// is aligned to 64 bytes, as that of all tensors that Tenon allocates, are shared with the caller
+/// instead of copied.
 ///
 /// ```
 /// use tenon::{Compiler, LoadOptions, RunOptions, Tensor};
@@ -39,6 +41,24 @@ impl Bindings {
     /// An unknown name, or a tensor of another type than the input.
     pub fn set_input(&mut self, name: &str, tensor: &Tensor) -> Result<()> {
         self.bindings.set_input(name, tensor)
+    }
+
+    /// Binds an input to a tensor in memory of a backend. Workloads of that backend read it there; for other kernels it
+    /// is copied to memory of the host. `examples/device_memory.rs` shows it.
+    ///
+    /// # Errors
+    /// An unknown name, or a tensor of another type than the input.
+    pub fn set_device_input(&mut self, name: &str, tensor: DeviceTensor) -> Result<()> {
+        self.bindings.set_device_input(name, tensor)
+    }
+
+    /// Takes an output of the last execution from the backend in whose memory it is, which [`keep`](Self::keep) left
+    /// there; `None` if it is in memory of the host. The next execution allocates another tensor.
+    ///
+    /// # Errors
+    /// An unknown name, and an output that is an input of the next execution ([`feed`](Self::feed)).
+    pub fn take_output(&mut self, name: &str) -> Result<Option<DeviceTensor>> {
+        self.bindings.take_output(name)
     }
 
     /// Executes on the bound tensors.

@@ -117,7 +117,7 @@ pub use session::{Session, StatePair};
 pub use tenon_neff as neff;
 pub use tenon_tensor as tensor;
 
-pub use tenon_backend::BackendId;
+pub use tenon_backend::{BackendId, DeviceTensor};
 pub use tenon_base::{Control, Count, Error, ErrorKind, Location, Pattern, Progress, Result};
 pub use tenon_neff::Package;
 pub use tenon_onnx::Model as OnnxModel;

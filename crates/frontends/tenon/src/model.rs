@@ -7,7 +7,7 @@ use crate::{
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use tenon_backend::Registry;
+use tenon_backend::{BackendId, DeviceTensor, Registry};
 use tenon_base::{Control, Location, Result};
 use tenon_neff::{MemoryPlan, Package, PlacementReport};
 use tenon_runtime::{Profile, Runtime, Substitution};
@@ -315,6 +315,15 @@ impl Model {
         options: RunOptions<'_>,
     ) -> Result<()> {
         options.with_runtime(|options| self.model.execute_with(inputs, outputs, options))
+    }
+
+    /// A tensor in memory of a backend, to be written by the application and bound as an input
+    /// ([`Bindings::set_device_input`]).
+    ///
+    /// # Errors
+    /// An unknown backend, one that computes in memory of the host, and memory that is exhausted.
+    pub fn tensor_on(&self, backend: &BackendId, ty: &TensorType) -> Result<DeviceTensor> {
+        self.model.tensor_on(backend, ty)
     }
 
     /// Inputs and outputs that stay bound between executions.

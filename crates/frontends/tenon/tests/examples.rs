@@ -9,6 +9,8 @@ mod classify;
 mod compare_backends;
 #[path = "../examples/deadline.rs"]
 mod deadline;
+#[path = "../examples/device_memory.rs"]
+mod device_memory;
 #[path = "../examples/embed_text.rs"]
 mod embed_text;
 #[path = "../examples/placement.rs"]
@@ -31,6 +33,28 @@ fn a_picture_is_classified() {
     let classes = classify::classify(&models("digits/digits.onnx"), &models("digits/seven.png"));
     let classes = classes.unwrap();
     assert_eq!((classes.len(), classes[0].label.as_str()), (3, "seven"));
+}
+
+#[test]
+fn tensors_stay_in_memory_of_a_device() {
+    let device = tenon_async_backend::AsyncBackend::default();
+    let model = device_memory::load(&models("digits/digits.onnx"), &device).unwrap();
+    let image = tenon::Tensor::from_slice([1, 1, 8, 8], &[0.5f32; 64]).unwrap();
+    model.run(&[("image", &image)]).unwrap();
+    let copied = || device.work().copied_bytes;
+    let before = copied();
+    let expected = model.run(&[("image", &image)]).unwrap();
+    let of_run = copied() - before;
+    let before = copied();
+    let classes = device_memory::classify(&model, &image).unwrap();
+    let of_three = copied() - before;
+    assert_eq!(
+        expected.named().next().map(|(_, tensor)| tensor),
+        Some(&classes)
+    );
+    // The image and the classes are copied once, not in each execution; data movement of the host copies in each.
+    let ports = (image.bytes().len() + classes.bytes().len()) as u64;
+    assert_eq!(of_three, 3 * (of_run - ports) + ports);
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub use bound_ports::BoundPorts;
 
 use crate::BoundKernels;
 use crate::tensor_placement::TensorPlacements;
-use crate::variables::{Span, Variables};
+use crate::variables::{Base, Span, Variables};
 use arena::Arena;
 use bound_ports::{PortBytes, PortTensors};
 use std::cell::{Cell, RefCell};
@@ -420,22 +420,36 @@ impl Memory {
         let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
         let placements = self.placements.starting_at(tensors.len());
         if !placements.is_empty() {
-            tensors.extend(placements, |span| self.table.is_constant(span));
+            tensors.extend(placements, &self.table);
         }
-        tensors.begin();
+        let count = self.staging.len() as u32;
+        let passing = (1..=count).map(Base);
+        tensors.begin(passing.filter(|&base| !ports.are_bound || self.is_staged(base)));
         tensors.take_imported(&mut ports.imported, |span| self.table.is_of_caller(span))?;
         tensors.take_resident(&mut ports.resident)?;
+        for (port, tensor) in ports.given.drain(..) {
+            if let Some(tensor) = tensors.adopt(port, tensor)? {
+                let bytes = tensor.ty().bytes();
+                let start = self.bases.get(port.0 as usize).map(Cell::get);
+                let start = start.filter(|start| !start.is_null());
+                let start = start.ok_or_else(|| missing_port(port))?;
+                // SAFETY: the port has plain memory of the size of its type, that of the tensor
+                // (`BoundPorts::set_device_input`), which is borrowed mutably for this execution.
+                let plain = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
+                tensor.into_handle().copy_out(plain)?;
+            }
+        }
         Ok(PortGuard {
             memory: self,
             ports,
         })
     }
 
-    /// Whether the span is in a staging buffer instead of the caller's memory.
-    fn is_staged(&self, span: &Span) -> bool {
-        let port = (span.base.0 as usize).wrapping_sub(1);
+    /// Whether a port is in a staging buffer instead of the caller's memory.
+    fn is_staged(&self, base: Base) -> bool {
+        let port = (base.0 as usize).wrapping_sub(1);
         let staged = self.staging.get(port).and_then(Option::as_ref);
-        let base = self.bases.get(span.base.0 as usize).map(Cell::get);
+        let base = self.bases.get(base.0 as usize).map(Cell::get);
         staged.is_some_and(|staged| base == Some(staged.as_ptr().cast_mut()))
     }
 
@@ -535,11 +549,16 @@ impl Drop for PortGuard<'_> {
             // After an error, commands may still access the caller's memory; the error of the execution is known.
             let _ = tensors.streams.finish_all();
             let of_caller = |span: &Span| memory.table.is_of_caller(span);
-            let stays = |span: &Span| !memory.is_staged(span);
+            let stays = |span: &Span| !memory.is_staged(span.base);
             tensors.return_imported(&mut ports.imported, of_caller, stays);
             tensors.return_resident(&mut ports.resident);
         }
     }
+}
+
+fn missing_port(port: Base) -> Error {
+    let text = format!("input or output {} has no memory", port.0 - 1);
+    Error::new(ErrorKind::Internal, text)
 }
 
 fn is_aligned(start: *const u8) -> bool {

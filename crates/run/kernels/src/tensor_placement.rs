@@ -82,7 +82,7 @@ impl TensorPlacements {
             match edge_strategy(std::slice::from_ref(&placement.factory), factories) {
                 Some(EdgeStrategy::Direct) => return Ok(position),
                 Some(EdgeStrategy::Export) if !matches!(origin, Origin::Tensor(..)) => {
-                    let source = common_source(placement.factory.export, factory.import);
+                    let source = common_source(&placement.factory, factory);
                     origin = source.map_or(origin, |source| Origin::Tensor(position, source));
                 }
                 _ => {}

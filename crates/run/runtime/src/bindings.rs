@@ -1,7 +1,8 @@
 //! Inputs and outputs that stay bound between executions.
 
-use crate::inputs::{check, unknown};
+use crate::inputs::{check, check_type, unknown};
 use crate::{ExecuteOptions, Model, Signature};
+use tenon_backend::DeviceTensor;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_kernels::BoundPorts;
 use tenon_tensor::{BufferMut, Tensor, TensorType};
@@ -28,6 +29,24 @@ impl Bindings {
         check(&signatures[index], tensor)?;
         self.ports.set_input(index, tensor);
         Ok(())
+    }
+
+    /// Binds an input by name to a tensor in memory of a backend. Workloads of that backend read it there; before other
+    /// kernels read it, it is copied to memory of the host.
+    pub fn set_device_input(&mut self, name: &str, tensor: DeviceTensor) -> Result<()> {
+        let signatures = self.model.inputs();
+        let index = position("input", name, signatures)?;
+        check_type(&signatures[index], tensor.ty())?;
+        self.ports.set_device_input(index, tensor)
+    }
+
+    /// Takes an output of the last execution by name from the backend in whose memory it is; `None` if it is in memory
+    /// of the host. It has to be [kept](Self::keep) before the execution.
+    pub fn take_output(&mut self, name: &str) -> Result<Option<DeviceTensor>> {
+        let outputs = self.model.outputs();
+        let index = position("output", name, outputs)?;
+        let taken = self.ports.take_output(index, &outputs[index].ty);
+        taken.map_err(|error| error.found(format_args!("output '{name}'")))
     }
 
     /// Executes on the bound tensors; an error when an input is not bound.

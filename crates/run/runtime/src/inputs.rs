@@ -2,7 +2,7 @@
 
 use crate::{Dimension, Signature};
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_tensor::{ModelValue, Tensor};
+use tenon_tensor::{ModelValue, Tensor, TensorType};
 
 /// A value that may be given for an input.
 pub(crate) trait InputValue {
@@ -70,28 +70,32 @@ pub(crate) fn in_order<'a, V: InputValue>(
 
 /// Checks the type of a tensor given for `signature`.
 pub(crate) fn check(signature: &Signature, tensor: &Tensor) -> Result<()> {
+    check_type(signature, tensor.ty())
+}
+
+/// The same for its type.
+pub(crate) fn check_type(signature: &Signature, ty: &TensorType) -> Result<()> {
     let fits = |(dimension, &extent): (&Dimension, &usize)| match dimension {
         Dimension::Fixed(expected) => *expected == extent,
         // The expressions are compared when the sizes of all inputs are known.
         Dimension::Symbolic { .. } => true,
     };
-    let shape = tensor.shape();
+    let (same, shape) = (ty.dtype() == signature.ty.dtype(), ty.shape());
     // A sequence of tensors that may differ in rank.
-    if signature.is_of_any_rank() && tensor.dtype() == signature.ty.dtype() {
+    if signature.is_of_any_rank() && same {
         return Ok(());
     }
-    if tensor.dtype() == signature.ty.dtype()
+    if same
         && shape.len() == signature.shape.len()
         && signature.shape.iter().zip(shape.iter()).all(fits)
     {
         return Ok(());
     }
-    let same = tensor.dtype() == signature.ty.dtype();
     let what = if same { "shape" } else { "type" };
     Err(
         wrong(format!("input '{}' has the wrong {what}", signature.name))
             .expected(signature)
-            .found(tensor.ty()),
+            .found(ty),
     )
 }
 
@@ -111,7 +115,7 @@ fn wrong(message: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenon_tensor::{DataType, TensorType};
+    use tenon_tensor::DataType;
 
     fn signature(name: &str, dtype: DataType, shape: &[usize]) -> Signature {
         Signature::fixed(name.into(), TensorType::new(dtype, shape).unwrap())

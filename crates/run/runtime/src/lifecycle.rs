@@ -72,6 +72,11 @@ pub(crate) struct ModelLifecycle {
 }
 
 impl ModelLifecycle {
+    /// The backends of the runtime.
+    pub fn backends(&self) -> &Registry {
+        &self.counters.backends
+    }
+
     /// Notifies the backends before a model is loaded.
     pub fn begin(runtime: &Runtime, memories: ModelMemory) -> Result<Self> {
         let counters = ModelCounters {

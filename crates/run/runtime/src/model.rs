@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::iter::Empty;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
+use tenon_backend::{BackendId, DeviceTensor};
 use tenon_base::trace::TraceSink;
 use tenon_base::{Control, Error, ErrorKind, Result, pool};
 use tenon_kernels::{BoundPorts, Variables};
@@ -105,20 +106,23 @@ pub(crate) enum Caller<'a, I, O> {
     Bound(&'a mut BoundPorts),
 }
 
+/// The bytes of inputs and outputs.
+type ByteLists<'a> = (Vec<&'a [u8]>, Vec<&'a mut [u8]>);
+
 impl<'a, I, O> Caller<'a, I, O>
 where
     I: Iterator<Item = &'a [u8]>,
     O: Iterator<Item = &'a mut [u8]>,
 {
     /// The bytes of inputs and outputs.
-    fn lists(self) -> (Vec<&'a [u8]>, Vec<&'a mut [u8]>) {
-        match self {
+    fn lists(self) -> Result<ByteLists<'a>> {
+        Ok(match self {
             Self::Lists(inputs, outputs) => (inputs.collect(), outputs.collect()),
             Self::Bound(ports) => {
-                let (inputs, outputs) = ports.bytes();
+                let (inputs, outputs) = ports.bytes()?;
                 (inputs.collect(), outputs.collect())
             }
-        }
+        })
     }
 }
 
@@ -453,6 +457,17 @@ impl Model {
             .help("choose them with Model::at, or run the model on tensors"))
     }
 
+    /// A tensor of the application in memory of a backend of the model's runtime, to be bound as an input
+    /// ([`Bindings::set_device_input`]).
+    ///
+    /// # Errors
+    /// An unknown backend, and one that computes in memory of the host.
+    pub fn tensor_on(&self, backend: &BackendId, ty: &TensorType) -> Result<DeviceTensor> {
+        let backends = self.0.context.shared.lifecycle.backends();
+        let found = backends.find(backend);
+        DeviceTensor::new(found.ok_or_else(|| backends.unknown(backend))?, ty)
+    }
+
     /// Inputs and outputs that stay bound between executions.
     pub fn bind(&self) -> Result<Bindings> {
         self.require_fixed()?;
@@ -572,11 +587,11 @@ impl Model {
                 core.execute(caller, control, watch)
             }
             Nodes::Several(walker) => {
-                let (inputs, outputs) = caller.lists();
+                let (inputs, outputs) = caller.lists()?;
                 walker.execute(&inputs, outputs, control, turn, watch)
             }
             Nodes::Padded(padded) => {
-                let (inputs, outputs) = caller.lists();
+                let (inputs, outputs) = caller.lists()?;
                 padded.execute(&inputs, outputs, |inputs, outputs| {
                     let caller = Caller::Lists(inputs.into_iter(), outputs.into_iter());
                     let instance = &padded.instance;

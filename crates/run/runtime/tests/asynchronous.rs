@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tenon_async_backend::AsyncBackend;
 use tenon_backend::{
-    Backend, BackendId, CpuLevel, HandleFactory, MemoryManager, NodeView, Reason, Refusal, Stream,
-    TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
+    Backend, BackendId, CpuLevel, DeviceTensor, HandleFactory, ImportedMemory, MemoryManager,
+    NodeView, Reason, Refusal, Stream, TensorHandle, TensorMemory, Workload, WorkloadPlan,
+    WorkloadSpec,
 };
 use tenon_base::{Control, ErrorKind, Result};
 use tenon_compiler::Hint;
@@ -57,6 +58,12 @@ impl Backend for Device {
         self.device.target()
     }
 
+    fn tensor_memory(&self) -> Option<&dyn TensorMemory> {
+        Some(self)
+    }
+}
+
+impl TensorMemory for Device {
     fn handle_factories(&self) -> Vec<HandleFactory> {
         let mut factories = self.device.handle_factories();
         factories[0].id = self.memory.into();
@@ -66,6 +73,17 @@ impl Backend for Device {
     fn tensor_handle(&self, _: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
         let factory = &self.device.handle_factories()[0].id;
         self.device.tensor_handle(factory, ty)
+    }
+
+    unsafe fn import_tensor(
+        &self,
+        _: &str,
+        ty: &TensorType,
+        memory: ImportedMemory,
+    ) -> Result<Box<dyn TensorHandle>> {
+        let factory = &self.device.handle_factories()[0].id;
+        // SAFETY: the caller guarantees the condition of this function.
+        unsafe { self.device.import_tensor(factory, ty, memory) }
     }
 
     fn stream(&self, memory: Option<&Arc<dyn MemoryManager>>) -> Result<Option<Box<dyn Stream>>> {
@@ -452,4 +470,185 @@ fn ports_of_different_types_are_not_fed() {
         "{error}"
     );
     assert!(bindings.feed("y", "z").is_err() && bindings.keep("x").is_err());
+}
+
+/// A tensor of the application on the device of a test, with these elements.
+fn on_device(model: &Model, id: &'static str, elements: &Tensor) -> DeviceTensor {
+    let mut tensor = model.tensor_on(&BackendId::new(id), elements.ty()).unwrap();
+    tensor.write(elements).unwrap();
+    tensor
+}
+
+fn stepped_once(bindings: &mut tenon_runtime::Bindings) {
+    bindings.execute(ExecuteOptions::default()).unwrap();
+    assert_eq!(bindings.outputs().unwrap(), stepped(1));
+}
+
+#[test]
+fn tensors_of_the_application_pass_from_model_to_model_on_the_device() {
+    let device = AsyncBackend::default();
+    let model = model_on(one(&device, ALL), STEP).unwrap();
+    let mut bindings = model.bind().unwrap();
+    bindings.keep("y").unwrap();
+    bindings.keep("next").unwrap();
+    bindings.set_input("x", &x()).unwrap();
+    let state = on_device(&model, "Dev", &x());
+    bindings.set_device_input("s", state).unwrap();
+    bindings.execute(ExecuteOptions::default()).unwrap();
+    let other = model_on(one(&device, ALL), STEP).unwrap();
+    let mut next = other.bind().unwrap();
+    next.keep("y").unwrap();
+    next.keep("next").unwrap();
+    next.set_device_input("x", on_device(&other, "Dev", &x()))
+        .unwrap();
+    let before = device.work();
+    let state = bindings.take_output("next").unwrap().unwrap();
+    assert_eq!(format!("{state:?}"), "DeviceTensor(f32[4, 8] on Dev)");
+    next.set_device_input("s", state).unwrap();
+    next.execute(ExecuteOptions::default()).unwrap();
+    // Nothing was copied from one model to the other.
+    assert_eq!(device.work().copied_bytes, before.copied_bytes);
+    let [y, state] = stepped(2);
+    let taken = next.take_output("next").unwrap().unwrap();
+    assert_eq!(taken.read().unwrap(), state);
+    assert_eq!(next.outputs().unwrap()[0], y);
+    // The output that was taken is allocated again, and one in memory of the host is not taken.
+    stepped_once(&mut bindings);
+    let host = model_on(Vec::new(), STEP).unwrap();
+    let mut host = host.bind().unwrap();
+    host.keep("next").unwrap();
+    host.set_input("x", &x()).unwrap();
+    host.set_input("s", &x()).unwrap();
+    stepped_once(&mut host);
+    assert!(host.take_output("next").unwrap().is_none());
+}
+
+#[test]
+fn a_tensor_on_a_device_is_an_input_of_any_kernel() {
+    // The input is read by the device, by the host, and by another device.
+    let graph = "graph \"mixed\" (%x: f32[4, 8]) -> (%a, %b, %c) {
+        %a = Neg(%x)
+        %b = Exp(%x)
+        %c = Abs(%x)
+    }";
+    let expected = model_on(Vec::new(), graph).unwrap();
+    let expected = expected.run(&[("x", &x())]).unwrap();
+    let (first, second) = (AsyncBackend::default(), AsyncBackend::default());
+    let device = |id, memory, operators, device: &AsyncBackend| Device {
+        id,
+        memory,
+        operators,
+        device: device.clone(),
+    };
+    let devices = vec![
+        device("DevA", "MemoryA", &["Neg"], &first),
+        device("DevB", "MemoryB", &["Abs"], &second),
+    ];
+    let hints = ["DevA", "DevB"].map(|backend| Hint {
+        pattern: "*".into(),
+        backend: backend.into(),
+    });
+    let model = model_with(devices, graph, hints.into()).unwrap();
+    for id in ["DevA", "DevB"] {
+        let mut bindings = model.bind().unwrap();
+        for _ in 0..2 {
+            let tensor = on_device(&model, id, &x());
+            bindings.set_device_input("x", tensor).unwrap();
+            bindings.execute(ExecuteOptions::default()).unwrap();
+            assert_eq!(bindings.outputs().unwrap(), expected, "{id}");
+        }
+    }
+    // No workload of the model is on the device of the tensor.
+    let model = model_on(one(&first, &["Exp"]), graph).unwrap();
+    let mut bindings = model.bind().unwrap();
+    let backend: Arc<dyn Backend> = Arc::new(second.clone());
+    let used = second.used_bytes();
+    let mut tensor = DeviceTensor::new(&backend, x().ty()).unwrap();
+    tensor.write(&x()).unwrap();
+    bindings.set_device_input("x", tensor).unwrap();
+    bindings.execute(ExecuteOptions::default()).unwrap();
+    assert_eq!(bindings.outputs().unwrap(), expected);
+    // Nothing reads it there later.
+    assert_eq!(second.used_bytes(), used);
+}
+
+#[test]
+fn tensors_are_exchanged_by_dlpack_without_the_host() {
+    let device = AsyncBackend::default();
+    let model = model_on(one(&device, ALL), STEP).unwrap();
+    let used = device.used_bytes();
+    let shared = on_device(&model, "Dev", &x()).into_dlpack().unwrap();
+    assert!(!shared.device().unwrap().is_host());
+    // Another backend of the same device takes it where it is.
+    let plugin: Arc<dyn Backend> = Arc::new(device.clone());
+    let before = device.work();
+    // SAFETY: no other code accesses the elements.
+    let tensor = unsafe { DeviceTensor::from_dlpack(&plugin, shared) }.unwrap();
+    assert_eq!(device.work(), before);
+    assert_eq!(tensor.read().unwrap(), x());
+    // One of another device does not.
+    let other: Arc<dyn Backend> = Arc::new(AsyncBackend::default());
+    let shared = tensor.into_dlpack().unwrap();
+    // SAFETY: as above.
+    let error = unsafe { DeviceTensor::from_dlpack(&other, shared) }.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    let text = error.to_string();
+    assert!(text.contains("memory that SimAsync cannot use"), "{text}");
+    assert_eq!(device.used_bytes(), used, "released on errors");
+    // A tensor of the host is copied.
+    let shared = x().to_dlpack().unwrap();
+    // SAFETY: as above.
+    let tensor = unsafe { DeviceTensor::from_dlpack(&other, shared) }.unwrap();
+    assert_eq!(tensor.read().unwrap(), x());
+}
+
+#[test]
+fn devices_with_two_names_of_one_memory_meet_without_the_host() {
+    let graph = chain(12, &["Neg", "Exp", "Abs"]);
+    let device = AsyncBackend::default();
+    let device_of = |id, memory, operators| Device {
+        id,
+        memory,
+        operators,
+        device: device.clone(),
+    };
+    let devices = vec![
+        device_of("DevA", "MemoryA", &["Neg"]),
+        device_of("DevB", "MemoryB", &["Abs", "Exp"]),
+    ];
+    let hints = ["DevA", "DevB"].map(|backend| Hint {
+        pattern: "*".into(),
+        backend: backend.into(),
+    });
+    let model = model_with(devices, &graph, hints.into()).unwrap();
+    for runs in 1..=2 {
+        assert_eq!(run(&model), expected(&graph));
+        assert_eq!(device.work().copies, 2 * runs, "{}", model.placement());
+    }
+}
+
+#[test]
+fn wrong_tensors_of_the_application_are_refused() {
+    let device = AsyncBackend::default();
+    let model = model_on(one(&device, ALL), STEP).unwrap();
+    let error = model.tensor_on(&BackendId::new("Nope"), x().ty());
+    assert!(error.unwrap_err().to_string().contains("Nope"));
+    let error = model.tensor_on(&BackendId::new("CpuRef"), x().ty());
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Unsupported);
+    let small = TensorType::new(tenon_tensor::DataType::F32, [4]).unwrap();
+    let mut tensor = model.tensor_on(&BackendId::new("Dev"), &small).unwrap();
+    assert_eq!(
+        tensor.write(&x()).unwrap_err().to_string(),
+        "a tensor of another type is written: expected f32[4], found f32[4, 8]"
+    );
+    let mut bindings = model.bind().unwrap();
+    let error = bindings.set_device_input("s", tensor).unwrap_err();
+    assert!(error.to_string().contains("input 's' has the wrong shape"));
+    bindings.set_input("x", &x()).unwrap();
+    bindings.set_input("s", &x()).unwrap();
+    bindings.feed("next", "s").unwrap();
+    bindings.execute(ExecuteOptions::default()).unwrap();
+    let error = bindings.take_output("next").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(bindings.outputs().unwrap(), stepped(1));
 }

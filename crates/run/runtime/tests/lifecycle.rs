@@ -6,8 +6,8 @@ use common::*;
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 use tenon_backend::{
-    Backend, BackendContext, BackendId, CpuLevel, CreationOptions, MemoryManager, NetworkId,
-    NodeView, Refusal, Registry, Workload, WorkloadPlan, WorkloadSpec,
+    Backend, BackendContext, BackendId, CpuLevel, CreationOptions, Lifecycle, MemoryManager,
+    NetworkId, NodeView, Refusal, Registry, Workload, WorkloadMemory, WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_runtime::{LoadOptions, Model, Runtime};
@@ -47,6 +47,16 @@ impl Backend for LoggingBackend {
         Err(Error::new(ErrorKind::Internal, "called without its memory"))
     }
 
+    fn workload_memory(&self) -> Option<&dyn WorkloadMemory> {
+        Some(self)
+    }
+
+    fn lifecycle(&self) -> Option<&dyn Lifecycle> {
+        Some(self)
+    }
+}
+
+impl WorkloadMemory for LoggingBackend {
     fn workload_in(
         &self,
         spec: &WorkloadSpec,
@@ -59,7 +69,9 @@ impl Backend for LoggingBackend {
         write(&self.log, "memory");
         Ok(Some(Arc::new(Memory(self.log.clone()))))
     }
+}
 
+impl Lifecycle for LoggingBackend {
     fn context(&self, _: &CreationOptions) -> Result<Option<Box<dyn BackendContext>>> {
         Ok(Some(Box::new(Context {
             log: self.log.clone(),

@@ -5,8 +5,8 @@ mod common;
 use common::{bytes, f32s, node, open, perceptron, random_tensor};
 use std::sync::Arc;
 use tenon_backend::{
-    Backend, BackendContext, BackendId, CpuLevel, CreationOptions, InPlace, NodeView, Reason,
-    Refusal, Registry, Workload, WorkloadPlan, WorkloadSpec,
+    Backend, BackendContext, BackendId, CpuLevel, CreationOptions, InPlace, Lifecycle, NodeView,
+    Reason, Refusal, Registry, Workload, WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_compiler::{Compiled, Options, compile};
@@ -64,6 +64,12 @@ impl<B: Backend> Backend for Npu<B> {
         ))
     }
 
+    fn lifecycle(&self) -> Option<&dyn Lifecycle> {
+        Some(self)
+    }
+}
+
+impl<B: Backend> Lifecycle for Npu<B> {
     fn context(&self, _: &CreationOptions) -> Result<Option<Box<dyn BackendContext>>> {
         Err(Error::new(ErrorKind::Unsupported, "no device /dev/npu0"))
     }

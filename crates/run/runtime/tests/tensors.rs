@@ -8,11 +8,11 @@ use common::*;
 use std::sync::{Arc, Mutex};
 use tenon_backend::{
     Backend, BackendId, CpuLevel, HandleFactory, ImportedMemory, MemorySource, MemorySources,
-    NodeView, Reason, Refusal, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
+    NodeView, Reason, Refusal, TensorHandle, TensorMemory, Workload, WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::Result;
 use tenon_graph::Graph;
-use tenon_runtime::{LoadOptions, Model, Runtime};
+use tenon_runtime::{ExecuteOptions, LoadOptions, Model, Runtime};
 use tenon_tensor::{BufferMut, Tensor, TensorType};
 
 /// A log of events, in order.
@@ -100,6 +100,12 @@ impl Backend for Device {
         reference().workload(spec)
     }
 
+    fn tensor_memory(&self) -> Option<&dyn TensorMemory> {
+        Some(self)
+    }
+}
+
+impl TensorMemory for Device {
     fn handle_factories(&self) -> Vec<HandleFactory> {
         vec![self.factory.clone()]
     }
@@ -128,7 +134,18 @@ impl Backend for Device {
             log: self.log.clone(),
             _own: None,
         };
-        imported.note(&format!("imports {:?}", memory.source));
+        let long_lived = if memory.is_long_lived {
+            ", long-lived"
+        } else {
+            ""
+        };
+        let read_only = if memory.is_read_only {
+            ", read-only"
+        } else {
+            ""
+        };
+        let source = memory.source;
+        imported.note(&format!("imports {source:?}{long_lived}{read_only}"));
         Ok(Box::new(imported))
     }
 }
@@ -143,11 +160,12 @@ fn factory(id: &str, import: u32, export: u32, map: bool) -> HandleFactory {
         export: MemorySources(export),
         map,
         padding: false,
+        device: None,
     }
 }
 
-/// -x on `a`, then |-x| on `b`: the events of two executions; the first creates the tensors.
-fn passed(a: HandleFactory, b: HandleFactory) -> (Vec<String>, Vec<String>) {
+/// -x on `a`, then |-x| on `b`, and the events.
+fn model(a: HandleFactory, b: HandleFactory) -> (Model, EventLog) {
     let log = EventLog::default();
     let mut registry = tenon_builtin::registry();
     for (id, operator, factory) in [("A", "Neg", a), ("B", "Abs", b)] {
@@ -168,9 +186,18 @@ fn passed(a: HandleFactory, b: HandleFactory) -> (Vec<String>, Vec<String>) {
     let compiled = tenon_compiler::compile(graph, &options).unwrap();
     let package = open(&bytes(&compiled.contents)).unwrap();
     let model = Model::load(&runtime, &package, &LoadOptions::default()).unwrap();
+    (model, log)
+}
+
+fn x() -> Tensor {
+    Tensor::from_slice([2, 3], &[1.0f32, -2.0, 0.5, -0.25, 3.0, -4.0]).unwrap()
+}
+
+/// The events of two executions; the first creates the tensors.
+fn passed(a: HandleFactory, b: HandleFactory) -> (Vec<String>, Vec<String>) {
+    let (model, log) = model(a, b);
     let run = || {
-        let x = Tensor::from_slice([2, 3], &[1.0f32, -2.0, 0.5, -0.25, 3.0, -4.0]).unwrap();
-        let outputs = model.run(&[("x", &x)]).unwrap();
+        let outputs = model.run(&[("x", &x())]).unwrap();
         let y = outputs[0].as_slice::<f32>().unwrap();
         assert_eq!(y, [1.0, 2.0, 0.5, 0.25, 3.0, 4.0]);
         std::mem::take(&mut *log.lock().unwrap())
@@ -203,9 +230,48 @@ fn tensors_of_the_same_memory_are_shared() {
 #[test]
 fn exported_memory_is_imported() {
     let (first, second) = passed(factory("a", NONE, DMA, true), factory("b", DMA, NONE, true));
-    assert_eq!(first, ["A copies in", "B imports DmaBuf", "B copies out"]);
+    assert_eq!(
+        first,
+        [
+            "A copies in",
+            "B imports DmaBuf, long-lived",
+            "B copies out"
+        ]
+    );
     // The imported tensor is reused.
     assert_eq!(second, ["A copies in", "B copies out"]);
+}
+
+#[test]
+fn imports_say_whether_memory_stays_and_is_written() {
+    let plain = MemorySource::Malloc.bit();
+    let factories = || {
+        (
+            factory("a", plain, NONE, true),
+            factory("b", plain, NONE, true),
+        )
+    };
+    let (a, b) = factories();
+    let (first, second) = passed(a, b);
+    let passing = ["A imports Malloc, read-only", "B imports Malloc"];
+    let arena = [
+        "A imports Malloc, long-lived",
+        "B imports Malloc, long-lived",
+    ];
+    assert_eq!(first, [passing[0], arena[0], arena[1], passing[1]]);
+    assert_eq!(second, passing);
+    // Ports that stay bound.
+    let (a, b) = factories();
+    let (model, log) = model(a, b);
+    let mut bindings = model.bind().unwrap();
+    bindings.set_input("x", &x()).unwrap();
+    let mut run = || {
+        bindings.execute(ExecuteOptions::default()).unwrap();
+        std::mem::take(&mut *log.lock().unwrap())
+    };
+    let port = "A imports Malloc, long-lived, read-only";
+    assert_eq!(run(), [port, arena[0], arena[1], arena[1]]);
+    assert!(run().is_empty());
 }
 
 #[test]

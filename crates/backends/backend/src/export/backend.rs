@@ -62,6 +62,7 @@ impl ExportedBackend {
             with_allocator: Some(with_allocator),
             tensor_handle: Some(tensor_handle),
             import_tensor: Some(import_tensor),
+            import_memory: Some(import_memory),
             release: Some(release),
             stream: Some(stream),
             tolerance_count: description.tolerance_list.len(),
@@ -431,10 +432,35 @@ unsafe extern "C" fn import_tensor(
     source: i32,
     out: *mut *const abi::TensorHandle,
 ) -> Outcome {
+    let memory = abi::ImportedMemory {
+        size: size_of::<abi::ImportedMemory>(),
+        start,
+        length: bytes,
+        source,
+        flags: 0,
+    };
+    // SAFETY: the pointers and the imported memory are valid by the calling convention of this function.
+    unsafe { import_memory(this, factory, ty, &raw const memory, out) }
+}
+
+unsafe extern "C" fn import_memory(
+    this: *const abi::Backend,
+    factory: abi::Text,
+    ty: *const abi::Tensor,
+    memory: *const abi::ImportedMemory,
+    out: *mut *const abi::TensorHandle,
+) -> Outcome {
     run(|| {
-        // SAFETY: by the calling convention `this`, the struct and the out-parameter are valid, and
-        // the imported memory is valid for `bytes` bytes until the handle is released.
+        // SAFETY: by the calling convention `this`, the structs and the out-parameter are valid, and
+        // the imported memory is valid for its length until the handle is released.
         unsafe {
+            let abi::ImportedMemory {
+                start,
+                length: bytes,
+                source,
+                flags,
+                ..
+            } = structure(memory, "the memory to import")?;
             let factory = text(factory, "the name of a handle factory")?;
             let ty = tensor(&structure(ty, "a tensor")?, Ownership::Copy)?.ty;
             let source = MemorySource::of_bit(source)
@@ -448,6 +474,8 @@ unsafe extern "C" fn import_tensor(
                 start: start.cast(),
                 bytes,
                 source,
+                is_long_lived: flags & abi::import::LONG_LIVED != 0,
+                is_read_only: flags & abi::import::READ_ONLY != 0,
             };
             let backend = &exported(this).backend;
             write_out(

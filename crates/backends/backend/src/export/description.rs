@@ -50,6 +50,8 @@ impl BackendDescription {
                 export_sources: factory.export.0,
                 map: factory.map.into(),
                 padding: factory.padding.into(),
+                device_type: factory.device.map_or(0, |device| device.kind),
+                device_id: factory.device.map_or(0, |device| device.index),
             })
             .collect();
         let tolerances = backend.tolerances().into_iter();

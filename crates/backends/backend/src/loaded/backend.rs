@@ -16,10 +16,11 @@ use crate::marshal::{
     refusal_of, text, views,
 };
 use crate::{
-    Allocator, Backend, BackendContext, BackendId, Capability, CpuLevel, CreationOptions,
-    HandleFactory, ImportedMemory, InPlace, MAX_TARGET, MemoryManager, MemorySources, NodeView,
-    OptimisationViews, OptionDef, OptionSetting, Prepared, ProfilingContext, Reason, Refusal,
-    Stream, TensorHandle, Tolerance, Workload, WorkloadPlan, WorkloadSpec,
+    Allocator, Allocators, Backend, BackendContext, BackendId, Capability, Configure, CpuLevel,
+    CreationOptions, HandleFactory, ImportedMemory, InPlace, Lifecycle, MAX_TARGET, MemoryManager,
+    MemorySource, MemorySources, NodeView, OptimisationViews, Optimiser, OptionDef, OptionSetting,
+    Prepared, ProfilingContext, Reason, Refusal, Stream, TensorHandle, TensorMemory, Tolerance,
+    Workload, WorkloadMemory, WorkloadPlan, WorkloadSpec,
 };
 use std::path::Path;
 use std::ptr;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use tenon_backend_abi as abi;
 use tenon_base::Result;
 use tenon_graph::Graph;
+use tenon_tensor::dlpack::Device;
 use tenon_tensor::{BufferMut, TensorType};
 
 /// A backend loaded through the C interface.
@@ -152,15 +154,7 @@ fn read_lists(table: &abi::Backend) -> Result<Lists> {
         let what = "the handle factories";
         let factories = records(table.handle_factories, table.handle_factory_count, what)?
             .iter()
-            .map(|raw| {
-                Ok(HandleFactory {
-                    id: text(raw.name, "the name of a handle factory")?,
-                    import: MemorySources(raw.import_sources),
-                    export: MemorySources(raw.export_sources),
-                    map: raw.map != 0,
-                    padding: raw.padding != 0,
-                })
-            })
+            .map(|raw| factory(raw))
             .collect::<Result<_>>()?;
         let what = "the tolerances";
         let tolerances: Vec<Tolerance> = records(table.tolerances, table.tolerance_count, what)?
@@ -177,6 +171,32 @@ fn read_lists(table: &abi::Backend) -> Result<Lists> {
             target: target(table)?,
         })
     }
+}
+
+/// # Safety
+/// `raw` is of a table that is not released.
+unsafe fn factory(raw: &abi::HandleFactory) -> Result<HandleFactory> {
+    // SAFETY: the text of a table that is not released is null or of the stated length (header).
+    let id = unsafe { text(raw.name, "the name of a handle factory")? };
+    let (kind, index) = (raw.device_type, raw.device_id);
+    let factory = HandleFactory {
+        import: MemorySources(raw.import_sources),
+        export: MemorySources(raw.export_sources),
+        map: raw.map != 0,
+        padding: raw.padding != 0,
+        device: (kind != 0).then_some(Device { kind, index }),
+        id,
+    };
+    let source = MemorySource::Device;
+    let of_device = factory.import.contains(source) || factory.export.contains(source);
+    if of_device && factory.device.is_none() {
+        let text = format!(
+            "handle factory {} has memory of a device and names none",
+            factory.id
+        );
+        return Err(invalid(text).expected("a device_type").found(kind));
+    }
+    Ok(factory)
 }
 
 /// # Safety
@@ -262,25 +282,6 @@ impl Backend for LoadedBackend {
         self.lists.tolerances.clone()
     }
 
-    fn options(&self) -> Vec<OptionDef> {
-        self.lists.options.clone()
-    }
-
-    fn configured(&self, options: &[OptionSetting]) -> Result<Arc<dyn Backend>> {
-        let function = self.core.table.configured;
-        let function = function.ok_or_else(|| self.core.missing_function("configured"))?;
-        let (mut out, mut outcome) = (ptr::null(), ptr::null());
-        self.settings(options, |list| {
-            // SAFETY: the function of the table is called with the table itself, not released; the
-            // list lives during the call.
-            outcome = unsafe { function(self.core.this, options.len(), list, &raw mut out) };
-        });
-        self.core.check(outcome)?;
-        // SAFETY: `out` is null or the table that the function created.
-        let core = unsafe { self.core.derived(out, None)? };
-        Ok(Arc::new(Self::new(core)?))
-    }
-
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
         let Some(function) = self.core.table.supports else {
             let text = self.core.missing_function("supports").to_string();
@@ -291,31 +292,6 @@ impl Backend for LoadedBackend {
         // SAFETY: `supports` of the table is called with the table itself, not released; the node
         // lives during the call, and the returned outcome is not released yet.
         unsafe { refusal_of(function(self.core.this, raw), node.op) }
-    }
-
-    fn optimise(&self, subgraph: &Graph) -> Result<OptimisationViews> {
-        let Some(function) = self.core.table.optimise else {
-            return Ok(OptimisationViews::untouched(subgraph));
-        };
-        let mut arena = self.core.arena();
-        let mut out = ptr::null();
-        let raw = arena.graph(subgraph);
-        // SAFETY: `optimise` of the table is called with the table itself, not released; the graph
-        // lives during the call; `out` is null or the views that it created, valid until their
-        // release, once.
-        unsafe {
-            self.core
-                .check(function(self.core.this, raw, &raw mut out))?;
-            if out.is_null() {
-                return Ok(OptimisationViews::untouched(subgraph));
-            }
-            let table = self.core.read_object(out, "an optimised subgraph")?;
-            let read = views(&table).map_err(|error| self.core.with_label(&error));
-            if let Some(release) = table.release {
-                release(out);
-            }
-            read
-        }
     }
 
     fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
@@ -347,6 +323,156 @@ impl Backend for LoadedBackend {
         self.workload_with(spec, None)
     }
 
+    fn configure(&self) -> Option<&dyn Configure> {
+        Some(self)
+    }
+
+    fn optimiser(&self) -> Option<&dyn Optimiser> {
+        Some(self)
+    }
+
+    fn tensor_memory(&self) -> Option<&dyn TensorMemory> {
+        Some(self)
+    }
+
+    fn workload_memory(&self) -> Option<&dyn WorkloadMemory> {
+        Some(self)
+    }
+
+    fn allocators(&self) -> Option<&dyn Allocators> {
+        Some(self)
+    }
+
+    fn lifecycle(&self) -> Option<&dyn Lifecycle> {
+        Some(self)
+    }
+}
+
+impl Configure for LoadedBackend {
+    fn options(&self) -> Vec<OptionDef> {
+        self.lists.options.clone()
+    }
+
+    fn configured(&self, options: &[OptionSetting]) -> Result<Arc<dyn Backend>> {
+        let function = self.core.table.configured;
+        let function = function.ok_or_else(|| self.core.missing_function("configured"))?;
+        let (mut out, mut outcome) = (ptr::null(), ptr::null());
+        self.settings(options, |list| {
+            // SAFETY: the function of the table is called with the table itself, not released; the
+            // list lives during the call.
+            outcome = unsafe { function(self.core.this, options.len(), list, &raw mut out) };
+        });
+        self.core.check(outcome)?;
+        // SAFETY: `out` is null or the table that the function created.
+        let core = unsafe { self.core.derived(out, None)? };
+        Ok(Arc::new(Self::new(core)?))
+    }
+}
+
+impl Optimiser for LoadedBackend {
+    fn optimise(&self, subgraph: &Graph) -> Result<OptimisationViews> {
+        let Some(function) = self.core.table.optimise else {
+            return Ok(OptimisationViews::untouched(subgraph));
+        };
+        let mut arena = self.core.arena();
+        let mut out = ptr::null();
+        let raw = arena.graph(subgraph);
+        // SAFETY: `optimise` of the table is called with the table itself, not released; the graph
+        // lives during the call; `out` is null or the views that it created, valid until their
+        // release, once.
+        unsafe {
+            self.core
+                .check(function(self.core.this, raw, &raw mut out))?;
+            if out.is_null() {
+                return Ok(OptimisationViews::untouched(subgraph));
+            }
+            let table = self.core.read_object(out, "an optimised subgraph")?;
+            let read = views(&table).map_err(|error| self.core.with_label(&error));
+            if let Some(release) = table.release {
+                release(out);
+            }
+            read
+        }
+    }
+}
+
+impl TensorMemory for LoadedBackend {
+    fn handle_factories(&self) -> Vec<HandleFactory> {
+        self.lists.factories.clone()
+    }
+
+    fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
+        let function = self.core.table.tensor_handle;
+        let function = function.ok_or_else(|| self.core.missing_function("tensor_handle"))?;
+        // SAFETY: `tensor_handle` of the table is called with the table itself, not released; its
+        // arguments live during the call.
+        self.handle(ty, |raw, out| unsafe {
+            function(self.core.this, abi::Text::of(factory), raw, out)
+        })
+    }
+
+    unsafe fn import_tensor(
+        &self,
+        factory: &str,
+        ty: &TensorType,
+        memory: ImportedMemory,
+    ) -> Result<Box<dyn TensorHandle>> {
+        let name = abi::Text::of(factory);
+        let ImportedMemory {
+            start,
+            bytes,
+            source,
+            is_long_lived,
+            is_read_only,
+        } = memory;
+        let (start, source) = (start.cast(), source.bit() as i32);
+        if let Some(function) = self.core.table.import_memory {
+            let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
+            let memory = abi::ImportedMemory {
+                size: size_of::<abi::ImportedMemory>(),
+                start,
+                length: bytes,
+                source,
+                flags: flag(is_long_lived, abi::import::LONG_LIVED)
+                    | flag(is_read_only, abi::import::READ_ONLY),
+            };
+            // SAFETY: as below, for `import_memory`.
+            return self.handle(ty, |raw, out| unsafe {
+                function(self.core.this, name, raw, &raw const memory, out)
+            });
+        }
+        let function = self.core.table.import_tensor;
+        let function = function.ok_or_else(|| self.core.missing_function("import_tensor"))?;
+        // SAFETY: `import_tensor` of the table is called with the table itself, not released; its
+        // arguments live during the call, and the memory is valid as long as the handle
+        // (requirement of this function).
+        self.handle(ty, |raw, out| unsafe {
+            function(self.core.this, name, raw, start, bytes, source, out)
+        })
+    }
+
+    fn stream(&self, memory: Option<&Arc<dyn MemoryManager>>) -> Result<Option<Box<dyn Stream>>> {
+        let Some(function) = self
+            .core
+            .table
+            .stream
+            .filter(|_| !self.lists.factories.is_empty())
+        else {
+            return Ok(None);
+        };
+        let mut out = ptr::null();
+        // SAFETY: `stream` of the table is called with the table itself, not released, and with a memory manager that
+        // is null or a live one of this backend; `out` is null or the object that it created.
+        unsafe {
+            let outcome = function(self.core.this, memory_of(memory), &raw mut out);
+            self.core.check(outcome)?;
+            let stream = LoadedStream::new(&self.core, out, memory.cloned())?;
+            Ok(stream.map(|stream| Box::new(stream) as _))
+        }
+    }
+}
+
+impl WorkloadMemory for LoadedBackend {
     fn memory_manager(&self) -> Result<Option<Arc<dyn MemoryManager>>> {
         let Some(function) = self.core.table.memory_manager else {
             return Ok(None);
@@ -368,7 +494,40 @@ impl Backend for LoadedBackend {
     ) -> Result<Box<dyn Workload>> {
         self.workload_with(spec, Some(memory))
     }
+}
 
+impl Allocators for LoadedBackend {
+    fn allocator(&self) -> Option<Arc<dyn Allocator>> {
+        let function = self.core.table.allocator?;
+        let mut out = ptr::null();
+        // SAFETY: the function of the table is called with the table itself, not released; `out` is
+        // null or the object that it created.
+        unsafe {
+            self.core
+                .check(function(self.core.this, &raw mut out))
+                .ok()?;
+            let allocator = LoadedAllocator::new(&self.core, out).ok()?;
+            Some(Arc::new(allocator))
+        }
+    }
+
+    fn with_allocator(&self, allocator: Arc<dyn Allocator>) -> Result<Arc<dyn Backend>> {
+        let function = self.core.table.with_allocator;
+        let function = function.ok_or_else(|| self.core.missing_function("with_allocator"))?;
+        let exported = exported_allocator(allocator);
+        let mut out = ptr::null();
+        let outcome =
+            // SAFETY: a function of the table; the allocator outlives what comes of it, which
+            // owners it.
+            unsafe { function(self.core.this, &raw const exported.table, &raw mut out) };
+        self.core.check(outcome)?;
+        // SAFETY: `out` is null or the table that the function created.
+        let core = unsafe { self.core.derived(out, Some(exported))? };
+        Ok(Arc::new(Self::new(core)?))
+    }
+}
+
+impl Lifecycle for LoadedBackend {
     fn context(&self, options: &CreationOptions) -> Result<Option<Box<dyn BackendContext>>> {
         let Some(function) = self.core.table.context else {
             return Ok(None);
@@ -398,92 +557,6 @@ impl Backend for LoadedBackend {
             self.core.check(function(self.core.this, &raw mut out))?;
             let profiling = LoadedProfiling::new(&self.core, out)?;
             Ok(profiling.map(|profiling| Box::new(profiling) as _))
-        }
-    }
-
-    fn allocator(&self) -> Option<Arc<dyn Allocator>> {
-        let function = self.core.table.allocator?;
-        let mut out = ptr::null();
-        // SAFETY: the function of the table is called with the table itself, not released; `out` is
-        // null or the object that it created.
-        unsafe {
-            self.core
-                .check(function(self.core.this, &raw mut out))
-                .ok()?;
-            let allocator = LoadedAllocator::new(&self.core, out).ok()?;
-            Some(Arc::new(allocator))
-        }
-    }
-
-    fn with_allocator(&self, allocator: Arc<dyn Allocator>) -> Result<Arc<dyn Backend>> {
-        let function = self.core.table.with_allocator;
-        let function = function.ok_or_else(|| self.core.missing_function("with_allocator"))?;
-        let exported = exported_allocator(allocator);
-        let mut out = ptr::null();
-        let outcome =
-            // SAFETY: a function of the table; the allocator outlives what comes of it, which
-            // owners it.
-            unsafe { function(self.core.this, &raw const exported.table, &raw mut out) };
-        self.core.check(outcome)?;
-        // SAFETY: `out` is null or the table that the function created.
-        let core = unsafe { self.core.derived(out, Some(exported))? };
-        Ok(Arc::new(Self::new(core)?))
-    }
-
-    fn handle_factories(&self) -> Vec<HandleFactory> {
-        self.lists.factories.clone()
-    }
-
-    fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
-        let function = self.core.table.tensor_handle;
-        let function = function.ok_or_else(|| self.core.missing_function("tensor_handle"))?;
-        // SAFETY: `tensor_handle` of the table is called with the table itself, not released; its
-        // arguments live during the call.
-        self.handle(ty, |raw, out| unsafe {
-            function(self.core.this, abi::Text::of(factory), raw, out)
-        })
-    }
-
-    unsafe fn import_tensor(
-        &self,
-        factory: &str,
-        ty: &TensorType,
-        memory: ImportedMemory,
-    ) -> Result<Box<dyn TensorHandle>> {
-        let function = self.core.table.import_tensor;
-        let function = function.ok_or_else(|| self.core.missing_function("import_tensor"))?;
-        let name = abi::Text::of(factory);
-        let ImportedMemory {
-            start,
-            bytes,
-            source,
-        } = memory;
-        let (start, source) = (start.cast(), source.bit() as i32);
-        // SAFETY: `import_tensor` of the table is called with the table itself, not released; its
-        // arguments live during the call, and the memory is valid as long as the handle
-        // (requirement of this function).
-        self.handle(ty, |raw, out| unsafe {
-            function(self.core.this, name, raw, start, bytes, source, out)
-        })
-    }
-
-    fn stream(&self, memory: Option<&Arc<dyn MemoryManager>>) -> Result<Option<Box<dyn Stream>>> {
-        let Some(function) = self
-            .core
-            .table
-            .stream
-            .filter(|_| !self.lists.factories.is_empty())
-        else {
-            return Ok(None);
-        };
-        let mut out = ptr::null();
-        // SAFETY: `stream` of the table is called with the table itself, not released, and with a memory manager that
-        // is null or a live one of this backend; `out` is null or the object that it created.
-        unsafe {
-            let outcome = function(self.core.this, memory_of(memory), &raw mut out);
-            self.core.check(outcome)?;
-            let stream = LoadedStream::new(&self.core, out, memory.cloned())?;
-            Ok(stream.map(|stream| Box::new(stream) as _))
         }
     }
 }

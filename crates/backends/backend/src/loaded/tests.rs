@@ -396,9 +396,8 @@ fn tensors_of_its_memory_hold_their_elements() {
     let mut exported = [3u8; 8];
     let start = exported.as_mut_ptr();
     let memory = |bytes| ImportedMemory {
-        start,
-        bytes,
-        source: MemorySource::DmaBuf,
+        is_long_lived: true,
+        ..ImportedMemory::new(start, bytes, MemorySource::DmaBuf)
     };
     let (whole, short) = (
         memory(8),
@@ -412,7 +411,7 @@ fn tensors_of_its_memory_hold_their_elements() {
     let mut back = [0; 8];
     import(whole).unwrap().copy_out(&mut back).unwrap();
     assert_eq!(back, [3; 8]);
-    assert_eq!(seen.taken(), ["Heap f32[2] DmaBuf"]);
+    assert_eq!(seen.taken(), ["Heap f32[2] DmaBuf true false"]);
     let error = import(short).err().unwrap().to_string();
     assert!(
         error.contains("the memory does not fit the tensor"),

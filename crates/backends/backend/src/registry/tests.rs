@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    Capability, CpuLevel, NodeView, OptionDef, OptionSetting, Reason, Refusal, Workload,
-    WorkloadPlan, WorkloadSpec,
+    Allocators, Capability, Configure, CpuLevel, Lifecycle, NodeView, OptionDef, OptionSetting,
+    Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec,
 };
 
 /// A backend that supports no node; with an option, and with or without its device.
@@ -29,6 +29,32 @@ impl Backend for Idle {
         )]
     }
 
+    fn supports(&self, _: &NodeView<'_>) -> Result<(), Refusal> {
+        Err(Reason::UnknownOperator.into())
+    }
+
+    fn plan(&self, _: &WorkloadSpec, _: CpuLevel) -> Result<WorkloadPlan> {
+        Ok(WorkloadPlan::default())
+    }
+
+    fn workload(&self, _: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        Err(Error::new(ErrorKind::Unsupported, "idle"))
+    }
+
+    fn configure(&self) -> Option<&dyn Configure> {
+        Some(self)
+    }
+
+    fn allocators(&self) -> Option<&dyn Allocators> {
+        Some(self)
+    }
+
+    fn lifecycle(&self) -> Option<&dyn Lifecycle> {
+        Some(self)
+    }
+}
+
+impl Configure for Idle {
     fn options(&self) -> Vec<OptionDef> {
         let option = |name: &'static str, scope, default| OptionDef {
             name: name.into(),
@@ -48,23 +74,15 @@ impl Backend for Idle {
         };
         Ok(Arc::new(Idle { threads, ..*self }))
     }
+}
 
-    fn supports(&self, _: &NodeView<'_>) -> Result<(), Refusal> {
-        Err(Reason::UnknownOperator.into())
-    }
-
-    fn plan(&self, _: &WorkloadSpec, _: CpuLevel) -> Result<WorkloadPlan> {
-        Ok(WorkloadPlan::default())
-    }
-
-    fn workload(&self, _: &WorkloadSpec) -> Result<Box<dyn Workload>> {
-        Err(Error::new(ErrorKind::Unsupported, "idle"))
-    }
-
+impl Allocators for Idle {
     fn with_allocator(&self, _: Arc<dyn Allocator>) -> Result<Arc<dyn Backend>> {
         Ok(Arc::new(Idle { ..*self }))
     }
+}
 
+impl Lifecycle for Idle {
     fn context(&self, _: &CreationOptions) -> Result<Option<Box<dyn BackendContext>>> {
         if self.there {
             Ok(None)

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 use tenon_backend::{
-    Backend, BackendId, Capability, CpuLevel, NodeView, OptimisationViews, PropertyValue, Reason,
-    Refusal, Registry, Workload, WorkloadPlan, WorkloadSpec, evaluate,
+    Backend, BackendId, Capability, CpuLevel, NodeView, OptimisationViews, Optimiser,
+    PropertyValue, Reason, Refusal, Registry, Workload, WorkloadPlan, WorkloadSpec, evaluate,
 };
 use tenon_base::{Control, Result};
 use tenon_compiler::Compiled;
@@ -85,16 +85,22 @@ impl Backend for TestBackend {
         }
     }
 
-    fn optimise(&self, subgraph: &Graph) -> Result<OptimisationViews> {
-        Ok((self.optimises)(subgraph))
-    }
-
     fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
         CpuRef.plan(spec, cpu)
     }
 
     fn workload(&self, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
         CpuRef.workload(spec)
+    }
+
+    fn optimiser(&self) -> Option<&dyn Optimiser> {
+        Some(self)
+    }
+}
+
+impl Optimiser for TestBackend {
+    fn optimise(&self, subgraph: &Graph) -> Result<OptimisationViews> {
+        Ok((self.optimises)(subgraph))
     }
 }
 

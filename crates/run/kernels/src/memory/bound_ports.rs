@@ -5,8 +5,9 @@ use super::tensors::ImportedTensors;
 use crate::Variables;
 use crate::variables::Base;
 use std::sync::Arc;
-use tenon_base::Result;
-use tenon_tensor::{BufferMut, Tensor};
+use tenon_backend::DeviceTensor;
+use tenon_base::{Error, ErrorKind, Result};
+use tenon_tensor::{BufferMut, Tensor, TensorType};
 
 /// The caller's inputs and outputs, and their tensors in memory of backends: those imported from their memory, by the
 /// first execution, and those whose values stay there.
@@ -24,8 +25,12 @@ pub struct BoundPorts {
 /// The tensors of ports that live longer than an execution.
 #[derive(Default)]
 pub(super) struct PortTensors {
+    /// Whether the caller's memory stays between executions.
+    pub are_bound: bool,
     pub imported: ImportedTensors,
     pub resident: ResidentTensors,
+    /// Tensors of the application that inputs are set to, until the next execution.
+    pub given: Vec<(Base, DeviceTensor)>,
 }
 
 /// The memory of an input in an execution.
@@ -33,6 +38,14 @@ pub(super) enum PortBytes<'a> {
     Read(&'a [u8]),
     /// Of an input whose value may be in memory of a backend, from where it is copied when the host reads it.
     Write(&'a mut [u8]),
+}
+
+impl PortTensors {
+    /// The value of an input is no longer that in memory of a backend.
+    fn discard(&mut self, port: Base) {
+        self.given.retain(|(given, _)| *given != port);
+        self.resident.invalidate(port);
+    }
 }
 
 impl PortBytes<'_> {
@@ -55,7 +68,10 @@ enum Input {
 impl BoundPorts {
     /// `inputs` inputs, none of which is set yet, and these outputs.
     pub fn new(inputs: usize, outputs: Vec<BufferMut>) -> Self {
-        let mut tensors = PortTensors::default();
+        let mut tensors = PortTensors {
+            are_bound: true,
+            ..PortTensors::default()
+        };
         // Inputs do not change until they are set again: copies of them in memory of backends stay.
         (0..inputs).for_each(|input| tensors.resident.add(input_base(input)));
         Self {
@@ -71,10 +87,34 @@ impl BoundPorts {
     pub fn set_input(&mut self, index: usize, tensor: &Tensor) {
         // Imported tensors may refer to memory whose last owner is the old input.
         self.tensors.imported.clear();
-        self.tensors.resident.invalidate(input_base(index));
+        self.tensors.discard(input_base(index));
         if let Some(input) = self.inputs.get_mut(index) {
             *input = Some(Input::Tensor(tensor.clone()));
         }
+    }
+
+    /// Sets an input by position to a tensor in memory of a backend, of the input's type; a position out of range is
+    /// ignored.
+    pub fn set_device_input(&mut self, index: usize, tensor: DeviceTensor) -> Result<()> {
+        self.tensors.imported.clear();
+        self.tensors.discard(input_base(index));
+        if let Some(input) = self.inputs.get_mut(index) {
+            // For kernels of other backends and of the host.
+            *input = Some(Input::Output(BufferMut::zeroed(tensor.ty().bytes())?));
+            self.tensors.given.push((input_base(index), tensor));
+        }
+        Ok(())
+    }
+
+    /// Takes the value of an output of the last execution, of type `ty`, from the backend in whose memory it is. `None`
+    /// if it is in plain memory.
+    pub fn take_output(&mut self, index: usize, ty: &TensorType) -> Result<Option<DeviceTensor>> {
+        if self.feeds.iter().any(|(output, _)| *output == index) {
+            let text = "an output that is an input of the next execution is taken";
+            return Err(Error::new(ErrorKind::InvalidArgument, text));
+        }
+        let port = self.output_base(index);
+        Ok(self.tensors.resident.take(port, ty))
     }
 
     /// Makes the values of an output stay where they are computed, until they are read.
@@ -115,12 +155,20 @@ impl BoundPorts {
     }
 
     /// The bytes of the inputs that are set, and of the outputs.
-    pub fn bytes(&mut self) -> (impl Iterator<Item = &[u8]>, impl Iterator<Item = &mut [u8]>) {
+    pub fn bytes(
+        &mut self,
+    ) -> Result<(impl Iterator<Item = &[u8]>, impl Iterator<Item = &mut [u8]>)> {
+        for (port, tensor) in self.tensors.given.drain(..) {
+            let input = self.inputs.get_mut(port.0 as usize - 1);
+            if let Some(Some(Input::Output(bytes))) = input {
+                tensor.into_handle().copy_out(bytes)?;
+            }
+        }
         let inputs = self.inputs.iter().flatten().map(|input| match input {
             Input::Tensor(tensor) => tensor.bytes(),
             Input::Output(bytes) => bytes,
         });
-        (inputs, bytes_mut(&mut self.outputs))
+        Ok((inputs, bytes_mut(&mut self.outputs)))
     }
 
     /// The same for the program of `table`, and their tensors.

@@ -5,8 +5,9 @@ use super::tensors::Newest;
 use crate::tensor_placement::TensorPlacement;
 use crate::variables::{Base, Span};
 use std::sync::Arc;
-use tenon_backend::TensorHandle;
+use tenon_backend::{DeviceTensor, TensorHandle};
 use tenon_base::Result;
+use tenon_tensor::TensorType;
 
 /// The tensors of such ports, outside of executions.
 #[derive(Default)]
@@ -57,6 +58,19 @@ impl ResidentTensors {
             tensor.newest = Newest::Both;
         }
         Ok(())
+    }
+
+    /// Takes the value of a port of type `ty` from the backend in whose memory it is.
+    pub fn take(&mut self, port: Base, ty: &TensorType) -> Option<DeviceTensor> {
+        let position = self.tensors.iter().position(|tensor| {
+            let span = &tensor.placement.span;
+            span.base == port && span.len == ty.bytes() && tensor.newest != Newest::Plain
+        })?;
+        let ResidentTensor {
+            handle, placement, ..
+        } = self.tensors.swap_remove(position);
+        let factory = placement.factory.clone();
+        Some(DeviceTensor::of(handle, ty, factory, &placement.backend))
     }
 
     /// Makes the value of an output that of an input, in memory of the backend. False if it is not there, or if the

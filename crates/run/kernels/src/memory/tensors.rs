@@ -16,9 +16,11 @@
 use super::resident::{ResidentTensor, ResidentTensors};
 use super::streams::{Access, Streams};
 use crate::tensor_placement::{Origin, TensorPlacement};
-use crate::variables::Span;
+use crate::variables::{Base, Span, Variables};
 use std::sync::Arc;
-use tenon_backend::{Backend, ImportedMemory, MemorySource, RawOperand, TensorHandle};
+use tenon_backend::{
+    Backend, DeviceTensor, ImportedMemory, MemorySource, RawOperand, TensorHandle,
+};
 use tenon_base::{Error, ErrorKind, Result};
 
 #[derive(Default)]
@@ -28,6 +30,8 @@ pub(super) struct Tensors {
     /// The positions of slots with current bytes, except constants: few, since a write invalidates
     /// overlapping tensors.
     held: Vec<usize>,
+    /// The caller's ports whose memory does not stay in later executions.
+    passing: Vec<Base>,
 }
 
 /// Tensors imported from memory of the caller that stays bound between executions, by position.
@@ -52,6 +56,8 @@ struct Slot {
     placement: Arc<TensorPlacement>,
     /// Whether the span is a constant, the same in all executions.
     constant: bool,
+    /// Whether no kernel writes the span.
+    read_only: bool,
     /// The tensor, created on first use.
     handle: Option<Box<dyn TensorHandle>>,
     /// The stream of its backend, `None` if that works synchronously.
@@ -84,14 +90,11 @@ impl Tensors {
         self.slots.len()
     }
 
-    pub fn extend(
-        &mut self,
-        placements: Vec<Arc<TensorPlacement>>,
-        is_constant: impl Fn(&Span) -> bool,
-    ) {
+    pub fn extend(&mut self, placements: Vec<Arc<TensorPlacement>>, table: &Variables) {
         self.slots
             .extend(placements.into_iter().map(|placement| Slot {
-                constant: is_constant(&placement.span),
+                constant: table.is_constant(&placement.span),
+                read_only: !table.is_writable(&placement.span),
                 placement,
                 handle: None,
                 stream: None,
@@ -101,8 +104,10 @@ impl Tensors {
         self.held.reserve(self.slots.len());
     }
 
-    /// Begins an execution: only constants keep their bytes.
-    pub fn begin(&mut self) {
+    /// Begins an execution: only constants keep their bytes. The memory of the ports `passing` does not stay.
+    pub fn begin(&mut self, passing: impl Iterator<Item = Base>) {
+        self.passing.clear();
+        self.passing.extend(passing);
         for index in self.held.drain(..) {
             self.slots[index].newest = Newest::Plain;
         }
@@ -164,6 +169,30 @@ impl Tensors {
             }
         }
         Ok(())
+    }
+
+    /// Makes a tensor of the application the newest value of a port. Returns it where no workload has the port in memory
+    /// of that kind.
+    pub fn adopt(&mut self, port: Base, tensor: DeviceTensor) -> Result<Option<DeviceTensor>> {
+        let fits = |slot: &Slot| {
+            let TensorPlacement {
+                span,
+                factory,
+                origin,
+                ..
+            } = &*slot.placement;
+            let is_whole = span.base == port && span.len == tensor.ty().bytes();
+            is_whole && *origin == Origin::Allocated && *factory == *tensor.factory()
+        };
+        let Some(position) = self.slots.iter().position(fits) else {
+            return Ok(Some(tensor));
+        };
+        let stream = self.streams.of(&self.slots[position].placement.backend)?;
+        let slot = &mut self.slots[position];
+        slot.stream = stream;
+        slot.handle = Some(tensor.into_handle());
+        self.mark_held(position, Newest::Backend);
+        Ok(None)
     }
 
     /// Returns the tensors of ports whose values stay in memory of their backends.
@@ -448,11 +477,16 @@ impl Tensors {
         }
         let placement = self.slots[position].placement.clone();
         let (factory, bytes) = (&*placement.factory.id, placement.span.len);
+        let root = &self.slots[self.root(position)];
+        let (base, is_read_only) = (root.placement.span.base, root.read_only);
+        let is_long_lived = !self.passing.contains(&base);
         let import = |start, source| {
             let memory = ImportedMemory {
                 start,
                 bytes,
                 source,
+                is_long_lived,
+                is_read_only,
             };
             // SAFETY: the caller guarantees that plain memory is valid and outlives the tensor; a
             // tensor of this list outlives those imported from it, which come later and are dropped

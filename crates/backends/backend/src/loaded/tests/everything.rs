@@ -72,38 +72,6 @@ impl Backend for Everything {
         vec![of(DataType::F16, 0.01, 0.5), of(DataType::I8, 0.0, 2.0)]
     }
 
-    fn options(&self) -> Vec<OptionDef> {
-        let option = |name: &'static str, scope, default| OptionDef {
-            name: name.into(),
-            scope,
-            default,
-            doc: "a doc".into(),
-        };
-        vec![
-            option("Factor", OptionScope::Model, PropertyValue::Float(1.0)),
-            option(
-                "Device",
-                OptionScope::Creation,
-                PropertyValue::String("0".into()),
-            ),
-        ]
-    }
-
-    fn configured(&self, options: &[OptionSetting]) -> Result<Arc<dyn Backend>> {
-        match options {
-            [
-                OptionSetting {
-                    name,
-                    value: PropertyValue::Float(factor),
-                },
-            ] if name == "Factor" => Ok(Arc::new(Self {
-                factor: *factor,
-                ..self.clone()
-            })),
-            _ => Err(refused("other options")),
-        }
-    }
-
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
         self.seen.note(format!(
             "{} {:?} {:?} {:?}",
@@ -128,34 +96,6 @@ impl Backend for Everything {
             _ => Reason::UnknownOperator,
         }
         .into())
-    }
-
-    fn optimise(&self, subgraph: &Graph) -> Result<OptimisationViews> {
-        let mut replacement = Graph::new("r");
-        let ty = subgraph.value(subgraph.inputs[0]).ty.clone();
-        let input = replacement.add_value("in", ty.clone());
-        replacement.inputs.push(input);
-        let output = replacement.add_value("out", ty);
-        replacement.outputs.push(output);
-        let mut node = subgraph.nodes[0].clone();
-        (node.inputs, node.outputs) = (vec![Some(input)], vec![Some(output)]);
-        replacement.nodes.push(node);
-        Ok(OptimisationViews {
-            substitutions: vec![Substitution {
-                nodes: vec![NodeId(0)],
-                inputs: subgraph.inputs.clone(),
-                outputs: subgraph.nodes[0]
-                    .outputs
-                    .iter()
-                    .flatten()
-                    .copied()
-                    .collect(),
-                replacement,
-            }],
-            failed: vec![FailedPart::new(vec![NodeId(1)], "too hard")],
-            untouched: vec![NodeId(2)],
-            deleted: vec![NodeId(3)],
-        })
     }
 
     fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
@@ -190,6 +130,130 @@ impl Backend for Everything {
         }))
     }
 
+    fn configure(&self) -> Option<&dyn Configure> {
+        Some(self)
+    }
+
+    fn optimiser(&self) -> Option<&dyn Optimiser> {
+        Some(self)
+    }
+
+    fn tensor_memory(&self) -> Option<&dyn TensorMemory> {
+        Some(self)
+    }
+
+    fn workload_memory(&self) -> Option<&dyn WorkloadMemory> {
+        Some(self)
+    }
+
+    fn allocators(&self) -> Option<&dyn Allocators> {
+        Some(self)
+    }
+
+    fn lifecycle(&self) -> Option<&dyn Lifecycle> {
+        Some(self)
+    }
+}
+
+impl Configure for Everything {
+    fn options(&self) -> Vec<OptionDef> {
+        let option = |name: &'static str, scope, default| OptionDef {
+            name: name.into(),
+            scope,
+            default,
+            doc: "a doc".into(),
+        };
+        vec![
+            option("Factor", OptionScope::Model, PropertyValue::Float(1.0)),
+            option(
+                "Device",
+                OptionScope::Creation,
+                PropertyValue::String("0".into()),
+            ),
+        ]
+    }
+
+    fn configured(&self, options: &[OptionSetting]) -> Result<Arc<dyn Backend>> {
+        match options {
+            [
+                OptionSetting {
+                    name,
+                    value: PropertyValue::Float(factor),
+                },
+            ] if name == "Factor" => Ok(Arc::new(Self {
+                factor: *factor,
+                ..self.clone()
+            })),
+            _ => Err(refused("other options")),
+        }
+    }
+}
+
+impl Optimiser for Everything {
+    fn optimise(&self, subgraph: &Graph) -> Result<OptimisationViews> {
+        let mut replacement = Graph::new("r");
+        let ty = subgraph.value(subgraph.inputs[0]).ty.clone();
+        let input = replacement.add_value("in", ty.clone());
+        replacement.inputs.push(input);
+        let output = replacement.add_value("out", ty);
+        replacement.outputs.push(output);
+        let mut node = subgraph.nodes[0].clone();
+        (node.inputs, node.outputs) = (vec![Some(input)], vec![Some(output)]);
+        replacement.nodes.push(node);
+        Ok(OptimisationViews {
+            substitutions: vec![Substitution {
+                nodes: vec![NodeId(0)],
+                inputs: subgraph.inputs.clone(),
+                outputs: subgraph.nodes[0]
+                    .outputs
+                    .iter()
+                    .flatten()
+                    .copied()
+                    .collect(),
+                replacement,
+            }],
+            failed: vec![FailedPart::new(vec![NodeId(1)], "too hard")],
+            untouched: vec![NodeId(2)],
+            deleted: vec![NodeId(3)],
+        })
+    }
+}
+
+impl TensorMemory for Everything {
+    fn handle_factories(&self) -> Vec<HandleFactory> {
+        vec![HandleFactory {
+            id: "Heap".into(),
+            import: MemorySources(1),
+            export: MemorySources(6),
+            map: true,
+            padding: true,
+            device: None,
+        }]
+    }
+
+    fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
+        self.seen.note(format!("{factory} {ty}"));
+        Ok(Box::new(Elements(BufferMut::zeroed(ty.bytes())?)))
+    }
+
+    unsafe fn import_tensor(
+        &self,
+        factory: &str,
+        ty: &TensorType,
+        memory: ImportedMemory,
+    ) -> Result<Box<dyn TensorHandle>> {
+        let (stays, is_read) = (memory.is_long_lived, memory.is_read_only);
+        let source = memory.source;
+        self.seen
+            .note(format!("{factory} {ty} {source:?} {stays} {is_read}"));
+        // SAFETY: the memory is valid for reads of `bytes` bytes (requirement); it is only read
+        // here.
+        let bytes = unsafe { std::slice::from_raw_parts(memory.start, memory.bytes) };
+        Ok(Box::new(Elements(BufferMut::copy_of(bytes)?)))
+    }
+}
+
+impl WorkloadMemory for Everything {
     fn memory_manager(&self) -> Result<Option<Arc<dyn MemoryManager>>> {
         Ok(Some(Arc::new(LoggedObject(self.seen.clone()))))
     }
@@ -204,7 +268,26 @@ impl Backend for Everything {
         self.seen.note("its own memory");
         self.workload(spec)
     }
+}
 
+impl Allocators for Everything {
+    fn allocator(&self) -> Option<Arc<dyn Allocator>> {
+        Some(
+            self.allocator
+                .clone()
+                .unwrap_or_else(|| Arc::new(LoggedObject(self.seen.clone()))),
+        )
+    }
+
+    fn with_allocator(&self, allocator: Arc<dyn Allocator>) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(Self {
+            allocator: Some(allocator),
+            ..self.clone()
+        }))
+    }
+}
+
+impl Lifecycle for Everything {
     fn context(&self, options: &CreationOptions) -> Result<Option<Box<dyn BackendContext>>> {
         self.seen.note(format!("{options:?}"));
         if options.protected_content {
@@ -224,50 +307,6 @@ impl Backend for Everything {
             seen: self.seen.clone(),
             counters: vec![counter("one"), counter("two")],
         })))
-    }
-
-    fn allocator(&self) -> Option<Arc<dyn Allocator>> {
-        Some(
-            self.allocator
-                .clone()
-                .unwrap_or_else(|| Arc::new(LoggedObject(self.seen.clone()))),
-        )
-    }
-
-    fn with_allocator(&self, allocator: Arc<dyn Allocator>) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(Self {
-            allocator: Some(allocator),
-            ..self.clone()
-        }))
-    }
-
-    fn handle_factories(&self) -> Vec<HandleFactory> {
-        vec![HandleFactory {
-            id: "Heap".into(),
-            import: MemorySources(1),
-            export: MemorySources(6),
-            map: true,
-            padding: true,
-        }]
-    }
-
-    fn tensor_handle(&self, factory: &str, ty: &TensorType) -> Result<Box<dyn TensorHandle>> {
-        self.seen.note(format!("{factory} {ty}"));
-        Ok(Box::new(Elements(BufferMut::zeroed(ty.bytes())?)))
-    }
-
-    unsafe fn import_tensor(
-        &self,
-        factory: &str,
-        ty: &TensorType,
-        memory: ImportedMemory,
-    ) -> Result<Box<dyn TensorHandle>> {
-        self.seen
-            .note(format!("{factory} {ty} {:?}", memory.source));
-        // SAFETY: the memory is valid for reads of `bytes` bytes (requirement); it is only read
-        // here.
-        let bytes = unsafe { std::slice::from_raw_parts(memory.start, memory.bytes) };
-        Ok(Box::new(Elements(BufferMut::copy_of(bytes)?)))
     }
 }
 
