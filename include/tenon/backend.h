@@ -283,6 +283,9 @@ typedef struct tenon_plan {
     size_t prepared_count;
     const tenon_prepared *const *prepared;
     void (*release)(const struct tenon_plan *plan); /* optional */
+    /* Since 1.3: bytes of memory of the backend that the workload has for itself as long as it exists:
+     * scratch memory, constants. Operands do not count. 0 if the backend has no handle factories. */
+    uint64_t device_bytes;
 } tenon_plan;
 
 /* --------------------------------------------------------------------------------- workloads -- */
@@ -544,7 +547,8 @@ typedef struct tenon_backend {
 
     /* The plan of a workload. Deterministic: the same node gives the same bytes. Optional, and
      * *plan may stay NULL: an empty plan. Of a node with ranges, only the prepared constants of the
-     * plan are used: each instance is planned for its sizes. */
+     * plan are used: each instance is planned for its sizes. Of a backend with handle factories nodes
+     * are planned again at load, for device_bytes: the plan then needs no prepared constants. */
     const tenon_failure *(*plan)(const struct tenon_backend *backend, const tenon_node *node,
                                  int32_t cpu, const tenon_plan **plan);
 

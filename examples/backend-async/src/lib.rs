@@ -191,10 +191,12 @@ impl Backend for AsyncBackend {
     }
 
     fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
+        let plan = CpuRef.plan(spec, cpu)?;
         // Scratch memory is the device's own.
         Ok(WorkloadPlan {
             scratch_bytes: 0,
-            ..CpuRef.plan(spec, cpu)?
+            device_bytes: DeviceMemory::size(plan.scratch_bytes) as u64,
+            ..plan
         })
     }
 

@@ -26,7 +26,7 @@ macro_rules! prefixed {
 }
 
 prefixed! {
-    Failure Attribute Node Graph PropertyValue BackendOption Prepared Plan Control Workload Event
+    Failure Attribute Node Graph PropertyValue BackendOption Prepared Control Workload Event
     Stream MemoryManager Substitution FailedPart Views Allocator HandleFactory Tolerance Context
     Counter Profiling Host
 }
@@ -48,6 +48,7 @@ extended! {
     // 1.2
     Tensor from ranges;
     // 1.3
+    Plan from device_bytes;
     TensorHandle from enqueue_in;
     Backend from stream;
 }

@@ -152,6 +152,7 @@ structs! {
         prepared_count: usize,
         prepared: List<Prepared>,
         release: Release<Plan>,
+        device_bytes: u64,
     }
     Control, "tenon_control" {
         size: usize,

@@ -93,7 +93,12 @@ fn the_asynchronous_example_conforms() {
     passes(&report);
     let memory = "SimDevice (imports none, exports none)";
     assert_eq!(check(&report, "tensor memory").1, memory);
-    for name in ["commands of a stream", "events of streams", "tensors pass"] {
+    for name in [
+        "commands of a stream",
+        "events of streams",
+        "tensors pass",
+        "memory of the device in plans",
+    ] {
         assert_eq!(check(&report, name).0, Outcome::Passed, "{name}");
     }
 }
@@ -135,6 +140,8 @@ fn defects_of_libraries_are_reported() {
         ("BAD_VIEWS=0", "an optimised subgraph"),
         ("NULL_WORKLOAD", "results against CpuRef"),
         ("BAD_PLAN=0", "plans are deterministic"),
+        ("BAD_PLAN=7", "memory of the device in plans"),
+        ("BAD_PLAN=8", "memory of the device in plans"),
         ("ADDS_UP", "results with arbitrary memory contents"),
         ("WRONG_IN_PLACE", "results in place"),
         ("ONE_MODEL", "context"),

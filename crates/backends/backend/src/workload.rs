@@ -126,6 +126,9 @@ pub struct WorkloadPlan {
     pub in_place: Vec<InPlace>,
     /// Constants in prepared form, whose plain form the workload does not read.
     pub prepared: Vec<Prepared>,
+    /// Bytes of memory of the backend that the workload has for itself as long as it exists, such as scratch memory and
+    /// constants; not those of operands. 0 for a backend without handle factories.
+    pub device_bytes: u64,
 }
 
 impl WorkloadPlan {

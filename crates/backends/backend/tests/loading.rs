@@ -430,6 +430,7 @@ fn invalid_plans_are_refused() {
         "the prepared constants: a null pointer in the list",
         "the prepared constants are too many",
         "a plan has size 1",
+        "a plan states more memory than a device has",
     ]
     .into_iter()
     .enumerate()

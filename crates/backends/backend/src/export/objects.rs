@@ -93,6 +93,7 @@ impl ExportedPlan {
             prepared_count: state.prepared.len(),
             prepared: state.list.as_ptr(),
             release: Some(release::<abi::Plan, ExportedPlan>),
+            device_bytes: state.plan.device_bytes,
         };
         ExportedObject::table(table, state)
     }

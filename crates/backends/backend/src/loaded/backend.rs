@@ -29,6 +29,9 @@ use tenon_base::Result;
 use tenon_graph::Graph;
 use tenon_tensor::{BufferMut, TensorType};
 
+/// The greatest number of bytes of device memory in a plan.
+const MAX_DEVICE_BYTES: u64 = 1 << 50;
+
 /// A backend loaded through the C interface.
 pub struct LoadedBackend {
     core: Arc<Core>,
@@ -59,6 +62,11 @@ impl LoadedBackend {
             if raw.scratch_bytes > isize::MAX as usize {
                 return Err(invalid("the scratch memory exceeds the address space"));
             }
+            if raw.device_bytes > MAX_DEVICE_BYTES {
+                return Err(invalid("a plan states more memory than a device has")
+                    .expected(format_args!("at most {MAX_DEVICE_BYTES} bytes"))
+                    .found(raw.device_bytes));
+            }
             let pairs = array(raw.in_place, raw.in_place_count, "the places of outputs")?;
             let prepared = records(raw.prepared, raw.prepared_count, "the prepared constants")?;
             Ok(WorkloadPlan {
@@ -71,6 +79,7 @@ impl LoadedBackend {
                     .iter()
                     .map(|raw| prepared_of(raw, spec))
                     .collect::<Result<_>>()?,
+                device_bytes: raw.device_bytes,
             })
         }
     }

@@ -276,6 +276,7 @@ fn plans_and_workloads_keep_constants_and_panics_become_errors() {
     let plan = backend.plan(&spec, CpuLevel::Avx2).unwrap();
     assert_eq!((plan.scratch_bytes, plan.in_place[0].output), (100, 0));
     assert_eq!(plan.prepared[0].layout, "Avx2");
+    assert_eq!(plan.device_bytes, 5 << 30);
     assert_eq!(&*plan.prepared[0].data, reversed(&2.0f32.to_le_bytes()));
     let missing = backend.workload(&spec).err().unwrap();
     assert_eq!(
