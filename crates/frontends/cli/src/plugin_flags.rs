@@ -1,7 +1,9 @@
 //! Flags of backends that are loaded from libraries.
 
+use crate::package_flags::byte_count;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
+use tenon::BackendId;
 use tenon::backends::{BackendSetup, CpuLevel, OptionAssignment};
 
 /// The backends in addition to the built-in ones.
@@ -56,6 +58,27 @@ impl BackendFlags {
         }
         text
     }
+}
+
+/// Limits of the memory of backends.
+#[derive(Args, Clone)]
+pub struct DeviceFlags {
+    /// Refuse a model whose workloads and values need more of the separate memory of this backend; K, M, G and
+    /// T may follow the number. Repeat for several. `tenon info --memory` shows what a package needs.
+    #[arg(
+        long = "device-memory-limit",
+        value_name = "BACKEND=BYTES",
+        value_parser = device_memory_limit,
+        help_heading = "Backends"
+    )]
+    pub device_memory_limits: Vec<(BackendId, u64)>,
+}
+
+fn device_memory_limit(text: &str) -> Result<(BackendId, u64), String> {
+    let (backend, bytes) = text
+        .split_once('=')
+        .ok_or_else(|| format!("'{text}' is not BACKEND=BYTES"))?;
+    Ok((backend.into(), byte_count(bytes)?))
 }
 
 /// Find and check backends that are loaded from libraries.

@@ -475,3 +475,70 @@ fn a_package_is_refused_on_another_device() {
         assert!(answer.err.contains(found), "{}", answer.err);
     }
 }
+
+/// The memory of a device that a package needs, and a limit below it.
+#[test]
+fn the_memory_of_a_device_is_shown_and_limited() {
+    let folder = folder();
+    tenon_test_libraries::example_async(folder.path(), "Example_SimAsync_backend.so");
+    let here = folder.path().to_str().unwrap().to_owned();
+    let model = tiny("chain");
+    let loading = ["--backend-path", &here];
+    let backends = ["--backends", "SimAsync,CpuRef"];
+    let compile = [
+        &["compile", &model, "-o", "m.neff"],
+        &backends[..],
+        &loading,
+    ]
+    .concat();
+    done(folder.path(), &compile);
+
+    let info = ["info", "m.neff", "--memory"];
+    let text = done(folder.path(), &[&info[..], &loading].concat());
+    assert!(text.contains("\nSimAsync: "), "{text}");
+    assert!(
+        text.contains(" of its memory for the values of an execution, "),
+        "{text}"
+    );
+    let text = done(folder.path(), &[&info[..], &["--json"], &loading].concat());
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let device = &json["devices"][0];
+    assert_eq!(device["backend"], "SimAsync");
+    let bytes = |name: &str| device[name].as_u64().unwrap();
+    let needed = bytes("value_bytes") + bytes("workload_bytes");
+    assert!(
+        bytes("value_bytes") > 0 && bytes("workload_bytes") > 0,
+        "{text}"
+    );
+    let text = done(folder.path(), &info);
+    assert!(
+        text.contains("the memory of SimAsync is not known: "),
+        "{text}"
+    );
+
+    let run = |limit: &str| {
+        let limit = ["--device-memory-limit", limit];
+        let run = ["run", "m.neff", "--random", "0", "--quiet"];
+        tenon(folder.path(), &[&run[..], &limit, &loading].concat())
+    };
+    assert_eq!(run(&format!("SimAsync={needed}")).status, Some(0));
+    let refused = run(&format!("SimAsync={}", needed - 1));
+    assert_eq!(refused.status, Some(1));
+    assert!(
+        refused.err.contains("memory of backend SimAsync"),
+        "{}",
+        refused.err
+    );
+    assert!(
+        refused.err.contains(&format!("{needed} bytes")),
+        "{}",
+        refused.err
+    );
+    let unknown = run("SimAsinc=1G");
+    assert!(
+        unknown.err.contains("did you mean SimAsync?"),
+        "{}",
+        unknown.err
+    );
+    assert_eq!(run("SimAsync").status, Some(2));
+}

@@ -25,7 +25,7 @@ pub use tenon_backend::{
     Backend, BackendId, Capability, CpuLevel, LoadWarning, OptionAssignment, OptionDef,
     PropertyValue, Registry, Tolerance,
 };
-pub use tenon_runtime::{Runtime, Substitution};
+pub use tenon_runtime::{DeviceMemory, Runtime, Substitution};
 
 /// The built-in backends, in order of preference.
 pub fn built_in() -> Registry {

@@ -17,6 +17,7 @@ mod core_program;
 mod cores;
 mod counters;
 mod cpu_node;
+mod device_memory;
 mod host;
 mod inputs;
 mod integrity;
@@ -51,6 +52,7 @@ pub use cores::{
     total_cores,
 };
 pub use counters::{Counters, ExecutionReport, Latencies, Outcome};
+pub use device_memory::DeviceMemoryLimit;
 pub use lifecycle::RuntimeCounters;
 pub use load::LoadOptions;
 pub use log::{Component, Log, LogLevel, LogLevels, LogSink};
@@ -68,6 +70,7 @@ pub use substitute::Substitution;
 pub use tap::{Tap, TapValue};
 /// Inputs and outputs of models, and pairs of them.
 pub use tenon_graph::StatePair;
+pub use tenon_kernels::DeviceMemory;
 pub use tenon_tensor::{Dimension, Signature};
 pub use tensors::{CoreTensor, MAX_HOST_BYTES, Placement, TensorSet};
 pub use transfers::{

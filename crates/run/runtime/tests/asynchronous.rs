@@ -86,6 +86,15 @@ fn model_on(devices: Vec<Device>, graph: &str) -> Result<Model> {
 }
 
 fn model_with(devices: Vec<Device>, graph: &str, hints: Vec<Hint>) -> Result<Model> {
+    load_with(devices, graph, hints, &LoadOptions::default())
+}
+
+fn load_with(
+    devices: Vec<Device>,
+    graph: &str,
+    hints: Vec<Hint>,
+    load: &LoadOptions,
+) -> Result<Model> {
     let mut registry = tenon_builtin::registry();
     let mut ids: Vec<_> = devices.iter().map(Backend::id).collect();
     ids.push(BackendId::new("CpuRef"));
@@ -99,11 +108,7 @@ fn model_with(devices: Vec<Device>, graph: &str, hints: Vec<Hint>) -> Result<Mod
     let mut graph: Graph = graph.parse().unwrap();
     graph.infer_types().unwrap();
     let compiled = tenon_compiler::compile(graph, &options)?;
-    Model::load(
-        &runtime,
-        &open(&bytes(&compiled.contents))?,
-        &LoadOptions::default(),
-    )
+    Model::load(&runtime, &open(&bytes(&compiled.contents))?, load)
 }
 
 fn one(device: &AsyncBackend, operators: &'static [&'static str]) -> Vec<Device> {
@@ -329,6 +334,65 @@ fn memory_of_the_device_is_bounded_and_freed() {
     assert!(device.used_bytes() > 0);
     drop(model);
     assert_eq!(device.used_bytes(), 0);
+}
+
+/// A page of the simulated device, the least memory of a tensor and of a workload.
+const PAGE: u64 = 4096;
+
+#[test]
+fn the_memory_of_a_device_is_known_and_limited() {
+    let graph = chain(4, &["Neg", "Exp"]);
+    let load = |device: &AsyncBackend, limit: u64| {
+        let options = LoadOptions {
+            max_in_flight: 8,
+            device_memory_limits: vec![("Dev".into(), limit)],
+            ..LoadOptions::default()
+        };
+        let all = Hint {
+            pattern: "*".into(),
+            backend: "Dev".into(),
+        };
+        load_with(one(device, ALL), &graph, vec![all], &options)
+    };
+    let device = AsyncBackend::default();
+    let needed = load(&device, u64::MAX).unwrap().device_memory();
+    let needed = needed.first().unwrap();
+    assert_eq!(needed.workload_bytes, 4 * PAGE);
+    // The input, the output, and at least one value between them, of 4 x 8 floats each.
+    assert!(needed.value_bytes >= 3 * 128 && needed.value_bytes % 128 == 0);
+    let limit = needed.bytes(1);
+
+    let error = load(&device, limit - 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    let text = error.to_string();
+    let expected = format!("at most {} bytes", limit - 1);
+    assert!(
+        text.contains("memory of backend Dev") && text.contains(&expected),
+        "{text}"
+    );
+    assert!(text.contains(&format!("{limit} bytes")), "{text}");
+    assert_eq!(device.used_bytes(), 0);
+
+    // Two executions are within this limit, and the others wait for them.
+    let model = load(&device, needed.bytes(2)).unwrap();
+    let result = self::expected(&graph);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..20).for_each(|_| assert_eq!(run(&model), result)));
+        }
+    });
+    let tensors = needed.value_bytes / 128;
+    assert!(device.used_bytes() as u64 <= (4 + 2 * tensors) * PAGE);
+
+    let options = LoadOptions {
+        device_memory_limits: vec![("Dve".into(), 1)],
+        ..LoadOptions::default()
+    };
+    let unknown = load_with(one(&device, ALL), &graph, Vec::new(), &options).unwrap_err();
+    assert!(
+        unknown.to_string().contains("no backend has this name"),
+        "{unknown}"
+    );
 }
 
 #[test]

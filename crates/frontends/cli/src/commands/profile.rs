@@ -29,6 +29,7 @@ fn profile(flags: &Profile) -> Result<()> {
         compiling: &flags.compiling,
         inputs: &flags.inputs,
         limits: &flags.limits,
+        device: &flags.device,
         any_size: false,
     };
     let (loaded, mut given) = load::load(&model, flags.threading.threads, &control)?;

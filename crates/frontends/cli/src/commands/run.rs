@@ -38,6 +38,7 @@ pub fn run(flags: &Run) -> Result<()> {
         compiling: &flags.compiling,
         inputs: &flags.inputs,
         limits: &flags.limits,
+        device: &flags.device,
         any_size: false,
     };
     let (loaded, mut given) = load::load_with(&model, options)?;

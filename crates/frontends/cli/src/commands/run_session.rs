@@ -35,6 +35,7 @@ pub fn run(flags: &Run) -> Result<()> {
         compiling: &compiling,
         inputs: &flags.inputs,
         limits: &flags.limits,
+        device: &flags.device,
         any_size: true,
     };
     let (loaded, mut given) = load::load_with(&model, options)?;
