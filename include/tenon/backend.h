@@ -515,6 +515,17 @@ typedef struct tenon_host {
      * passes. */
     void *(*retain)(const void *owner);
     void (*forget)(void *token);
+    /* Since 1.3: the backend's entries in the cache of the user, which last beyond the process: for
+     * what is made at load and is not part of a package, such as programs compiled for the driver.
+     * The key is a text of at most 4096 bytes that contains all that the entry depends on. An entry
+     * may be deleted at any time. Readers check that `size` covers them.
+     *
+     * Returns 1 and sets *bytes if there is an entry, else 0. The bytes are valid until their owner
+     * is passed to forget, which is required once. */
+    int32_t (*cache_get)(const struct tenon_host *host, tenon_text key, tenon_bytes *bytes);
+    /* Adds or replaces an entry, if the user has a cache and it can be written. */
+    void (*cache_put)(const struct tenon_host *host, tenon_text key, const void *bytes,
+                      size_t length);
 } tenon_host;
 
 /* -------------------------------------------------------------------------------- the backend

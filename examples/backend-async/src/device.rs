@@ -17,6 +17,8 @@ use tenon_base::{Error, ErrorKind, Result};
 /// Delays and faults of a device, by its options.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
+    /// The time of compiling a program.
+    pub compile: Duration,
     /// The least time of a command.
     pub command: Duration,
     /// The seed of the order among streams; 0 for the order of enqueuing.
@@ -28,6 +30,9 @@ pub struct Faults {
     /// The size of the memory; 0 for the default.
     pub memory_bytes: u64,
 }
+
+/// Compiled programs begin with this.
+pub const PROGRAM: &str = "sim program ";
 
 /// The work of a command.
 pub enum Task {
@@ -58,6 +63,7 @@ pub struct Execute {
     pub inputs: Vec<RawOperand>,
     pub outputs: Vec<RawOperand>,
     pub scratch: Arc<DeviceMemory>,
+    pub program: Arc<str>,
 }
 
 // SAFETY: the operands are memory of the device, which commands access on its thread.
@@ -134,6 +140,12 @@ impl Device {
 
     pub fn work(&self) -> Work {
         self.shared.lock().work
+    }
+
+    /// Compiles a program.
+    pub fn compile(&self) {
+        std::thread::sleep(self.shared.faults.compile);
+        self.shared.lock().work.compiled += 1;
     }
 
     pub fn add_stream(&self) -> u64 {
@@ -405,6 +417,10 @@ fn lost() -> Error {
 
 impl Execute {
     fn run(&self, memory: &Memory) -> Result<()> {
+        if !self.program.starts_with(PROGRAM) {
+            let text = "the device has no program for the workload";
+            return Err(Error::new(ErrorKind::Internal, text));
+        }
         let resolve = |operand: &RawOperand| {
             Ok(if operand.start().is_null() {
                 RawOperand::NONE

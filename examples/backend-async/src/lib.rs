@@ -3,7 +3,8 @@
 //!
 //! The device is a thread with a queue. Its memory has two addresses: that in the operands of workloads, at which the
 //! host faults, and that of the device. Workloads and copies are commands of streams, computed by `CpuRef`; they can
-//! be slow, run in random order among streams, fail, or lose the device, by options.
+//! be slow, run in random order among streams, fail, or lose the device, by options. Programs of workloads are compiled
+//! at load, or found in the cache.
 
 mod device;
 mod memory;
@@ -11,11 +12,11 @@ mod stream;
 
 use device::{Device, Faults};
 use memory::DeviceMemory;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use stream::DeviceStream;
 use tenon_backend::{
-    Backend, BackendId, Capability, CpuLevel, HandleFactory, MemoryManager, MemorySources,
+    Backend, BackendId, Cache, Capability, CpuLevel, HandleFactory, MemoryManager, MemorySources,
     NodeView, Operands, OptionDef, OptionScope, OptionSetting, PropertyValue, RawOperand, Refusal,
     Stream, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
 };
@@ -37,6 +38,8 @@ pub struct AsyncBackend {
     device: Arc<Device>,
     faults: Faults,
     target: String,
+    /// Has the compiled programs of workloads, if there is one.
+    cache: Arc<OnceLock<Arc<dyn Cache>>>,
 }
 
 /// The device that it compiles for if the option does not name another.
@@ -48,6 +51,7 @@ impl Default for AsyncBackend {
             device: Device::start(),
             faults: Faults::default(),
             target: TARGET.into(),
+            cache: Arc::default(),
         }
     }
 }
@@ -65,6 +69,8 @@ pub struct Work {
     pub finishes: u64,
     /// The time of all commands.
     pub busy: Duration,
+    /// Programs that were compiled, instead of found in the cache.
+    pub compiled: u64,
 }
 
 impl AsyncBackend {
@@ -73,6 +79,7 @@ impl AsyncBackend {
         let mut faults = self.faults;
         for (name, value) in options {
             match name {
+                "CompileMicros" => faults.compile = Duration::from_micros(value),
                 "CommandMicros" => faults.command = Duration::from_micros(value),
                 "Seed" => faults.seed = value,
                 "FailWorkload" => faults.fail = value,
@@ -86,6 +93,7 @@ impl AsyncBackend {
             device: Device::with_faults(faults),
             faults,
             target: self.target.clone(),
+            cache: self.cache.clone(),
         }
     }
 
@@ -105,6 +113,27 @@ impl AsyncBackend {
     /// Bytes of device memory in use.
     pub fn used_bytes(&self) -> usize {
         self.device.memory.used()
+    }
+
+    /// The program of a workload, compiled for the device: a text that says what it computes, of which the device
+    /// checks that it has one.
+    fn program(&self, spec: &WorkloadSpec) -> Arc<str> {
+        let inputs = spec.inputs.iter().flatten().map(|input| &input.ty);
+        let outputs = spec.outputs.iter().flatten();
+        let types: Vec<String> = inputs.chain(outputs).map(ToString::to_string).collect();
+        // All that the program depends on.
+        let (op, attributes) = (spec.op.name, &spec.attributes);
+        let key = format!("{}: {op} {attributes:?} {}", self.target, types.join(", "));
+        let compiled = format!("{}{key}", device::PROGRAM);
+        let cache = self.cache.get();
+        let found = cache.and_then(|cache| cache.get(&key));
+        if found.is_none_or(|found| *found != *compiled.as_bytes()) {
+            self.device.compile();
+            if let Some(cache) = cache {
+                cache.put(&key, compiled.as_bytes());
+            }
+        }
+        compiled.into()
     }
 }
 
@@ -140,6 +169,11 @@ impl Backend for AsyncBackend {
         vec![
             target,
             option(
+                "CompileMicros",
+                0,
+                "the time of compiling a workload that is not in the cache, in microseconds",
+            ),
+            option(
                 "CommandMicros",
                 0,
                 "the least time of a command, in microseconds",
@@ -166,6 +200,10 @@ impl Backend for AsyncBackend {
                 "the size of the device's memory; 0: 64 GiB",
             ),
         ]
+    }
+
+    fn set_cache(&self, cache: Arc<dyn Cache>) {
+        let _ = self.cache.set(cache);
     }
 
     fn configured(&self, options: &[OptionSetting]) -> Result<Arc<dyn Backend>> {
@@ -207,6 +245,7 @@ impl Backend for AsyncBackend {
             device: self.device.clone(),
             workload: workload.into(),
             scratch: Arc::new(scratch),
+            program: self.program(spec),
         }))
     }
 
@@ -242,6 +281,7 @@ struct DeviceWorkload {
     device: Arc<Device>,
     workload: Arc<dyn Workload>,
     scratch: Arc<DeviceMemory>,
+    program: Arc<str>,
 }
 
 impl Workload for DeviceWorkload {
@@ -256,6 +296,7 @@ impl Workload for DeviceWorkload {
             inputs: inputs.iter().enumerate().map(read).collect(),
             outputs: outputs.to_vec(),
             scratch: self.scratch.clone(),
+            program: self.program.clone(),
         };
         match operands.stream() {
             Some(stream) => stream::of(stream)?.enqueue(device::Task::Execute(command)),

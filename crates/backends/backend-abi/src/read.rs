@@ -28,7 +28,7 @@ macro_rules! prefixed {
 prefixed! {
     Failure Attribute Node Graph PropertyValue BackendOption Prepared Control Workload Event
     Stream MemoryManager Substitution FailedPart Views Allocator HandleFactory Tolerance Context
-    Counter Profiling Host
+    Counter Profiling
 }
 
 /// Structs to which later versions added members: the first of these.
@@ -50,6 +50,7 @@ extended! {
     // 1.3
     Plan from device_bytes;
     TensorHandle from enqueue_in;
+    Host from cache_get;
     Backend from stream;
 }
 

@@ -283,6 +283,8 @@ structs! {
         minor: u32,
         retain: Option<unsafe extern "C" fn(*const c_void) -> *mut c_void>,
         forget: Option<unsafe extern "C" fn(*mut c_void)>,
+        cache_get: Option<unsafe extern "C" fn(*const Host, Text, *mut Bytes) -> i32>,
+        cache_put: Option<unsafe extern "C" fn(*const Host, Text, *const c_void, usize)>,
     }
     Backend, "tenon_backend" {
         size: usize,

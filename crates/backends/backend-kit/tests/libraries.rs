@@ -98,6 +98,7 @@ fn the_asynchronous_example_conforms() {
         "events of streams",
         "tensors pass",
         "memory of the device in plans",
+        "entries of the cache",
     ] {
         assert_eq!(check(&report, name).0, Outcome::Passed, "{name}");
     }

@@ -6,10 +6,10 @@
 )]
 
 use crate::{
-    Allocator, BackendContext, BackendId, Capability, CpuLevel, CreationOptions, HandleFactory,
-    ImportedMemory, MemoryManager, NodeView, OptimisationViews, OptionDef, OptionSetting,
-    ProfilingContext, PropertyValue, Refusal, Stream, TensorHandle, Tolerance, Workload,
-    WorkloadPlan, WorkloadSpec,
+    Allocator, BackendContext, BackendId, Cache, Capability, CpuLevel, CreationOptions,
+    HandleFactory, ImportedMemory, MemoryManager, NodeView, OptimisationViews, OptionDef,
+    OptionSetting, ProfilingContext, PropertyValue, Refusal, Stream, TensorHandle, Tolerance,
+    Workload, WorkloadPlan, WorkloadSpec,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -49,6 +49,12 @@ pub trait Backend: Send + Sync {
     /// on every device. Its options may change it, to compile for another device.
     fn target(&self) -> Option<String> {
         None
+    }
+
+    /// Gives it a cache for what it makes when models are loaded. Called before plans and workloads are made, also of
+    /// configured backends; the first cache stays.
+    fn set_cache(&self, cache: Arc<dyn Cache>) {
+        let _ = cache;
     }
 
     /// Its options with their defaults.

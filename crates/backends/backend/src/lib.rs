@@ -6,6 +6,7 @@
 
 mod allocator;
 mod backend;
+mod cache;
 mod context;
 mod discovery;
 mod evaluate;
@@ -31,6 +32,7 @@ mod workload;
 
 pub use allocator::{Allocation, Allocator};
 pub use backend::Backend;
+pub use cache::{CACHE_BYTES, CACHE_VARIABLE, Cache, CacheEntry, CacheFile, MAX_KEY, UserCache};
 pub use context::{BackendContext, CounterDef, MemoryManager, NetworkId, ProfilingContext};
 pub use discovery::{
     BACKEND_PATH_VARIABLE, Discovery, backend_folders, discover, is_backend_file_name,

@@ -16,7 +16,7 @@ use crate::marshal::{
     refusal_of, text, views,
 };
 use crate::{
-    Allocator, Backend, BackendContext, BackendId, Capability, CpuLevel, CreationOptions,
+    Allocator, Backend, BackendContext, BackendId, Cache, Capability, CpuLevel, CreationOptions,
     HandleFactory, ImportedMemory, InPlace, MAX_TARGET, MemoryManager, MemorySources, NodeView,
     OptimisationViews, OptionDef, OptionSetting, Prepared, ProfilingContext, Reason, Refusal,
     Stream, TensorHandle, Tolerance, Workload, WorkloadPlan, WorkloadSpec,
@@ -269,6 +269,10 @@ impl Backend for LoadedBackend {
 
     fn tolerances(&self) -> Vec<Tolerance> {
         self.lists.tolerances.clone()
+    }
+
+    fn set_cache(&self, cache: Arc<dyn Cache>) {
+        self.core.set_cache(cache);
     }
 
     fn options(&self) -> Vec<OptionDef> {
