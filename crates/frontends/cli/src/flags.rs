@@ -2,7 +2,7 @@
 
 use crate::model_flags::{BucketFlags, CompileFlags, DimensionSize, InputFlags, dimension};
 use crate::package_flags::{Cat, Diff, Dma, LimitFlags, Ls, Pack, Strip, Unpack, Verify};
-use crate::plugin_flags::{BackendFlags, DeviceFlags, Plugin};
+use crate::plugin_flags::{BackendFlags, Cache, DeviceFlags, Plugin};
 use crate::program_flags::{Exec, Opt, Translate};
 use crate::session_flags::SessionFlags;
 use crate::thread_flags::ThreadFlags;
@@ -56,6 +56,7 @@ pub enum Command {
     Monitor(crate::watch_flags::Monitor),
     Top(crate::watch_flags::Top),
     Plugin(Plugin),
+    Cache(Cache),
     Completions(Completions),
     Man(Man),
 }

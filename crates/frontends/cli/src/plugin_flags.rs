@@ -81,6 +81,44 @@ fn device_memory_limit(text: &str) -> Result<(BackendId, u64), String> {
     Ok((backend.into(), byte_count(bytes)?))
 }
 
+/// List or delete what backends have made when models were loaded, to use it again.
+#[derive(Args)]
+pub struct Cache {
+    #[command(subcommand)]
+    pub command: CacheCommand,
+}
+
+#[derive(Subcommand)]
+pub enum CacheCommand {
+    List(CacheList),
+    Clear(CacheClear),
+}
+
+/// List the entries of the cache, those used last first.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon cache list
+  tenon cache list --json
+  TENON_CACHE_DIR=/var/cache/tenon tenon cache list
+
+The cache is in tenon in XDG_CACHE_HOME or ~/.cache, or where TENON_CACHE_DIR says; it is turned off where that \
+is empty. When it grows beyond its limit, the entries used least recently are deleted.")]
+pub struct CacheList {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Delete all entries of the cache: the next load makes them again.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  tenon cache clear\n  tenon cache clear --json")]
+pub struct CacheClear {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Find and check backends that are loaded from libraries.
 #[derive(Args)]
 pub struct Plugin {

@@ -118,6 +118,10 @@ pub fn load_file(
         true => model,
         false => at_sizes(model, &mut given, compiling).map_err(here)?,
     };
+    // Making the workloads has used the cache.
+    if let Some(problem) = runtime.backends().cache().and_then(|cache| cache.problem()) {
+        output::complain(format_args!("warning: {problem}"));
+    }
     for substitution in model.substitutions() {
         output::complain(format_args!("warning: {substitution}"));
     }
