@@ -351,7 +351,18 @@ typedef struct tenon_operands {
      * work is done. With a stream, inputs have no bytes yet, scratch is absent, and operands stay
      * valid until the stream is finished. Readers check that `size` covers it. */
     const tenon_stream *stream;
+    /* Since 1.3: 1 if part_times will be called for this execution, so that its parts are timed.
+     * Readers check that `size` covers it. */
+    int32_t timed;
 } tenon_operands;
+
+/* A part of what a workload executes, such as a kernel of a device (since 1.3). */
+typedef struct tenon_part {
+    size_t size;
+    tenon_text name;
+    size_t node_count; /* nodes of the model that it computes, as far as they are known */
+    const tenon_text *nodes;
+} tenon_part;
 
 /* An operator that is ready to execute; executions may be concurrent. */
 typedef struct tenon_workload {
@@ -362,6 +373,15 @@ typedef struct tenon_workload {
     /* Whether execute reads this input: 0 if the prepared form replaces it. Optional: reads all. */
     int32_t (*reads)(const struct tenon_workload *workload, uint32_t input);
     void (*release)(const struct tenon_workload *workload); /* optional */
+    /* Since 1.3: its parts, for profiles and traces, in the order of their execution; at most 4096,
+     * with texts of at most 1 MiB together. Constant. */
+    size_t part_count;
+    const tenon_part *const *parts;
+    /* Writes part_count values: the nanoseconds of each part in the last execution with `timed`, on
+     * this stream, which has been finished since, or, if the backend has no streams, on the calling
+     * thread. Their sum is at most the time of the execution. Required if there are parts. */
+    const tenon_failure *(*part_times)(const struct tenon_workload *workload,
+                                       const tenon_stream *stream, uint64_t *nanoseconds);
 } tenon_workload;
 
 /* Memory shared by the workloads of one model. */

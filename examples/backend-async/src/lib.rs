@@ -12,13 +12,14 @@ mod stream;
 
 use device::{Device, Faults};
 use memory::DeviceMemory;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use stream::DeviceStream;
 use tenon_backend::{
     Backend, BackendId, Cache, Capability, CpuLevel, HandleFactory, MemoryManager, MemorySources,
     NodeView, Operands, OptionDef, OptionScope, OptionSetting, PropertyValue, RawOperand, Refusal,
-    Stream, TensorHandle, Workload, WorkloadPlan, WorkloadSpec,
+    Stream, TensorHandle, Workload, WorkloadPart, WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_cpu_ref::CpuRef;
@@ -246,6 +247,11 @@ impl Backend for AsyncBackend {
             workload: workload.into(),
             scratch: Arc::new(scratch),
             program: self.program(spec),
+            parts: device::PARTS.map(|name| WorkloadPart {
+                name: name.into(),
+                nodes: Vec::new(),
+            }),
+            id: WORKLOADS.fetch_add(1, Ordering::Relaxed),
         }))
     }
 
@@ -282,7 +288,13 @@ struct DeviceWorkload {
     workload: Arc<dyn Workload>,
     scratch: Arc<DeviceMemory>,
     program: Arc<str>,
+    parts: [WorkloadPart; device::PARTS.len()],
+    /// Its number, by which streams keep the times of its parts.
+    id: u64,
 }
+
+/// The number of workloads so far.
+static WORKLOADS: AtomicU64 = AtomicU64::new(0);
 
 impl Workload for DeviceWorkload {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
@@ -297,9 +309,16 @@ impl Workload for DeviceWorkload {
             outputs: outputs.to_vec(),
             scratch: self.scratch.clone(),
             program: self.program.clone(),
+            times: operands.is_timed().then(Arc::default),
         };
         match operands.stream() {
-            Some(stream) => stream::of(stream)?.enqueue(device::Task::Execute(command)),
+            Some(stream) => {
+                let stream = stream::of(stream)?;
+                if let Some(times) = &command.times {
+                    stream.time(self.id, times);
+                }
+                stream.enqueue(device::Task::Execute(command))
+            }
             // A caller without streams, such as one built for an older version of the interface.
             None => {
                 let mut stream = DeviceStream::new(self.device.clone());
@@ -311,5 +330,22 @@ impl Workload for DeviceWorkload {
 
     fn reads(&self, input: usize) -> bool {
         self.workload.reads(input)
+    }
+
+    fn parts(&self) -> &[WorkloadPart] {
+        &self.parts
+    }
+
+    fn part_times(&self, stream: Option<&mut dyn Stream>, nanoseconds: &mut [u64]) -> Result<()> {
+        let untimed = || {
+            let text = "the workload was not timed on this stream";
+            Error::new(ErrorKind::InvalidArgument, text)
+        };
+        let stream = stream::of(stream.ok_or_else(untimed)?)?;
+        let times = stream.times(self.id).ok_or_else(untimed)?;
+        for (nanoseconds, time) in nanoseconds.iter_mut().zip(&**times) {
+            *nanoseconds = time.load(Ordering::Acquire);
+        }
+        Ok(())
     }
 }

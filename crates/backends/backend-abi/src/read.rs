@@ -26,7 +26,7 @@ macro_rules! prefixed {
 }
 
 prefixed! {
-    Failure Attribute Node Graph PropertyValue BackendOption Prepared Control Workload Event
+    Failure Attribute Node Graph PropertyValue BackendOption Prepared Control Event Part
     Stream MemoryManager Substitution FailedPart Views Allocator HandleFactory Tolerance Context
     Counter Profiling
 }
@@ -49,6 +49,7 @@ extended! {
     Tensor from ranges;
     // 1.3
     Plan from device_bytes;
+    Workload from part_count;
     TensorHandle from enqueue_in;
     Host from cache_get;
     Backend from stream;

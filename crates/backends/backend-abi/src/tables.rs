@@ -180,12 +180,24 @@ structs! {
         scratch: Operand,
         control: *const Control,
         stream: *const Stream,
+        timed: i32,
+    }
+    Part, "tenon_part" {
+        size: usize,
+        name: Text,
+        node_count: usize,
+        nodes: *const Text,
     }
     Workload, "tenon_workload" {
         size: usize,
         execute: Option<unsafe extern "C" fn(*const Workload, *const Operands) -> Outcome>,
         reads: Option<unsafe extern "C" fn(*const Workload, u32) -> i32>,
         release: Release<Workload>,
+        part_count: usize,
+        parts: List<Part>,
+        part_times: Option<
+            unsafe extern "C" fn(*const Workload, *const Stream, *mut u64) -> Outcome,
+        >,
     }
     MemoryManager, "tenon_memory_manager" {
         size: usize,

@@ -26,6 +26,7 @@ pub(crate) fn check(
     set_allocator(report, &**backend);
     crate::tensors::check(report, &**backend);
     crate::streams::check(report, &**backend);
+    crate::parts::check(report, &**backend);
     crate::leaks::check(report, backend, &create);
 }
 

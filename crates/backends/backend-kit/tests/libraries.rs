@@ -99,6 +99,7 @@ fn the_asynchronous_example_conforms() {
         "tensors pass",
         "memory of the device in plans",
         "entries of the cache",
+        "parts of workloads",
     ] {
         assert_eq!(check(&report, name).0, Outcome::Passed, "{name}");
     }
@@ -147,6 +148,7 @@ fn defects_of_libraries_are_reported() {
         ("WRONG_IN_PLACE", "results in place"),
         ("ONE_MODEL", "context"),
         ("INEXACT=0.05f", "results against CpuRef"),
+        ("PART_TIME=(uint64_t)1<<50", "parts of workloads"),
     ] {
         let library = folder.path().join(format!("{name}.so"));
         let path = compiled(&repository(VARIANT), &library, &[definition]);

@@ -60,7 +60,9 @@ pub use support::{NodeView, Reason, Refusal};
 pub use tenon_base::CpuLevel;
 pub use tolerance::Tolerance;
 pub use views::{FailedPart, OptimisationViews, Substitution};
-pub use workload::{InPlace, InputSpec, Prepared, Workload, WorkloadPlan, WorkloadSpec};
+pub use workload::{
+    InPlace, InputSpec, Prepared, Workload, WorkloadPart, WorkloadPlan, WorkloadSpec,
+};
 
 /// The structs of `include/tenon/backend.h`, for [`export_backend`].
 pub use tenon_backend_abi as abi;
