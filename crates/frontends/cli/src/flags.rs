@@ -257,8 +257,9 @@ Examples:
 GFLOP/s and GB/s are computed from the node's shapes: a multiply-add is two operations, each \
 operand is read once. The ceiling is measured before: multiply-adds of f32, and copies in \
 memory. A node's share of it is the least time that either allows, divided by its time; more \
-than 100 % means that its data came from caches. JSON fields of a node: node, operator, backend, \
-us, share, flops, bytes, gflops, gigabytes, of_ceiling.")]
+than 100 % means that its data came from caches. Below a node are the parts of its workload, if \
+its backend times them. JSON fields of a node: node, operator, backend, us, share, flops, bytes, \
+gflops, gigabytes, of_ceiling, parts.")]
 pub struct Profile {
     /// The ONNX model or package; - is standard input.
     pub file: PathBuf,

@@ -39,7 +39,7 @@ fn bind(site: &Site<'_>) -> Result<Box<dyn Kernel>> {
 
 /// A workload for the types of its operands, before they have memory.
 pub(crate) struct SizedWorkload {
-    workload: Box<dyn Workload>,
+    pub(crate) workload: Box<dyn Workload>,
     backend: Arc<dyn Backend>,
     id: BackendId,
     /// Bytes that it writes.
@@ -222,6 +222,7 @@ impl Kernel for BoundWorkload {
         let workload = &self.sized.workload;
         memory
             .operands(&self.binding, |operands| workload.execute(operands))
+            .and_then(|()| memory.time_parts(&self.binding, &self.sized))
             .map_err(|error| error.at(self.call.location()))
     }
 

@@ -222,6 +222,7 @@ impl CoreNode {
         self.arenas
             .with_execution(main, control, |Execution { memory, registers }| {
                 let run = |memory: &Memory| {
+                    memory.set_timed(watch.is_some());
                     let Some(watch) = watch else {
                         return main.run(registers, &[], memory, control, &mut ());
                     };

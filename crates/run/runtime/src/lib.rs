@@ -59,7 +59,7 @@ pub use log::{Component, Log, LogLevel, LogLevels, LogSink};
 pub use model::{ExecuteOptions, Model};
 pub use nan_check::NanCheck;
 pub use process_report::{CoreReport, ModelReport, ProcessReport, Publisher, REPORT_FORMAT};
-pub use profile::{KernelProfile, OperatorProfile, Profile};
+pub use profile::{KernelProfile, OperatorProfile, PartProfile, Profile};
 pub use requests::{
     CompletionCallback, ErrorTracker, ExecutionUnit, RequestQueues, RequestWork, Sequence,
 };
@@ -67,7 +67,8 @@ pub use runtime::Runtime;
 pub use session::Session;
 pub use shared_folder::{LOCK_FOLDER, SharedFolder, watched_folders};
 pub use substitute::Substitution;
-pub use tap::{Tap, TapValue};
+pub use tap::{Tap, TapParts, TapValue};
+pub use tenon_backend::WorkloadPart;
 /// Inputs and outputs of models, and pairs of them.
 pub use tenon_graph::StatePair;
 pub use tenon_kernels::DeviceMemory;

@@ -298,6 +298,7 @@ fn print_executed(
             outputs,
             files: &files,
             tapped: &[],
+            parts: &[],
             top: flags.top,
         };
         let text = json!({
