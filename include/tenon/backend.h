@@ -283,6 +283,9 @@ typedef struct tenon_plan {
     size_t prepared_count;
     const tenon_prepared *const *prepared;
     void (*release)(const struct tenon_plan *plan); /* optional */
+    /* Since 1.3: bytes of memory of the backend that the workload has for itself as long as it exists:
+     * scratch memory, constants. Operands do not count. 0 if the backend has no handle factories. */
+    uint64_t device_bytes;
 } tenon_plan;
 
 /* --------------------------------------------------------------------------------- workloads -- */
@@ -348,7 +351,18 @@ typedef struct tenon_operands {
      * work is done. With a stream, inputs have no bytes yet, scratch is absent, and operands stay
      * valid until the stream is finished. Readers check that `size` covers it. */
     const tenon_stream *stream;
+    /* Since 1.3: 1 if part_times will be called for this execution, so that its parts are timed.
+     * Readers check that `size` covers it. */
+    int32_t timed;
 } tenon_operands;
+
+/* A part of what a workload executes, such as a kernel of a device (since 1.3). */
+typedef struct tenon_part {
+    size_t size;
+    tenon_text name;
+    size_t node_count; /* nodes of the model that it computes, as far as they are known */
+    const tenon_text *nodes;
+} tenon_part;
 
 /* An operator that is ready to execute; executions may be concurrent. */
 typedef struct tenon_workload {
@@ -359,6 +373,15 @@ typedef struct tenon_workload {
     /* Whether execute reads this input: 0 if the prepared form replaces it. Optional: reads all. */
     int32_t (*reads)(const struct tenon_workload *workload, uint32_t input);
     void (*release)(const struct tenon_workload *workload); /* optional */
+    /* Since 1.3: its parts, for profiles and traces, in the order of their execution; at most 4096,
+     * with texts of at most 1 MiB together. Constant. */
+    size_t part_count;
+    const tenon_part *const *parts;
+    /* Writes part_count values: the nanoseconds of each part in the last execution with `timed`, on
+     * this stream, which has been finished since, or, if the backend has no streams, on the calling
+     * thread. Their sum is at most the time of the execution. Required if there are parts. */
+    const tenon_failure *(*part_times)(const struct tenon_workload *workload,
+                                       const tenon_stream *stream, uint64_t *nanoseconds);
 } tenon_workload;
 
 /* Memory shared by the workloads of one model. */
@@ -533,6 +556,17 @@ typedef struct tenon_host {
      * passes. */
     void *(*retain)(const void *owner);
     void (*forget)(void *token);
+    /* Since 1.3: the backend's entries in the cache of the user, which last beyond the process: for
+     * what is made at load and is not part of a package, such as programs compiled for the driver.
+     * The key is a text of at most 4096 bytes that contains all that the entry depends on. An entry
+     * may be deleted at any time. Readers check that `size` covers them.
+     *
+     * Returns 1 and sets *bytes if there is an entry, else 0. The bytes are valid until their owner
+     * is passed to forget, which is required once. */
+    int32_t (*cache_get)(const struct tenon_host *host, tenon_text key, tenon_bytes *bytes);
+    /* Adds or replaces an entry, if the user has a cache and it can be written. */
+    void (*cache_put)(const struct tenon_host *host, tenon_text key, const void *bytes,
+                      size_t length);
 } tenon_host;
 
 /* -------------------------------------------------------------------------------- the backend
@@ -565,7 +599,8 @@ typedef struct tenon_backend {
 
     /* The plan of a workload. Deterministic: the same node gives the same bytes. Optional, and
      * *plan may stay NULL: an empty plan. Of a node with ranges, only the prepared constants of the
-     * plan are used: each instance is planned for its sizes. */
+     * plan are used: each instance is planned for its sizes. Of a backend with handle factories nodes
+     * are planned again at load, for device_bytes: the plan then needs no prepared constants. */
     const tenon_failure *(*plan)(const struct tenon_backend *backend, const tenon_node *node,
                                  int32_t cpu, const tenon_plan **plan);
 

@@ -74,6 +74,7 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
         "random nodes: executed on CpuAcc and on CpuRef, results compared",
         &[],
     ),
+    ("cache", "a file of the cache: read, written", &[]),
     ("dma", "DMA descriptors: checked, run, copies compared", &[]),
 ];
 

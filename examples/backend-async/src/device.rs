@@ -8,7 +8,7 @@ use crate::stream::EventState;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tenon_backend::{Operands, RawOperand, Workload};
@@ -17,6 +17,8 @@ use tenon_base::{Error, ErrorKind, Result};
 /// Delays and faults of a device, by its options.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
+    /// The time of compiling a program.
+    pub compile: Duration,
     /// The least time of a command.
     pub command: Duration,
     /// The seed of the order among streams; 0 for the order of enqueuing.
@@ -28,6 +30,9 @@ pub struct Faults {
     /// The size of the memory; 0 for the default.
     pub memory_bytes: u64,
 }
+
+/// Compiled programs begin with this.
+pub const PROGRAM: &str = "sim program ";
 
 /// The work of a command.
 pub enum Task {
@@ -58,7 +63,16 @@ pub struct Execute {
     pub inputs: Vec<RawOperand>,
     pub outputs: Vec<RawOperand>,
     pub scratch: Arc<DeviceMemory>,
+    pub program: Arc<str>,
+    /// The device writes the times of the parts here.
+    pub times: Option<Arc<PartTimes>>,
 }
+
+/// The parts of a workload: its computation, and what is left of the least time of a command.
+pub const PARTS: [&str; 2] = ["compute", "delay"];
+
+/// The nanoseconds of each part.
+pub type PartTimes = [AtomicU64; PARTS.len()];
 
 // SAFETY: the operands are memory of the device, which commands access on its thread.
 unsafe impl Send for Execute {}
@@ -134,6 +148,12 @@ impl Device {
 
     pub fn work(&self) -> Work {
         self.shared.lock().work
+    }
+
+    /// Compiles a program.
+    pub fn compile(&self) {
+        std::thread::sleep(self.shared.faults.compile);
+        self.shared.lock().work.compiled += 1;
     }
 
     pub fn add_stream(&self) -> u64 {
@@ -271,12 +291,22 @@ impl Shared {
                 drop(state);
                 let start = Instant::now();
                 let done = self.execute(&command.task, workload, &stop);
+                let computed = start.elapsed();
                 // Sleeping is not exact enough for delays of microseconds.
                 while start.elapsed() < self.faults.command {
                     std::hint::spin_loop();
                 }
+                let all = start.elapsed();
+                if let Task::Execute(Execute {
+                    times: Some(times), ..
+                }) = &command.task
+                {
+                    for (time, part) in times.iter().zip([computed, all - computed]) {
+                        time.store(part.as_nanos() as u64, Ordering::Release);
+                    }
+                }
                 state = self.lock();
-                state.work.busy += start.elapsed();
+                state.work.busy += all;
                 state.end(id, &command, done);
                 // A caller of `finish` waits for the last command: waking it at each would delay the next one.
                 let is_last = |commands: &Commands| commands.queue.is_empty();
@@ -405,6 +435,10 @@ fn lost() -> Error {
 
 impl Execute {
     fn run(&self, memory: &Memory) -> Result<()> {
+        if !self.program.starts_with(PROGRAM) {
+            let text = "the device has no program for the workload";
+            return Err(Error::new(ErrorKind::Internal, text));
+        }
         let resolve = |operand: &RawOperand| {
             Ok(if operand.start().is_null() {
                 RawOperand::NONE

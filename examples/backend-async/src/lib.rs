@@ -3,7 +3,8 @@
 //!
 //! The device is a thread with a queue. Its memory has two addresses: that in the operands of workloads, at which the
 //! host faults, and that of the device. Workloads and copies are commands of streams, computed by `CpuRef`; they can
-//! be slow, run in random order among streams, fail, or lose the device, by options.
+//! be slow, run in random order among streams, fail, or lose the device, by options. Programs of workloads are compiled
+//! at load, or found in the cache.
 
 #![allow(unsafe_code, reason = "a backend that imports memory")]
 
@@ -13,14 +14,15 @@ mod stream;
 
 use device::{Device, Faults};
 use memory::DeviceMemory;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use stream::DeviceStream;
 use tenon_backend::{
-    Backend, BackendId, Capability, Configure, CpuLevel, HandleFactory, ImportedMemory,
+    Backend, BackendId, Cache, Capability, Configure, CpuLevel, HandleFactory, ImportedMemory,
     MemoryManager, MemorySource, MemorySources, NodeView, Operands, OptionDef, OptionScope,
     OptionSetting, PropertyValue, RawOperand, Refusal, Stream, TensorHandle, TensorMemory,
-    Workload, WorkloadPlan, WorkloadSpec,
+    Workload, WorkloadPart, WorkloadPlan, WorkloadSpec,
 };
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_cpu_ref::CpuRef;
@@ -43,6 +45,8 @@ pub struct AsyncBackend {
     device: Arc<Device>,
     faults: Faults,
     target: String,
+    /// Has the compiled programs of workloads, if there is one.
+    cache: Arc<OnceLock<Arc<dyn Cache>>>,
 }
 
 /// The device that it compiles for if the option does not name another.
@@ -54,6 +58,7 @@ impl Default for AsyncBackend {
             device: Device::start(),
             faults: Faults::default(),
             target: TARGET.into(),
+            cache: Arc::default(),
         }
     }
 }
@@ -71,6 +76,8 @@ pub struct Work {
     pub finishes: u64,
     /// The time of all commands.
     pub busy: Duration,
+    /// Programs that were compiled, instead of found in the cache.
+    pub compiled: u64,
 }
 
 impl AsyncBackend {
@@ -79,6 +86,7 @@ impl AsyncBackend {
         let mut faults = self.faults;
         for (name, value) in options {
             match name {
+                "CompileMicros" => faults.compile = Duration::from_micros(value),
                 "CommandMicros" => faults.command = Duration::from_micros(value),
                 "Seed" => faults.seed = value,
                 "FailWorkload" => faults.fail = value,
@@ -92,6 +100,7 @@ impl AsyncBackend {
             device: Device::with_faults(faults),
             faults,
             target: self.target.clone(),
+            cache: self.cache.clone(),
         }
     }
 
@@ -111,6 +120,27 @@ impl AsyncBackend {
     /// Bytes of device memory in use.
     pub fn used_bytes(&self) -> usize {
         self.device.memory.used()
+    }
+
+    /// The program of a workload, compiled for the device: a text that says what it computes, of which the device
+    /// checks that it has one.
+    fn program(&self, spec: &WorkloadSpec) -> Arc<str> {
+        let inputs = spec.inputs.iter().flatten().map(|input| &input.ty);
+        let outputs = spec.outputs.iter().flatten();
+        let types: Vec<String> = inputs.chain(outputs).map(ToString::to_string).collect();
+        // All that the program depends on.
+        let (op, attributes) = (spec.op.name, &spec.attributes);
+        let key = format!("{}: {op} {attributes:?} {}", self.target, types.join(", "));
+        let compiled = format!("{}{key}", device::PROGRAM);
+        let cache = self.cache.get();
+        let found = cache.and_then(|cache| cache.get(&key));
+        if found.is_none_or(|found| *found != *compiled.as_bytes()) {
+            self.device.compile();
+            if let Some(cache) = cache {
+                cache.put(&key, compiled.as_bytes());
+            }
+        }
+        compiled.into()
     }
 }
 
@@ -132,15 +162,21 @@ impl Backend for AsyncBackend {
         Some(self.target.clone())
     }
 
+    fn set_cache(&self, cache: Arc<dyn Cache>) {
+        let _ = self.cache.set(cache);
+    }
+
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {
         CpuRef.supports(node)
     }
 
     fn plan(&self, spec: &WorkloadSpec, cpu: CpuLevel) -> Result<WorkloadPlan> {
+        let plan = CpuRef.plan(spec, cpu)?;
         // Scratch memory is the device's own.
         Ok(WorkloadPlan {
             scratch_bytes: 0,
-            ..CpuRef.plan(spec, cpu)?
+            device_bytes: DeviceMemory::size(plan.scratch_bytes) as u64,
+            ..plan
         })
     }
 
@@ -151,6 +187,12 @@ impl Backend for AsyncBackend {
             device: self.device.clone(),
             workload: workload.into(),
             scratch: Arc::new(scratch),
+            program: self.program(spec),
+            parts: device::PARTS.map(|name| WorkloadPart {
+                name: name.into(),
+                nodes: Vec::new(),
+            }),
+            id: WORKLOADS.fetch_add(1, Ordering::Relaxed),
         }))
     }
 
@@ -177,6 +219,11 @@ impl Configure for AsyncBackend {
         };
         vec![
             target,
+            option(
+                "CompileMicros",
+                0,
+                "the time of compiling a workload that is not in the cache, in microseconds",
+            ),
             option(
                 "CommandMicros",
                 0,
@@ -282,7 +329,14 @@ struct DeviceWorkload {
     device: Arc<Device>,
     workload: Arc<dyn Workload>,
     scratch: Arc<DeviceMemory>,
+    program: Arc<str>,
+    parts: [WorkloadPart; device::PARTS.len()],
+    /// Its number, by which streams keep the times of its parts.
+    id: u64,
 }
+
+/// The number of workloads so far.
+static WORKLOADS: AtomicU64 = AtomicU64::new(0);
 
 impl Workload for DeviceWorkload {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
@@ -296,9 +350,17 @@ impl Workload for DeviceWorkload {
             inputs: inputs.iter().enumerate().map(read).collect(),
             outputs: outputs.to_vec(),
             scratch: self.scratch.clone(),
+            program: self.program.clone(),
+            times: operands.is_timed().then(Arc::default),
         };
         match operands.stream() {
-            Some(stream) => stream::of(stream)?.enqueue(device::Task::Execute(command)),
+            Some(stream) => {
+                let stream = stream::of(stream)?;
+                if let Some(times) = &command.times {
+                    stream.time(self.id, times);
+                }
+                stream.enqueue(device::Task::Execute(command))
+            }
             // A caller without streams, such as one built for an older version of the interface.
             None => {
                 let mut stream = DeviceStream::new(self.device.clone());
@@ -310,5 +372,22 @@ impl Workload for DeviceWorkload {
 
     fn reads(&self, input: usize) -> bool {
         self.workload.reads(input)
+    }
+
+    fn parts(&self) -> &[WorkloadPart] {
+        &self.parts
+    }
+
+    fn part_times(&self, stream: Option<&mut dyn Stream>, nanoseconds: &mut [u64]) -> Result<()> {
+        let untimed = || {
+            let text = "the workload was not timed on this stream";
+            Error::new(ErrorKind::InvalidArgument, text)
+        };
+        let stream = stream::of(stream.ok_or_else(untimed)?)?;
+        let times = stream.times(self.id).ok_or_else(untimed)?;
+        for (nanoseconds, time) in nanoseconds.iter_mut().zip(&**times) {
+            *nanoseconds = time.load(Ordering::Acquire);
+        }
+        Ok(())
     }
 }

@@ -124,7 +124,7 @@ pub struct DeviceMemory {
 impl DeviceMemory {
     /// Allocates at the first free range that is large enough.
     pub fn allocate(memory: &Arc<Memory>, bytes: usize) -> Result<Self> {
-        let size = bytes.max(1).next_multiple_of(PAGE);
+        let size = Self::size(bytes);
         let mut live = memory.live();
         let mut start = 0;
         for (&next, &end) in &*live {
@@ -156,6 +156,11 @@ impl DeviceMemory {
             bytes,
             is_owner: false,
         })
+    }
+
+    /// The memory that an allocation of `bytes` takes.
+    pub fn size(bytes: usize) -> usize {
+        bytes.max(1).next_multiple_of(PAGE)
     }
 
     /// Its size.

@@ -2,9 +2,10 @@
 
 #![allow(unsafe_code, reason = "memory of commands that are still to run")]
 
-use crate::device::{Device, HostBytes, Task};
+use crate::device::{Device, HostBytes, PartTimes, Task};
 use crate::memory::DeviceMemory;
 use std::any::Any;
+use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +17,8 @@ pub struct DeviceStream {
     device: Arc<Device>,
     id: u64,
     failed: Option<u64>,
+    /// The times of the parts in the last execution of each workload that was timed.
+    times: HashMap<u64, Arc<PartTimes>>,
 }
 
 /// A stream that the host passes, as one of the device.
@@ -31,7 +34,18 @@ impl DeviceStream {
             device,
             id,
             failed: None,
+            times: HashMap::new(),
         }
+    }
+
+    /// Keeps the times of a workload, which its command will write.
+    pub fn time(&mut self, workload: u64, times: &Arc<PartTimes>) {
+        self.times.insert(workload, times.clone());
+    }
+
+    /// The times of a workload.
+    pub fn times(&self, workload: u64) -> Option<&Arc<PartTimes>> {
+        self.times.get(&workload)
     }
 
     pub fn enqueue(&mut self, task: Task) -> Result<()> {

@@ -26,9 +26,9 @@ macro_rules! prefixed {
 }
 
 prefixed! {
-    Failure Attribute Node Graph PropertyValue BackendOption Prepared Plan Control Workload Event
+    Failure Attribute Node Graph PropertyValue BackendOption Prepared Control Event Part
     Stream MemoryManager Substitution FailedPart Views Allocator ImportedMemory Tolerance Context
-    Counter Profiling Host
+    Counter Profiling
 }
 
 /// Structs to which later versions added members: the first of these.
@@ -48,8 +48,11 @@ extended! {
     // 1.2
     Tensor from ranges;
     // 1.3
+    Plan from device_bytes;
+    Workload from part_count;
     TensorHandle from enqueue_in;
     HandleFactory from device_type;
+    Host from cache_get;
     Backend from stream;
 }
 

@@ -152,6 +152,7 @@ structs! {
         prepared_count: usize,
         prepared: List<Prepared>,
         release: Release<Plan>,
+        device_bytes: u64,
     }
     Control, "tenon_control" {
         size: usize,
@@ -179,12 +180,24 @@ structs! {
         scratch: Operand,
         control: *const Control,
         stream: *const Stream,
+        timed: i32,
+    }
+    Part, "tenon_part" {
+        size: usize,
+        name: Text,
+        node_count: usize,
+        nodes: *const Text,
     }
     Workload, "tenon_workload" {
         size: usize,
         execute: Option<unsafe extern "C" fn(*const Workload, *const Operands) -> Outcome>,
         reads: Option<unsafe extern "C" fn(*const Workload, u32) -> i32>,
         release: Release<Workload>,
+        part_count: usize,
+        parts: List<Part>,
+        part_times: Option<
+            unsafe extern "C" fn(*const Workload, *const Stream, *mut u64) -> Outcome,
+        >,
     }
     MemoryManager, "tenon_memory_manager" {
         size: usize,
@@ -291,6 +304,8 @@ structs! {
         minor: u32,
         retain: Option<unsafe extern "C" fn(*const c_void) -> *mut c_void>,
         forget: Option<unsafe extern "C" fn(*mut c_void)>,
+        cache_get: Option<unsafe extern "C" fn(*const Host, Text, *mut Bytes) -> i32>,
+        cache_put: Option<unsafe extern "C" fn(*const Host, Text, *const c_void, usize)>,
     }
     Backend, "tenon_backend" {
         size: usize,

@@ -3,15 +3,18 @@
 //! [`check_library`] opens a library as a runtime does, and [`check_backend`] calls every function
 //! of a backend: support queries with reasons, invalid arguments, plans, workloads against
 //! `CpuRef`, in place and with arbitrary memory contents, concurrent executions, memory leaks,
-//! lifetimes, subgraphs, options, contexts, counters, allocators, tensor memory and streams. Absent features
+//! lifetimes, subgraphs, options, contexts, counters, the cache, allocators, tensor memory,
+//! streams and parts of workloads. Absent features
 //! are reported as skipped. A crash of a library ends the process: untrusted libraries are checked
 //! in a separate process.
 
+mod cache;
 mod compare;
 mod contexts;
 mod counting;
 mod leaks;
 mod lifetime;
+mod parts;
 mod report;
 mod samples;
 mod streams;

@@ -21,10 +21,12 @@ pub(crate) fn check(
     memory_manager(report, &**backend);
     crate::contexts::check(report, &**backend, &create);
     counters(report, &**backend);
+    crate::cache::check(report, &create);
     own_allocator(report, &**backend);
     set_allocator(report, &**backend);
     crate::tensors::check(report, &**backend);
     crate::streams::check(report, &**backend);
+    crate::parts::check(report, &**backend);
     crate::leaks::check(report, backend, &create);
 }
 
@@ -68,7 +70,7 @@ fn outlive(backend: Arc<dyn Backend>, sample: &Sample) -> Result<String> {
     }
 }
 
-fn execute(backend: &dyn Backend, sample: &Sample) -> Result<Vec<Option<Tensor>>> {
+pub(crate) fn execute(backend: &dyn Backend, sample: &Sample) -> Result<Vec<Option<Tensor>>> {
     let (op, attributes) = (sample.node.op, &sample.node.attributes);
     evaluate(
         backend,

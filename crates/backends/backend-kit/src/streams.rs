@@ -5,7 +5,9 @@
 use crate::report::Report;
 use crate::samples::{Sample, samples};
 use crate::workloads::{expected, is_supported_variable, same};
-use tenon_backend::{Backend, Operands, RawOperand, Stream, TensorHandle, preferred_factory};
+use tenon_backend::{
+    Backend, Operands, RawOperand, Stream, TensorHandle, Workload, preferred_factory,
+};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{BufferMut, Tensor, TensorType};
 
@@ -27,7 +29,10 @@ pub(crate) fn check(report: &mut Report, backend: &dyn Backend) {
     let mut all = |name, streams: &mut [Box<dyn Stream>]| {
         let mut problems = Vec::new();
         for sample in &supported {
-            if let Err(error) = on_streams(backend, sample, streams) {
+            let workload = backend.workload(&sample.spec(false));
+            let done =
+                workload.and_then(|workload| on_streams(backend, sample, &*workload, streams));
+            if let Err(error) = done {
                 problems.push(format!("{}: {error}", sample.name));
             }
         }
@@ -59,14 +64,14 @@ fn tensor(backend: &dyn Backend, ty: &TensorType) -> Result<Box<dyn TensorHandle
     backend.tensor_handle(&factory.id, ty)
 }
 
-/// Executes a sample by commands: all of one stream, or copies in the first one and the workload, after an event, in
-/// the second one.
-fn on_streams(
+/// Executes a sample by commands, its parts timed if it has some: all of one stream, or copies in the first one and the
+/// workload, after an event, in the second one.
+pub(crate) fn on_streams(
     backend: &dyn Backend,
     sample: &Sample,
+    workload: &dyn Workload,
     streams: &mut [Box<dyn Stream>],
 ) -> Result<()> {
-    let workload = backend.workload(&sample.spec(false))?;
     let tensors = |types: &mut dyn Iterator<Item = &TensorType>| {
         types
             .map(|ty| tensor(backend, ty))
@@ -107,7 +112,8 @@ fn on_streams(
             .map(|(handle, ty)| RawOperand::new(handle.start(), ty.bytes()))
             .collect();
         // SAFETY: the tensors are dropped after the streams are finished, and only these commands access them.
-        workload.execute(&mut unsafe { Operands::enqueued(&read, &written, &mut **target) })?;
+        let operands = unsafe { Operands::enqueued(&read, &written, &mut **target) };
+        workload.execute(&mut operands.timed(!workload.parts().is_empty()))?;
         for (handle, result) in outputs.iter().zip(&mut results) {
             // SAFETY: the buffer is accessed only after the streams are finished.
             unsafe { handle.enqueue_out(&mut **target, &raw mut **result)? };

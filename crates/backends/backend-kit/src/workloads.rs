@@ -35,6 +35,7 @@ pub(crate) fn check(report: &mut Report, backend: &dyn Backend) {
     );
     all("results in place", in_place);
     all("plans are deterministic", deterministic);
+    all("memory of the device in plans", device_memory);
     all("results with prepared constants", prepared);
     all("results without inputs that are not read", unread);
     all("threads share a workload", threads);
@@ -166,7 +167,8 @@ fn deterministic(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
         let prepared: Vec<_> = prepared
             .map(|one| (one.input, one.layout, one.data.to_vec()))
             .collect();
-        (plan.scratch_bytes, plan.in_place, prepared)
+        let memory = (plan.scratch_bytes, plan.device_bytes);
+        (memory, plan.in_place, prepared)
     };
     let first = parts(backend.plan(&spec, CpuLevel::Baseline)?);
     if parts(backend.plan(&spec, CpuLevel::Baseline)?) == first {
@@ -177,6 +179,27 @@ fn deterministic(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
             "two plans of one node differ",
         ))
     }
+}
+
+/// The most memory of a device that the workload of a sample may state: samples have a few elements.
+const MAX_DEVICE_BYTES: u64 = 4 << 30;
+
+/// Plans state memory of the backend only if it has separate memory, and not more than makes sense.
+fn device_memory(backend: &dyn Backend, sample: &Sample) -> Result<bool> {
+    let bytes = backend
+        .plan(&sample.spec(true), CpuLevel::Baseline)?
+        .device_bytes;
+    let wrong = |text| Error::new(ErrorKind::ExecutionFailed, text).found(bytes);
+    if bytes > 0 && backend.handle_factories().is_empty() {
+        return Err(wrong(
+            "a plan states memory of a backend without handle factories",
+        ));
+    }
+    if bytes > MAX_DEVICE_BYTES {
+        let error = wrong("a plan states more memory than a workload of a few elements needs");
+        return Err(error.expected(format_args!("at most {MAX_DEVICE_BYTES} bytes")));
+    }
+    Ok(bytes > 0)
 }
 
 /// A workload with the prepared constants of its plan, and the plan.

@@ -93,7 +93,14 @@ fn the_asynchronous_example_conforms() {
     passes(&report);
     let memory = "SimDevice (imports Device, exports Device)";
     assert_eq!(check(&report, "tensor memory").1, memory);
-    for name in ["commands of a stream", "events of streams", "tensors pass"] {
+    for name in [
+        "commands of a stream",
+        "events of streams",
+        "tensors pass",
+        "memory of the device in plans",
+        "entries of the cache",
+        "parts of workloads",
+    ] {
         assert_eq!(check(&report, name).0, Outcome::Passed, "{name}");
     }
 }
@@ -135,10 +142,13 @@ fn defects_of_libraries_are_reported() {
         ("BAD_VIEWS=0", "an optimised subgraph"),
         ("NULL_WORKLOAD", "results against CpuRef"),
         ("BAD_PLAN=0", "plans are deterministic"),
+        ("BAD_PLAN=7", "memory of the device in plans"),
+        ("BAD_PLAN=8", "memory of the device in plans"),
         ("ADDS_UP", "results with arbitrary memory contents"),
         ("WRONG_IN_PLACE", "results in place"),
         ("ONE_MODEL", "context"),
         ("INEXACT=0.05f", "results against CpuRef"),
+        ("PART_TIME=(uint64_t)1<<50", "parts of workloads"),
     ] {
         let library = folder.path().join(format!("{name}.so"));
         let path = compiled(&repository(VARIANT), &library, &[definition]);

@@ -6,7 +6,7 @@
 )]
 
 use crate::{
-    Allocator, Allocators, BackendContext, BackendId, Capability, Configure, CpuLevel,
+    Allocator, Allocators, BackendContext, BackendId, Cache, Capability, Configure, CpuLevel,
     CreationOptions, HandleFactory, ImportedMemory, Lifecycle, MemoryManager, NodeView,
     OptimisationViews, Optimiser, OptionDef, OptionSetting, ProfilingContext, PropertyValue,
     Refusal, Stream, TensorHandle, TensorMemory, Tolerance, Workload, WorkloadMemory, WorkloadPlan,
@@ -52,6 +52,12 @@ pub trait Backend: Send + Sync {
     /// on every device. Its options may change it, to compile for another device.
     fn target(&self) -> Option<String> {
         None
+    }
+
+    /// Gives it a cache for what it makes when models are loaded. Called before plans and workloads are made, also of
+    /// configured backends; the first cache stays.
+    fn set_cache(&self, cache: Arc<dyn Cache>) {
+        let _ = cache;
     }
 
     /// Whether the node is supported, and if not, the reason. A node with ranges is supported for sizes in them; for

@@ -30,6 +30,7 @@
 )]
 
 mod backend;
+mod cache;
 mod description;
 mod objects;
 mod stream;

@@ -6,6 +6,7 @@
 
 mod allocator;
 mod backend;
+mod cache;
 mod context;
 mod device_tensor;
 mod discovery;
@@ -33,6 +34,7 @@ mod workload;
 
 pub use allocator::{Allocation, Allocator};
 pub use backend::Backend;
+pub use cache::{CACHE_BYTES, CACHE_VARIABLE, Cache, CacheEntry, CacheFile, MAX_KEY, UserCache};
 pub use context::{BackendContext, CounterDef, MemoryManager, NetworkId, ProfilingContext};
 pub use device_tensor::DeviceTensor;
 pub use discovery::{
@@ -62,7 +64,9 @@ pub use support::{NodeView, Reason, Refusal};
 pub use tenon_base::CpuLevel;
 pub use tolerance::Tolerance;
 pub use views::{FailedPart, OptimisationViews, Substitution};
-pub use workload::{InPlace, InputSpec, Prepared, Workload, WorkloadPlan, WorkloadSpec};
+pub use workload::{
+    InPlace, InputSpec, Prepared, Workload, WorkloadPart, WorkloadPlan, WorkloadSpec,
+};
 
 /// The structs of `include/tenon/backend.h`, for [`export_backend`].
 pub use tenon_backend_abi as abi;

@@ -2,6 +2,7 @@
 
 mod backend;
 mod core;
+mod host;
 mod objects;
 mod stream;
 mod workload;

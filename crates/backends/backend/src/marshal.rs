@@ -8,8 +8,8 @@ mod views_from_c;
 mod views_to_c;
 
 pub(crate) use from_c::{
-    ImportedNode, Ownership, array, bytes, error_of, invalid, named_value, node, option, records,
-    refusal_of, structure, take_failure, tensor, text,
+    ImportedNode, Ownership, array, bytes, error_of, invalid, named_value, node, option, parts,
+    records, refusal_of, structure, take_failure, tensor, text,
 };
 pub(crate) use graph_from_c::graph;
 pub(crate) use to_c::{CallArena, named_values, outcome_of, outcome_of_refusal, status_of};

@@ -76,6 +76,7 @@ pub struct Operands<'a> {
     outputs: &'a [RawOperand],
     scratch: RawOperand,
     stream: Option<&'a mut dyn Stream>,
+    is_timed: bool,
     memory: PhantomData<&'a mut [u8]>,
 }
 
@@ -103,6 +104,7 @@ impl<'a> Operands<'a> {
             outputs,
             scratch,
             stream: None,
+            is_timed: false,
             memory: PhantomData,
         }
     }
@@ -123,8 +125,23 @@ impl<'a> Operands<'a> {
             outputs,
             scratch: RawOperand::NONE,
             stream: Some(stream),
+            is_timed: false,
             memory: PhantomData,
         }
+    }
+
+    /// The same for an execution whose parts are timed, if `timed`.
+    #[must_use]
+    pub fn timed(self, timed: bool) -> Self {
+        Self {
+            is_timed: timed,
+            ..self
+        }
+    }
+
+    /// Whether [`Workload::part_times`](crate::Workload::part_times) is called for this execution.
+    pub fn is_timed(&self) -> bool {
+        self.is_timed
     }
 
     /// The addresses of inputs, outputs and scratch memory, for backends that compute elsewhere.

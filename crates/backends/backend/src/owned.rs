@@ -160,6 +160,11 @@ impl OwnedOperands {
 
     /// Executes `workload` on the operands; may be called repeatedly.
     pub fn execute(&mut self, workload: &dyn Workload) -> Result<()> {
+        self.execute_timed(workload, false)
+    }
+
+    /// The same, with its parts timed if `timed`.
+    pub fn execute_timed(&mut self, workload: &dyn Workload, timed: bool) -> Result<()> {
         let write = |output: &mut Output| {
             let plain = output.bytes.as_mut_ptr();
             RawOperand::new(start(&output.handle, plain), output.bytes.len())
@@ -186,8 +191,8 @@ impl OwnedOperands {
         // belong to this value and are borrowed mutably during the call. No two operands overlap,
         // except an input that is placed in an output. For tensors of the backend, the contract of
         // `TensorHandle` guarantees validity.
-        let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
-        workload.execute(&mut operands)?;
+        let operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
+        workload.execute(&mut operands.timed(timed))?;
         for output in self.outputs.iter_mut().flatten() {
             if let Some(handle) = output.handle.as_ref().filter(|handle| handle.copied) {
                 handle.tensor.copy_out(&mut output.bytes)?;

@@ -2,7 +2,7 @@
 
 use crate::{
     Allocator, Backend, BackendContext, BackendId, CreationOptions, MemorySource, OptionAssignment,
-    OptionScope, PropertyValue, settings,
+    OptionScope, PropertyValue, UserCache, settings,
 };
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
@@ -23,6 +23,8 @@ pub struct Registry {
     /// Allocators that the caller set, by backend.
     allocators: Vec<(BackendId, Arc<dyn Allocator>)>,
     unavailable: Vec<UnavailableBackend>,
+    /// The cache that backends get.
+    cache: Option<Arc<UserCache>>,
 }
 
 /// A known backend that is unavailable.
@@ -59,9 +61,29 @@ impl Registry {
                 format!("backend {id} is registered already"),
             ));
         }
+        self.attach(&backend);
         self.backends.push(backend);
         self.registered += 1;
         Ok(())
+    }
+
+    /// Gives a cache to all backends, and to those that are registered later.
+    pub fn set_cache(&mut self, cache: Arc<UserCache>) {
+        self.cache = Some(cache);
+        for backend in &self.backends {
+            self.attach(backend);
+        }
+    }
+
+    /// The cache of the backends.
+    pub fn cache(&self) -> Option<&UserCache> {
+        self.cache.as_deref()
+    }
+
+    fn attach(&self, backend: &Arc<dyn Backend>) {
+        if let Some(cache) = &self.cache {
+            backend.set_cache(cache.for_backend(backend.id()));
+        }
     }
 
     /// Removes a backend; objects that it created stay alive.
@@ -161,6 +183,7 @@ impl Registry {
             return Err(error);
         }
         for (index, backend) in changed {
+            self.attach(&backend);
             self.backends[index] = backend;
         }
         Ok(())

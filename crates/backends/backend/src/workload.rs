@@ -1,6 +1,6 @@
 //! Workloads: specification, plan and execution.
 
-use crate::{Backend, NodeRanges, NodeView, Operands};
+use crate::{Backend, NodeRanges, NodeView, Operands, Stream};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::{Attributes, OperatorDef};
 use tenon_tensor::{Buffer, Tensor, TensorType};
@@ -126,6 +126,9 @@ pub struct WorkloadPlan {
     pub in_place: Vec<InPlace>,
     /// Constants in prepared form, whose plain form the workload does not read.
     pub prepared: Vec<Prepared>,
+    /// Bytes of memory of the backend that the workload has for itself as long as it exists, such as scratch memory and
+    /// constants; not those of operands. 0 for a backend without handle factories.
+    pub device_bytes: u64,
 }
 
 impl WorkloadPlan {
@@ -137,6 +140,15 @@ impl WorkloadPlan {
             ..Self::default()
         }
     }
+}
+
+/// A part of what a workload executes, such as a kernel of a device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorkloadPart {
+    /// Its name.
+    pub name: String,
+    /// The nodes of the model that it computes, by name, as far as they are known.
+    pub nodes: Vec<String>,
 }
 
 /// An operator that is ready to execute; shared by concurrent executions. Executing allocates no
@@ -151,5 +163,19 @@ pub trait Workload: Send + Sync {
     fn reads(&self, input: usize) -> bool {
         let _ = input;
         true
+    }
+
+    /// Its parts, for profiles and traces, in the order of their execution. Constant.
+    fn parts(&self) -> &[WorkloadPart] {
+        &[]
+    }
+
+    /// Writes the nanoseconds of each of [`Workload::parts`] in the last [timed](Operands::is_timed) execution: on
+    /// `stream`, which has been finished since, or, if the backend has no streams, on this thread. Their sum is at most
+    /// the time of the execution.
+    fn part_times(&self, stream: Option<&mut dyn Stream>, nanoseconds: &mut [u64]) -> Result<()> {
+        let _ = (stream, nanoseconds);
+        let text = "the parts of the workload are not timed";
+        Err(Error::new(ErrorKind::Unsupported, text))
     }
 }

@@ -6,10 +6,11 @@ mod common;
 
 use common::variant;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tenon_backend::{
-    Backend, BackendId, BackendLibrary, CpuLevel, InputSpec, LoadError, OptimisationViews, Refusal,
-    Registry, Tolerance, WorkloadSpec, discover, evaluate,
+    Backend, BackendId, BackendLibrary, CACHE_BYTES, CpuLevel, InputSpec, LoadError,
+    OptimisationViews, Refusal, Registry, Tolerance, UserCache, WorkloadSpec, discover, evaluate,
 };
 use tenon_base::{Control, ErrorKind};
 use tenon_graph::{Attributes, Graph, operator::operator};
@@ -419,6 +420,69 @@ fn invalid_return_values_are_refused() {
 }
 
 #[test]
+fn a_library_in_c_uses_the_cache() {
+    let folder = folder();
+    let neg = spec("Neg", DataType::F32);
+    let path = variant(folder.path(), "Test_Caches_backend.so", &["CACHES"]);
+    let user = Arc::new(UserCache::new(folder.path().join("cache"), CACHE_BYTES));
+    let mut registry = Registry::new();
+    registry.load_backend(&path).unwrap();
+    let backend = registry.find(&BackendId::new("Valid")).unwrap().clone();
+    // There is no cache yet.
+    backend.workload(&neg).unwrap();
+    assert!(user.entries().unwrap().is_empty());
+    registry.set_cache(user.clone());
+    backend.workload(&neg).unwrap();
+    let again = backend.workload(&neg).err().unwrap();
+    assert_eq!(again.to_string(), "backend Valid: found abc");
+    let entries = user.entries().unwrap();
+    assert_eq!((entries.len(), &*entries[0].key), (1, "key"));
+    user.clear().unwrap();
+    backend.workload(&neg).unwrap();
+    assert!(user.problem().is_none());
+}
+
+#[test]
+fn invalid_parts_are_refused() {
+    let folder = folder();
+    let neg = spec("Neg", DataType::F32);
+    for (index, expected) in [
+        "the parts of a workload has size 3",
+        "the name of a part or of its node: count 4, but the pointer is null",
+        "the nodes of a part: count 2, but the pointer is null",
+        "the nodes of a part are too many",
+        "the name of a part or of its node is not UTF-8",
+        "the parts of a workload are too many",
+        "the parts of a workload: count 1, but the pointer is null",
+        "the parts of a workload: a null pointer in the list",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let definition = format!("BAD_PARTS={index}");
+        let path = variant(folder.path(), &format!("{index}.so"), &[&definition]);
+        let backend = BackendLibrary::open(path).unwrap().backend().unwrap();
+        let text = backend.workload(&neg).err().unwrap().to_string();
+        assert!(
+            text.starts_with(&format!("backend Valid: {expected}")),
+            "{index}: {text}"
+        );
+    }
+    let path = variant(folder.path(), "times.so", &["PART_TIME=7"]);
+    let backend = BackendLibrary::open(path).unwrap().backend().unwrap();
+    let workload = backend.workload(&neg).unwrap();
+    let part = tenon_backend::WorkloadPart {
+        name: "all".into(),
+        nodes: vec!["n".into()],
+    };
+    assert_eq!(workload.parts(), [part]);
+    let mut times = [0];
+    workload.part_times(None, &mut times).unwrap();
+    assert_eq!(times, [7]);
+    assert!(workload.part_times(None, &mut [0, 0]).is_err());
+}
+
+#[test]
 fn invalid_plans_are_refused() {
     let folder = folder();
     let neg = spec("Neg", DataType::F32);
@@ -430,6 +494,7 @@ fn invalid_plans_are_refused() {
         "the prepared constants: a null pointer in the list",
         "the prepared constants are too many",
         "a plan has size 1",
+        "a plan states more memory than a device has",
     ]
     .into_iter()
     .enumerate()

@@ -95,7 +95,7 @@ impl Backend for CpuRef {
         let plan = WorkloadPlan {
             scratch_bytes: kernel.scratch_bytes,
             in_place: kernel.in_place,
-            prepared: Vec::new(),
+            ..WorkloadPlan::default()
         };
         Ok((plan, kernel.workload))
     }

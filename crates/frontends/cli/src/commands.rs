@@ -2,6 +2,7 @@
 
 pub mod backends;
 pub mod bench;
+pub mod cache;
 pub mod compare;
 pub mod compile;
 pub mod disasm;

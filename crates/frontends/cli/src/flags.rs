@@ -2,7 +2,7 @@
 
 use crate::model_flags::{BucketFlags, CompileFlags, DimensionSize, InputFlags, dimension};
 use crate::package_flags::{Cat, Diff, Dma, LimitFlags, Ls, Pack, Strip, Unpack, Verify};
-use crate::plugin_flags::{BackendFlags, Plugin};
+use crate::plugin_flags::{BackendFlags, Cache, DeviceFlags, Plugin};
 use crate::program_flags::{Exec, Opt, Translate};
 use crate::session_flags::SessionFlags;
 use crate::thread_flags::ThreadFlags;
@@ -56,6 +56,7 @@ pub enum Command {
     Monitor(crate::watch_flags::Monitor),
     Top(crate::watch_flags::Top),
     Plugin(Plugin),
+    Cache(Cache),
     Completions(Completions),
     Man(Man),
 }
@@ -159,6 +160,8 @@ pub struct Run {
     pub limits: LimitFlags,
     #[command(flatten)]
     pub compiling: CompileFlags,
+    #[command(flatten)]
+    pub device: DeviceFlags,
 }
 
 /// Run a model on two backends, operator by operator, and stop where they differ.
@@ -203,6 +206,8 @@ pub struct Compare {
     pub limits: LimitFlags,
     #[command(flatten)]
     pub compiling: CompileFlags,
+    #[command(flatten)]
+    pub device: DeviceFlags,
 }
 
 /// Measure load time, first run, latency and peak memory.
@@ -236,6 +241,8 @@ pub struct Bench {
     pub limits: LimitFlags,
     #[command(flatten)]
     pub compiling: CompileFlags,
+    #[command(flatten)]
+    pub device: DeviceFlags,
 }
 
 /// Profile a model: time and rates of each node, and their share of the machine's peak.
@@ -250,8 +257,9 @@ Examples:
 GFLOP/s and GB/s are computed from the node's shapes: a multiply-add is two operations, each \
 operand is read once. The ceiling is measured before: multiply-adds of f32, and copies in \
 memory. A node's share of it is the least time that either allows, divided by its time; more \
-than 100 % means that its data came from caches. JSON fields of a node: node, operator, backend, \
-us, share, flops, bytes, gflops, gigabytes, of_ceiling.")]
+than 100 % means that its data came from caches. Below a node are the parts of its workload, if \
+its backend times them. JSON fields of a node: node, operator, backend, us, share, flops, bytes, \
+gflops, gigabytes, of_ceiling, parts.")]
 pub struct Profile {
     /// The ONNX model or package; - is standard input.
     pub file: PathBuf,
@@ -276,6 +284,8 @@ pub struct Profile {
     pub limits: LimitFlags,
     #[command(flatten)]
     pub compiling: CompileFlags,
+    #[command(flatten)]
+    pub device: DeviceFlags,
 }
 
 /// Show the contents of a model or package.
@@ -288,6 +298,7 @@ Examples:
   tenon info model.neff --placement     each node's backend, and why not others
   tenon info model.neff --memory --svg memory.svg   the memory plan, drawn
   tenon info model.neff --memory --dim seq=128      the plan for a size
+  tenon info m.neff --memory --backend-path /opt/backends   also of devices
   tenon info model.neff --json")]
 pub struct Info {
     /// The ONNX model or package; - is standard input.
@@ -301,7 +312,8 @@ pub struct Info {
     #[arg(long)]
     pub placement: bool,
     /// Of a package, print the memory plan instead: each intermediate value with its offset in
-    /// the arena and the kernels between which it is live.
+    /// the arena and the kernels between which it is live; and the memory of backends that have
+    /// their own.
     #[arg(long)]
     pub memory: bool,
     /// Write the memory plan as a picture; - is standard output.
@@ -315,6 +327,8 @@ pub struct Info {
     pub json: bool,
     #[command(flatten)]
     pub limits: LimitFlags,
+    #[command(flatten)]
+    pub loading: BackendFlags,
 }
 
 /// Print the host program of a package as MLIR text.

@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         Command::Disasm(flags) => done(commands::disasm::run(&flags)),
         Command::Netlist(flags) => commands::netlist::run(&flags),
         Command::Plugin(flags) => commands::plugin::run(&flags),
+        Command::Cache(flags) => done(commands::cache::run(&flags)),
         Command::Backends(flags) => done(commands::backends::run(&flags)),
         Command::Devices(flags) => done(commands::watch::devices(&flags)),
         Command::Monitor(flags) => done(commands::watch::monitor(&flags)),

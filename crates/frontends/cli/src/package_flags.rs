@@ -203,7 +203,8 @@ pub struct Dma {
     pub limits: LimitFlags,
 }
 
-fn byte_count(text: &str) -> Result<u64, String> {
+/// A number of bytes with a unit.
+pub fn byte_count(text: &str) -> Result<u64, String> {
     let split = text
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len());

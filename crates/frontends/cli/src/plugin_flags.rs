@@ -1,7 +1,9 @@
 //! Flags of backends that are loaded from libraries.
 
+use crate::package_flags::byte_count;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
+use tenon::BackendId;
 use tenon::backends::{BackendSetup, CpuLevel, OptionAssignment};
 
 /// The backends in addition to the built-in ones.
@@ -56,6 +58,65 @@ impl BackendFlags {
         }
         text
     }
+}
+
+/// Limits of the memory of backends.
+#[derive(Args, Clone)]
+pub struct DeviceFlags {
+    /// Refuse a model whose workloads and values need more of the separate memory of this backend; K, M, G and
+    /// T may follow the number. Repeat for several. `tenon info --memory` shows what a package needs.
+    #[arg(
+        long = "device-memory-limit",
+        value_name = "BACKEND=BYTES",
+        value_parser = device_memory_limit,
+        help_heading = "Backends"
+    )]
+    pub device_memory_limits: Vec<(BackendId, u64)>,
+}
+
+fn device_memory_limit(text: &str) -> Result<(BackendId, u64), String> {
+    let (backend, bytes) = text
+        .split_once('=')
+        .ok_or_else(|| format!("'{text}' is not BACKEND=BYTES"))?;
+    Ok((backend.into(), byte_count(bytes)?))
+}
+
+/// List or delete what backends have made when models were loaded, to use it again.
+#[derive(Args)]
+pub struct Cache {
+    #[command(subcommand)]
+    pub command: CacheCommand,
+}
+
+#[derive(Subcommand)]
+pub enum CacheCommand {
+    List(CacheList),
+    Clear(CacheClear),
+}
+
+/// List the entries of the cache, those used last first.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon cache list
+  tenon cache list --json
+  TENON_CACHE_DIR=/var/cache/tenon tenon cache list
+
+The cache is in tenon in XDG_CACHE_HOME or ~/.cache, or where TENON_CACHE_DIR says; it is turned off where that \
+is empty. When it grows beyond its limit, the entries used least recently are deleted.")]
+pub struct CacheList {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Delete all entries of the cache: the next load makes them again.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  tenon cache clear\n  tenon cache clear --json")]
+pub struct CacheClear {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Find and check backends that are loaded from libraries.

@@ -475,3 +475,178 @@ fn a_package_is_refused_on_another_device() {
         assert!(answer.err.contains(found), "{}", answer.err);
     }
 }
+
+/// The memory of a device that a package needs, and a limit below it.
+#[test]
+fn the_memory_of_a_device_is_shown_and_limited() {
+    let folder = folder();
+    tenon_test_libraries::example_async(folder.path(), "Example_SimAsync_backend.so");
+    let here = folder.path().to_str().unwrap().to_owned();
+    let model = tiny("chain");
+    let loading = ["--backend-path", &here];
+    let backends = ["--backends", "SimAsync,CpuRef"];
+    let compile = [
+        &["compile", &model, "-o", "m.neff"],
+        &backends[..],
+        &loading,
+    ]
+    .concat();
+    done(folder.path(), &compile);
+
+    let info = ["info", "m.neff", "--memory"];
+    let text = done(folder.path(), &[&info[..], &loading].concat());
+    assert!(text.contains("\nSimAsync: "), "{text}");
+    assert!(
+        text.contains(" of its memory for the values of an execution, "),
+        "{text}"
+    );
+    let text = done(folder.path(), &[&info[..], &["--json"], &loading].concat());
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let device = &json["devices"][0];
+    assert_eq!(device["backend"], "SimAsync");
+    let bytes = |name: &str| device[name].as_u64().unwrap();
+    let needed = bytes("value_bytes") + bytes("workload_bytes");
+    assert!(
+        bytes("value_bytes") > 0 && bytes("workload_bytes") > 0,
+        "{text}"
+    );
+    let text = done(folder.path(), &info);
+    assert!(
+        text.contains("the memory of SimAsync is not known: "),
+        "{text}"
+    );
+
+    let run = |limit: &str| {
+        let limit = ["--device-memory-limit", limit];
+        let run = ["run", "m.neff", "--random", "0", "--quiet"];
+        tenon(folder.path(), &[&run[..], &limit, &loading].concat())
+    };
+    assert_eq!(run(&format!("SimAsync={needed}")).status, Some(0));
+    let refused = run(&format!("SimAsync={}", needed - 1));
+    assert_eq!(refused.status, Some(1));
+    assert!(
+        refused.err.contains("memory of backend SimAsync"),
+        "{}",
+        refused.err
+    );
+    assert!(
+        refused.err.contains(&format!("{needed} bytes")),
+        "{}",
+        refused.err
+    );
+    let unknown = run("SimAsinc=1G");
+    assert!(
+        unknown.err.contains("did you mean SimAsync?"),
+        "{}",
+        unknown.err
+    );
+    assert_eq!(run("SimAsync").status, Some(2));
+}
+
+/// What a device compiles at load is in the cache of the user, which is listed and cleared.
+#[test]
+fn the_cache_is_used_listed_and_cleared() {
+    let folder = folder();
+    tenon_test_libraries::example_async(folder.path(), "Example_SimAsync_backend.so");
+    let here = folder.path().to_str().unwrap().to_owned();
+    let tenon = |cache: &str, arguments: &[&str]| -> common::Answer {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
+        command.args(arguments).current_dir(folder.path());
+        command
+            .env("TENON_CACHE_DIR", cache)
+            .output()
+            .unwrap()
+            .into()
+    };
+    let entries = |cache: &str| {
+        let answer = tenon(cache, &["cache", "list", "--json"]);
+        let list: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+        list["entries"].as_array().unwrap().clone()
+    };
+    let model = tiny("chain");
+    let run = [
+        "run",
+        &model,
+        "--random",
+        "0",
+        "--quiet",
+        "--backends",
+        "SimAsync,CpuRef",
+        "--backend-path",
+        &here,
+    ];
+    assert!(entries("cache").is_empty());
+    for _ in 0..2 {
+        let answer = tenon("cache", &run);
+        assert_eq!((answer.status, &*answer.err), (Some(0), ""));
+    }
+    let found = entries("cache");
+    assert!(!found.is_empty());
+    assert_eq!(found[0]["backend"], "SimAsync");
+    let listed = tenon("cache", &["cache", "list"]).out;
+    assert!(
+        listed.contains("sim-1: ") && listed.contains("of at most 1.1 GB"),
+        "{listed}"
+    );
+    let cleared = tenon("cache", &["cache", "clear"]).out;
+    assert!(cleared.contains(" deleted, "), "{cleared}");
+    assert!(entries("cache").is_empty());
+
+    // A file where the folder would be: one warning.
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let answer = tenon("file", &run);
+    assert_eq!(answer.status, Some(0), "{}", answer.err);
+    assert_eq!(answer.err.matches("warning: ").count(), 1, "{}", answer.err);
+    assert!(answer.err.contains("TENON_CACHE_DIR"), "{}", answer.err);
+    // Turned off.
+    assert_eq!(tenon("", &run).err, "");
+    let answer = tenon("", &["cache", "list"]);
+    assert_eq!(answer.status, Some(1));
+    assert!(answer.err.contains("there is no cache"), "{}", answer.err);
+}
+
+/// The parts of a device's workloads are below their nodes.
+#[test]
+fn parts_of_workloads_are_shown() {
+    let folder = folder();
+    tenon_test_libraries::example_async(folder.path(), "Example_SimAsync_backend.so");
+    let here = folder.path().to_str().unwrap().to_owned();
+    let model = tiny("chain");
+    let flags = [
+        model.as_str(),
+        "--random",
+        "0",
+        "--backends",
+        "SimAsync,CpuRef",
+        "--backend-path",
+        &here,
+    ];
+    let with = |first: &[&str], last: &[&str]| done(folder.path(), &[first, &flags, last].concat());
+    let text = with(&["profile"], &["--runs", "2", "--trace", "trace.json"]);
+    assert!(
+        text.contains("  compute\n") && text.contains("  delay\n"),
+        "{text}"
+    );
+    let trace = std::fs::read_to_string(folder.path().join("trace.json")).unwrap();
+    assert!(
+        trace.contains("\"part\"") && trace.contains("\"compute\""),
+        "{trace}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&with(&["profile"], &["--runs", "2", "--json"])).unwrap();
+    let nodes = json["nodes"].as_array().unwrap();
+    let parts = nodes
+        .iter()
+        .map(|node| (node["us"].as_f64(), node["parts"].as_array()));
+    for (time, parts) in parts {
+        let parts = parts.unwrap();
+        assert_eq!(parts[0]["name"], "compute");
+        let sum: f64 = parts.iter().map(|part| part["us"].as_f64().unwrap()).sum();
+        assert!(sum <= time.unwrap() + 0.1, "{json}");
+    }
+    let text = with(&["run"], &["--tap", "*", "--profile"]);
+    assert!(
+        text.contains(": compute ") && text.contains("  delay\n"),
+        "{text}"
+    );
+}

@@ -19,13 +19,15 @@
 //! ```
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use tenon_base::{Error, Result};
 
 pub use tenon_backend::{
     Backend, BackendId, Capability, CpuLevel, LoadWarning, OptionAssignment, OptionDef,
     PropertyValue, Registry, Tolerance,
 };
-pub use tenon_runtime::{Runtime, Substitution};
+pub use tenon_backend::{CACHE_VARIABLE, CacheEntry, UserCache};
+pub use tenon_runtime::{DeviceMemory, Runtime, Substitution};
 
 /// The built-in backends, in order of preference.
 pub fn built_in() -> Registry {
@@ -86,13 +88,16 @@ impl BackendSetup {
         self
     }
 
-    /// Loads the libraries and configures all backends.
+    /// Loads the libraries, gives all backends the cache of the user, and configures them.
     ///
     /// # Errors
     /// Options of unavailable backends, unknown options, and values of the wrong kind, all together.
     pub fn load(&self) -> Result<LoadedBackends> {
         let mut registry = built_in();
         let skipped = registry.load_backends(self.folder.as_deref());
+        if let Some(cache) = UserCache::of_user() {
+            registry.set_cache(Arc::new(cache));
+        }
         registry.configure(&self.options)?;
         let refused = if self.protected_content {
             registry.remove_unprotected()

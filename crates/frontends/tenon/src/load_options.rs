@@ -1,5 +1,6 @@
 //! How a package is loaded.
 
+use tenon_backend::BackendId;
 use tenon_base::Control;
 use tenon_runtime::{Activity, Runtime};
 
@@ -31,6 +32,9 @@ pub struct LoadOptions {
     pub instance_count: usize,
     /// The most memory that is kept for large arenas and outputs of these sets together; 1 GiB by default.
     pub instance_bytes: usize,
+    /// The most memory of backends that the model may need, in bytes: its workloads and the values of executions, of
+    /// which fewer are concurrent then. None by default.
+    pub device_memory_limits: Vec<(BackendId, u64)>,
     /// Whether shared libraries that the package contains for its CPU nodes may run in this process.
     /// Off by default, unless `TENON_ALLOW_NATIVE_NODES=1`.
     pub native_nodes: bool,
@@ -58,6 +62,7 @@ impl Default for LoadOptions {
             max_in_flight: options.max_in_flight,
             instance_count: options.instance_count,
             instance_bytes: options.instance_bytes,
+            device_memory_limits: options.device_memory_limits,
             native_nodes: options.native_nodes,
             nan_check: options.nan_check,
             stochastic_rounding: options.stochastic_rounding,
@@ -122,6 +127,13 @@ impl LoadOptions {
         self
     }
 
+    /// Limits the memory of a backend that the model may need, in bytes.
+    #[must_use]
+    pub fn device_memory_limit(mut self, backend: impl Into<BackendId>, bytes: u64) -> Self {
+        self.device_memory_limits.push((backend.into(), bytes));
+        self
+    }
+
     /// Sets whether shared libraries of the package may run in this process.
     #[must_use]
     pub fn native_nodes(mut self, allowed: bool) -> Self {
@@ -165,6 +177,7 @@ impl LoadOptions {
             max_in_flight: self.max_in_flight,
             instance_count: self.instance_count,
             instance_bytes: self.instance_bytes,
+            device_memory_limits: self.device_memory_limits.clone(),
             native_nodes: self.native_nodes,
             nan_check: self.nan_check,
             stochastic_rounding: self.stochastic_rounding,

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use tenon_backend::{BackendId, DeviceTensor, Registry};
 use tenon_base::{Control, Location, Result};
 use tenon_neff::{MemoryPlan, Package, PlacementReport};
-use tenon_runtime::{Profile, Runtime, Substitution};
+use tenon_runtime::{DeviceMemory, Profile, Runtime, Substitution};
 use tenon_tensor::size::Symbols;
 use tenon_tensor::{ModelValue, Tensor, TensorType};
 
@@ -142,6 +142,12 @@ impl Model {
     /// has several subgraphs.
     pub fn memory_plan(&self) -> &MemoryPlan {
         self.model.memory_plan()
+    }
+
+    /// The memory that the model needs of each backend with separate memory; of one with symbolic dimensions after
+    /// [`Self::at`].
+    pub fn device_memory(&self) -> Vec<DeviceMemory> {
+        self.model.device_memory()
     }
 
     /// Bytes of arenas that no execution uses at the moment.

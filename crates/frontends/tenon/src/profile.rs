@@ -20,7 +20,7 @@ use crate::machine::Ceiling;
 use std::time::Duration;
 
 pub use tenon_base::trace::{Recording, TraceSink};
-pub use tenon_runtime::{CounterProfile, KernelProfile, Profile};
+pub use tenon_runtime::{CounterProfile, KernelProfile, PartProfile, Profile};
 
 /// A kernel of the model: means of one execution.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +48,21 @@ pub struct ProfileRow {
     /// The least time that the [`Ceiling`] allows, divided by the time; above 1 where data came from
     /// caches. `None` where the package has no operation and byte counts of the kernel.
     pub of_ceiling: Option<f64>,
+    /// The parts of the kernel, if its backend times them.
+    pub parts: Vec<PartRow>,
+}
+
+/// A part of a kernel: means of one execution, by the backend's clock.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartRow {
+    /// Its name.
+    pub name: String,
+    /// The nodes that it computes, as far as they are known.
+    pub nodes: Vec<String>,
+    /// Mean time of an execution.
+    pub time: Duration,
+    /// The share of the time of all rows, 0 to 1.
+    pub share: f64,
 }
 
 impl ProfileRow {
@@ -61,6 +76,15 @@ impl ProfileRow {
 pub fn rows(profile: &Profile, ceiling: &Ceiling) -> Vec<ProfileRow> {
     let executions = profile.executions.max(1) as f64;
     let total = profile.total().as_secs_f64().max(f64::MIN_POSITIVE);
+    let part = |part: &PartProfile| {
+        let all = part.time.as_secs_f64();
+        PartRow {
+            name: part.name.clone(),
+            nodes: part.nodes.clone(),
+            time: Duration::from_secs_f64(all / executions),
+            share: all / total,
+        }
+    };
     let row = |kernel: &KernelProfile| {
         let all = kernel.time.as_secs_f64();
         let seconds = (all / executions).max(1e-9);
@@ -78,6 +102,7 @@ pub fn rows(profile: &Profile, ceiling: &Ceiling) -> Vec<ProfileRow> {
             gflops: kernel.flops as f64 / seconds / 1e9,
             gigabytes: bytes as f64 / seconds / 1e9,
             of_ceiling: is_counted.then(|| ceiling.least_seconds(kernel.flops, bytes) / seconds),
+            parts: kernel.parts.iter().map(part).collect(),
         }
     };
     profile.kernels.iter().map(row).collect()
@@ -99,6 +124,11 @@ mod tests {
             flops,
             time: Duration::from_millis(millis),
             runs: 2,
+            parts: vec![PartProfile {
+                name: "copy".into(),
+                nodes: vec![node.into()],
+                time: Duration::from_millis(4),
+            }],
             ..KernelProfile::default()
         };
         let profile = Profile {
@@ -112,6 +142,8 @@ mod tests {
             gigabytes: 8.0,
         };
         let rows = rows(&profile, &ceiling);
+        assert_eq!(rows[0].parts[0].time, Duration::from_millis(2));
+        assert_eq!(rows[0].parts[0].share, 0.5);
         // 3 ms an execution: 40 million operations, 4 million bytes; the ceiling allows 2 ms.
         assert_eq!(rows[0].time, Duration::from_millis(3));
         assert_eq!(rows[0].runs, 1.0);

@@ -19,9 +19,10 @@ use crate::files::file_names;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use tenon_base::{Error, ErrorKind, Pattern, Result};
 
-pub use tenon_runtime::{NanCheck, Tap, TapValue};
+pub use tenon_runtime::{NanCheck, Tap, TapParts, TapValue, WorkloadPart};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType, npy};
 
 /// A tap that keeps the values whose name, or the name of whose node, matches a pattern.
@@ -37,6 +38,18 @@ struct TapRecord {
     positions: HashMap<(String, String, u64), usize>,
     /// Some names that do not match, for the error.
     others: Vec<String>,
+    parts: Vec<TappedPart>,
+}
+
+/// A part of a workload whose node matches a pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TappedPart {
+    /// The workload's node.
+    pub node: String,
+    /// The part.
+    pub part: WorkloadPart,
+    /// Its time by the backend's clock.
+    pub time: Duration,
 }
 
 /// Names in the error if no value matches.
@@ -49,6 +62,12 @@ impl Taps {
             patterns,
             found: Mutex::default(),
         }
+    }
+
+    /// The parts of workloads whose nodes match, in the order of their execution.
+    pub fn parts(&self) -> Vec<TappedPart> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.parts.clone()
     }
 
     /// The matching values by name, in the order of their first computation. The tensors of a value that is computed
@@ -90,6 +109,22 @@ impl Taps {
 }
 
 impl Tap for Taps {
+    fn on_parts(&self, tapped: TapParts<'_>) -> Result<()> {
+        let matches = |pattern: &Pattern| pattern.matches(tapped.node);
+        if self.patterns.iter().any(matches) {
+            let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+            let parts = tapped.parts.iter().zip(tapped.nanoseconds);
+            found
+                .parts
+                .extend(parts.map(|(part, &nanoseconds)| TappedPart {
+                    node: tapped.node.to_owned(),
+                    part: part.clone(),
+                    time: Duration::from_nanos(nanoseconds),
+                }));
+        }
+        Ok(())
+    }
+
     fn on_value(&self, tapped: TapValue<'_>) -> Result<()> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let matches =

@@ -40,7 +40,7 @@ pub use sized::{
     BoundKernels, InstanceKernels, KernelTemplates, OperandKey, SizedKernels, depends_on_sizes,
 };
 pub use tenon_dma::VariableId;
-pub use tensor_placement::TensorPlacements;
+pub use tensor_placement::{DeviceMemory, TensorPlacements};
 pub use variables::{PreparedForm, Span, Storage, Variable, Variables};
 
 use tenon_executor::KernelDef;

@@ -13,6 +13,7 @@
 mod arena;
 mod binding;
 mod bound_ports;
+mod parts;
 mod resident;
 mod streams;
 mod tensors;
@@ -25,6 +26,7 @@ use crate::tensor_placement::TensorPlacements;
 use crate::variables::{Base, Span, Variables};
 use arena::Arena;
 use bound_ports::{PortBytes, PortTensors};
+use parts::PartTimes;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use tenon_backend::{Allocator, Operands, RawOperand};
@@ -54,6 +56,7 @@ pub struct Memory {
     bases: Vec<Cell<*mut u8>>,
     /// Operands of the running kernel.
     slots: RefCell<Vec<RawOperand>>,
+    parts: PartTimes,
 }
 
 // SAFETY: the pointers are to the arena and the staging buffers, which the value owns, to
@@ -107,6 +110,7 @@ impl Memory {
             placements,
             tensors: RefCell::default(),
             kernels: BoundKernels::default(),
+            parts: PartTimes::default(),
             table,
         }
     }
@@ -312,7 +316,8 @@ impl Memory {
             // SAFETY: the tensors are valid until the streams are finished: both belong to this memory, and an
             // execution ends with finishing them. Only commands of streams access them, in the order that `access`
             // made.
-            return call(&mut unsafe { Operands::enqueued(inputs, outputs, stream) });
+            let operands = unsafe { Operands::enqueued(inputs, outputs, stream) };
+            return call(&mut operands.timed(self.is_timed()));
         }
         let scratch = match &binding.scratch {
             Some(span) => {
@@ -332,8 +337,8 @@ impl Memory {
         // arena belongs to this execution, outputs are borrowed mutably, and the borrow of `slots`
         // excludes other kernels of this execution. Tensors in memory of backends are valid by the
         // contract of `TensorHandle`, and each belongs to this execution alone.
-        let mut operands = unsafe { Operands::new(inputs, outputs, scratch) };
-        call(&mut operands)
+        let operands = unsafe { Operands::new(inputs, outputs, scratch) };
+        call(&mut operands.timed(self.is_timed()))
     }
 
     /// Makes the newest bytes of a workload's inputs available where it reads them; returns the stream that it enqueues

@@ -1,10 +1,10 @@
 //! The placement of tensors in memory of backends.
 
 use crate::variables::Span;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenon_backend::{
-    Backend, EdgeStrategy, HandleFactory, MemorySource, common_source, edge_strategy,
+    Backend, BackendId, EdgeStrategy, HandleFactory, MemorySource, common_source, edge_strategy,
     preferred_factory,
 };
 use tenon_base::{Error, ErrorKind, Result};
@@ -19,6 +19,42 @@ pub struct TensorPlacements(Mutex<PlacementTable>);
 struct PlacementTable {
     placements: Vec<Arc<TensorPlacement>>,
     by_span: HashMap<Span, Vec<usize>>,
+    /// The bytes of each workload, which several kernels may share, by its address.
+    workloads: HashMap<usize, (BackendId, u64)>,
+}
+
+/// The memory of a backend that a program needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceMemory {
+    /// The backend.
+    pub backend: BackendId,
+    /// Bytes of the values of one execution.
+    pub value_bytes: u64,
+    /// Bytes that the workloads have for themselves, by their plans.
+    pub workload_bytes: u64,
+}
+
+impl DeviceMemory {
+    /// The sum for each backend, by backend.
+    pub fn sums(all: impl IntoIterator<Item = DeviceMemory>) -> Vec<DeviceMemory> {
+        let mut sums: BTreeMap<BackendId, DeviceMemory> = BTreeMap::new();
+        for memory in all {
+            match sums.get_mut(&memory.backend) {
+                Some(sum) => {
+                    sum.value_bytes = sum.value_bytes.saturating_add(memory.value_bytes);
+                    sum.workload_bytes = sum.workload_bytes.saturating_add(memory.workload_bytes);
+                }
+                None => drop(sums.insert(memory.backend.clone(), memory)),
+            }
+        }
+        sums.into_values().collect()
+    }
+
+    /// The bytes for concurrent executions.
+    pub fn bytes(&self, executions: usize) -> u64 {
+        let values = self.value_bytes.saturating_mul(executions as u64);
+        values.saturating_add(self.workload_bytes)
+    }
 }
 
 /// A tensor in memory of a backend, in placement of a span of plain memory.
@@ -64,6 +100,7 @@ impl TensorPlacements {
         let PlacementTable {
             placements,
             by_span,
+            ..
         } = &mut *all;
         let known = by_span.entry(span).or_default();
         let alike = |placement: &TensorPlacement| {
@@ -97,6 +134,31 @@ impl TensorPlacements {
             origin,
         }));
         Ok(placements.len() - 1)
+    }
+
+    /// Adds a workload at an address, which has bytes of its backend's memory for itself.
+    pub(crate) fn add_workload(&self, address: usize, backend: BackendId, bytes: u64) {
+        self.lock().workloads.insert(address, (backend, bytes));
+    }
+
+    /// The memory of each backend with separate memory, by backend.
+    pub fn device_memory(&self) -> Vec<DeviceMemory> {
+        let all = self.lock();
+        let values = all.placements.iter().map(|placement| DeviceMemory {
+            backend: placement.backend.id(),
+            value_bytes: match placement.origin {
+                Origin::Allocated => placement.span.len as u64,
+                Origin::Plain | Origin::Tensor(..) => 0,
+            },
+            workload_bytes: 0,
+        });
+        let workloads = all.workloads.values();
+        let workloads = workloads.map(|(backend, bytes)| DeviceMemory {
+            backend: backend.clone(),
+            value_bytes: 0,
+            workload_bytes: *bytes,
+        });
+        DeviceMemory::sums(values.chain(workloads))
     }
 
     /// The placements from position `first` on.

@@ -4,7 +4,7 @@ use crate::call::{AbsentConstant, Call, OperatorCall};
 use crate::sized::{SizedKernel, SizedKernels, SizedSlot};
 use crate::{Memory, TensorPlacements, Variables, WorkloadBinding};
 use std::sync::Arc;
-use tenon_backend::{Backend, BackendId, Registry, Workload, WorkloadPlan, WorkloadSpec};
+use tenon_backend::{Backend, BackendId, CpuLevel, Registry, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_executor::{Frame, Kernel, KernelDef, Label, Signature, Site};
 use tenon_tensor::TensorType;
@@ -39,7 +39,7 @@ fn bind(site: &Site<'_>) -> Result<Box<dyn Kernel>> {
 
 /// A workload for the types of its operands, before they have memory.
 pub(crate) struct SizedWorkload {
-    workload: Box<dyn Workload>,
+    pub(crate) workload: Box<dyn Workload>,
     backend: Arc<dyn Backend>,
     id: BackendId,
     /// Bytes that it writes.
@@ -47,17 +47,30 @@ pub(crate) struct SizedWorkload {
     /// Positions of inputs and outputs that may be the same memory.
     pub(crate) in_place: Vec<(usize, usize)>,
     pub(crate) scratch_bytes: usize,
+    /// Bytes of its backend's memory that it has for itself.
+    device_bytes: u64,
     /// The types of inputs, then outputs, if the backend requires them in its memory; `None` for an omitted or unread
     /// operand.
     placed: Option<Vec<Option<TensorType>>>,
 }
 
 impl SizedWorkload {
-    /// The workload of a package in which memory is planned.
+    /// The workload of a package in which memory is planned, but for that of devices.
     fn loaded(operator: &OperatorCall, table: &Variables, backends: &Registry) -> Result<Self> {
         Self::new(operator, table, backends, |backend, spec| {
             spec.check_support(backend)?;
-            Ok((WorkloadPlan::default(), backend.workload(spec)?))
+            let device_bytes = match backend.handle_factories().is_empty() {
+                true => 0,
+                // A library that cannot plan a node again, without the plain form of its constants, states nothing.
+                false => backend
+                    .plan(spec, CpuLevel::default())
+                    .map_or(0, |plan| plan.device_bytes),
+            };
+            let plan = WorkloadPlan {
+                device_bytes,
+                ..WorkloadPlan::default()
+            };
+            Ok((plan, backend.workload(spec)?))
         })
     }
 
@@ -153,6 +166,7 @@ impl SizedWorkload {
             bytes: written.sum(),
             in_place: in_place.collect(),
             scratch_bytes: plan.scratch_bytes,
+            device_bytes: plan.device_bytes,
             placed,
         }
     }
@@ -194,6 +208,8 @@ impl Kernel for BoundWorkload {
             return Ok(());
         };
         let backend = &self.sized.backend;
+        let address = Arc::as_ptr(&self.sized) as usize;
+        placements.add_workload(address, self.sized.id.clone(), self.sized.device_bytes);
         let factories = backend.handle_factories();
         let place = |span, ty: &TensorType| placements.of(backend, &factories, span, ty);
         let issuer = (backend, &self.call);
@@ -206,6 +222,7 @@ impl Kernel for BoundWorkload {
         let workload = &self.sized.workload;
         memory
             .operands(&self.binding, |operands| workload.execute(operands))
+            .and_then(|()| memory.time_parts(&self.binding, &self.sized))
             .map_err(|error| error.at(self.call.location()))
     }
 

@@ -2,6 +2,7 @@
 
 use crate::arenas::{Arenas, Execution, ExecutionFactory};
 use crate::core_program::CoreProgram;
+use crate::device_memory::max_executions;
 use crate::model::Caller;
 use crate::profile::{ExecutionObserver, LoopTrace, NodeObserver};
 use crate::substitute::{ProgramParts, Substitution, substitute};
@@ -15,8 +16,8 @@ use tenon_bef::decode;
 use tenon_dma::{Descriptor, StochasticRounding, VariableId};
 use tenon_executor::{BoundFunction, Label, Program, Services};
 use tenon_kernels::{
-    BoundKernels, Memory, Movements, PreparedForm, Storage, TensorPlacements, Variable, Variables,
-    accesses, verify_order,
+    BoundKernels, DeviceMemory, Memory, Movements, PreparedForm, Storage, TensorPlacements,
+    Variable, Variables, accesses, verify_order,
 };
 use tenon_neff::{Contents, MemoryPlan, PackageVariable, Port, PortShape, Role, TenonMember};
 use tenon_netlist_kernels::DeclaredQueues;
@@ -33,6 +34,8 @@ pub(crate) struct CoreNode {
     /// The kernels that depend on sizes, of an instance.
     kernels: BoundKernels,
     pub arenas: Arenas,
+    /// The memory of backends that it needs.
+    pub device_memory: Vec<DeviceMemory>,
     /// The substitutions of unavailable backends.
     pub substitutions: Vec<Substitution>,
 }
@@ -123,6 +126,9 @@ impl CoreNode {
             pool,
         } = parts;
         let arena_bytes = table.arena_bytes();
+        let device_memory = placements.device_memory();
+        let limit = max_executions(&device_memory, options)
+            .map_err(|error| error.at(Location::member(&program.name)))?;
         let allocator = runtime.backends.allocator(program.member.placement.used());
         let factory = ExecutionFactory {
             table: table.clone(),
@@ -131,8 +137,7 @@ impl CoreNode {
             pool: pool.filter(|_| allocator.is_none() && BufferPool::keeps(arena_bytes)),
             allocator,
         };
-        let (ready, limit) = (options.in_flight, options.max_in_flight);
-        let arenas = Arenas::new(factory, program.main(), ready, limit)?;
+        let arenas = Arenas::new(factory, program.main(), options.in_flight, limit)?;
         Ok(Self {
             program,
             inputs,
@@ -141,6 +146,7 @@ impl CoreNode {
             table,
             kernels,
             arenas,
+            device_memory,
             substitutions: Vec::new(),
         })
     }
@@ -216,6 +222,7 @@ impl CoreNode {
         self.arenas
             .with_execution(main, control, |Execution { memory, registers }| {
                 let run = |memory: &Memory| {
+                    memory.set_timed(watch.is_some());
                     let Some(watch) = watch else {
                         return main.run(registers, &[], memory, control, &mut ());
                     };

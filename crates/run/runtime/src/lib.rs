@@ -17,6 +17,7 @@ mod core_program;
 mod cores;
 mod counters;
 mod cpu_node;
+mod device_memory;
 mod host;
 mod inputs;
 mod integrity;
@@ -51,13 +52,14 @@ pub use cores::{
     total_cores,
 };
 pub use counters::{Counters, ExecutionReport, Latencies, Outcome};
+pub use device_memory::DeviceMemoryLimit;
 pub use lifecycle::RuntimeCounters;
 pub use load::LoadOptions;
 pub use log::{Component, Log, LogLevel, LogLevels, LogSink};
 pub use model::{ExecuteOptions, Model};
 pub use nan_check::NanCheck;
 pub use process_report::{CoreReport, ModelReport, ProcessReport, Publisher, REPORT_FORMAT};
-pub use profile::{KernelProfile, OperatorProfile, Profile};
+pub use profile::{KernelProfile, OperatorProfile, PartProfile, Profile};
 pub use requests::{
     CompletionCallback, ErrorTracker, ExecutionUnit, RequestQueues, RequestWork, Sequence,
 };
@@ -65,9 +67,11 @@ pub use runtime::Runtime;
 pub use session::Session;
 pub use shared_folder::{LOCK_FOLDER, SharedFolder, watched_folders};
 pub use substitute::Substitution;
-pub use tap::{Tap, TapValue};
+pub use tap::{Tap, TapParts, TapValue};
+pub use tenon_backend::WorkloadPart;
 /// Inputs and outputs of models, and pairs of them.
 pub use tenon_graph::StatePair;
+pub use tenon_kernels::DeviceMemory;
 pub use tenon_tensor::{Dimension, Signature};
 pub use tensors::{CoreTensor, MAX_HOST_BYTES, Placement, TensorSet};
 pub use transfers::{

@@ -8,7 +8,9 @@ use crate::lifecycle::ModelLifecycle;
 use crate::model::{Inner, ModelContext, Nodes, Shared};
 use crate::symbolic::SymbolicCore;
 use crate::walker::Walker;
-use crate::{Activity, Model, ModelReport, Runtime, Signature, nan_check};
+use crate::{
+    Activity, DeviceMemoryLimit, Model, ModelReport, Runtime, Signature, device_memory, nan_check,
+};
 use std::sync::{Arc, OnceLock};
 use tenon_base::{Control, Error, Location, Result, pool};
 use tenon_neff::{GraphPort, NodeGraph, Package, PlacementReport, TenonMember};
@@ -30,6 +32,9 @@ pub struct LoadOptions {
     pub instance_count: usize,
     /// The maximum size of the large arenas and outputs that are kept for executions of all instances.
     pub instance_bytes: usize,
+    /// The most memory of backends that the model may need: its workloads and the values of executions, for which
+    /// `max_in_flight` is lowered. A model with symbolic dimensions may need it for each set of sizes.
+    pub device_memory_limits: Vec<DeviceMemoryLimit>,
     /// Whether native code of the package's CPU nodes may run in this process.
     pub native_nodes: bool,
     /// Whether every execution checks the values of all nodes for NaN
@@ -58,6 +63,7 @@ impl Default for LoadOptions {
             max_in_flight: std::thread::available_parallelism().map_or(1, |count| count.get()),
             instance_count: 64,
             instance_bytes: 1 << 30,
+            device_memory_limits: Vec::new(),
             native_nodes: allowed_by_environment(),
             nan_check: nan_check::is_enabled_by_environment(),
             stochastic_rounding: None,
@@ -153,6 +159,7 @@ fn load_graph(
     options: &LoadOptions,
 ) -> Result<Model> {
     let (backends, memories) = runtime.backends.for_model()?;
+    device_memory::check_names(&options.device_memory_limits, &backends)?;
     let mut lifecycle = ModelLifecycle::begin(runtime, memories)?;
     let runtime = &runtime.with_backends(backends);
     let cpu_nodes: Vec<(String, String)> = graph
@@ -188,6 +195,8 @@ fn load_graph(
             (Nodes::Several(walker), inputs, outputs)
         }
     };
+    // Each subgraph is within the limits already.
+    device_memory::max_executions(&nodes.device_memory(), options)?;
     let members: Vec<&TenonMember> = match &nodes {
         Nodes::Symbolic(core) => vec![core.member()],
         _ => nodes.cores().map(CoreNode::member).collect(),

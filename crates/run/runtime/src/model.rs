@@ -17,7 +17,7 @@ use std::time::Instant;
 use tenon_backend::{BackendId, DeviceTensor};
 use tenon_base::trace::TraceSink;
 use tenon_base::{Control, Error, ErrorKind, Result, pool};
-use tenon_kernels::{BoundPorts, Variables};
+use tenon_kernels::{BoundPorts, DeviceMemory, Variables};
 use tenon_neff::{MemoryPlan, NodeCost, PlacementReport};
 use tenon_tensor::size::Symbols;
 use tenon_tensor::{BufferMut, BufferPool, ModelValue, Signature, Tensor, TensorType};
@@ -97,6 +97,11 @@ impl Nodes {
     /// The subgraphs.
     pub fn cores(&self) -> impl Iterator<Item = &CoreNode> {
         self.list().into_iter().filter_map(Node::core)
+    }
+
+    /// The memory of backends that the subgraphs need.
+    pub fn device_memory(&self) -> Vec<DeviceMemory> {
+        DeviceMemory::sums(self.cores().flat_map(|core| core.device_memory.clone()))
     }
 }
 
@@ -189,6 +194,11 @@ impl Model {
     pub fn subgraphs(&self) -> impl Iterator<Item = (&str, &Variables)> {
         let cores = self.0.nodes.cores();
         cores.map(|core| (core.name(), &**core.table()))
+    }
+
+    /// The memory that the model needs of each backend with separate memory, as far as sizes are known.
+    pub fn device_memory(&self) -> Vec<DeviceMemory> {
+        self.0.nodes.device_memory()
     }
 
     /// Bytes of memory held for executions that are not running.

@@ -1,6 +1,6 @@
 //! The NaN check.
 
-use crate::{Tap, TapValue};
+use crate::{Tap, TapParts, TapValue};
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_kernels::Variables;
@@ -41,6 +41,11 @@ impl Tap for NanCheckedTap<'_> {
         NanCheck.on_value(tapped)?;
         let other = self.0.filter(|tap| tap.selects(tapped.node));
         other.map_or(Ok(()), |tap| tap.on_value(tapped))
+    }
+
+    fn on_parts(&self, tapped: TapParts<'_>) -> Result<()> {
+        let other = self.0.filter(|tap| tap.selects(tapped.node));
+        other.map_or(Ok(()), |tap| tap.on_parts(tapped))
     }
 }
 

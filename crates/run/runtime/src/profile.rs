@@ -5,10 +5,11 @@ use crate::core_node::CoreNode;
 use crate::cpu_node::CpuNode;
 use crate::lifecycle::ModelLifecycle;
 use crate::walker::Node;
-use crate::{CounterProfile, Tap, TapValue};
+use crate::{CounterProfile, Tap, TapParts, TapValue};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use tenon_backend::WorkloadPart;
 use tenon_base::trace::TraceSink;
 use tenon_base::{Error, Result};
 use tenon_executor::{Label, Observer};
@@ -16,7 +17,8 @@ use tenon_kernels::Memory;
 use tenon_tensor::Tensor;
 
 /// The time of each kernel of a model, summed over executions. Profiling does not allocate, unless
-/// a backend has counters, or sizes or control flow decide the kernels: then a kernel is added when it first runs.
+/// a backend has counters or workloads with parts, or sizes or control flow decide the kernels: then a kernel is added
+/// when it first runs. The stream of a backend that works asynchronously is finished after each workload with parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Profile {
     /// Every kernel, in the program's order; of a model with sizes that are not fixed, or with a host function, those
@@ -57,6 +59,19 @@ pub struct KernelProfile {
     pub runs: u64,
     /// Bytes written, read, and arithmetic operations, summed over executions.
     pub sums: [u64; 3],
+    /// The parts of the workload, if its backend times them.
+    pub parts: Vec<PartProfile>,
+}
+
+/// The time of a part of a workload.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PartProfile {
+    /// Its name.
+    pub name: String,
+    /// The nodes of the model that it computes, as far as they are known.
+    pub nodes: Vec<String>,
+    /// The time by the backend's clock, summed over executions.
+    pub time: Duration,
 }
 
 impl KernelProfile {
@@ -73,12 +88,34 @@ impl KernelProfile {
             time: Duration::ZERO,
             runs: 0,
             sums: [0; 3],
+            parts: Vec::new(),
         }
     }
 
     /// Whether it is the entry of a kernel.
     fn is_of(&self, kernel: &str, label: &Label<'_>) -> bool {
         self.node == label.node && self.kernel == kernel && self.backend == label.backend
+    }
+
+    /// Adds the times of the parts in one run. An entry of several kernels may have the parts of each.
+    fn add_parts(&mut self, parts: &[WorkloadPart], nanoseconds: &[u64]) {
+        for (index, (part, &nanoseconds)) in parts.iter().zip(nanoseconds).enumerate() {
+            let is_known = |known: &PartProfile| known.name == part.name;
+            let found = match self.parts.get(index).is_some_and(is_known) {
+                true => Some(index),
+                false => self.parts.iter().position(is_known),
+            };
+            let found = found.unwrap_or_else(|| {
+                self.parts.push(PartProfile {
+                    name: part.name.clone(),
+                    nodes: part.nodes.clone(),
+                    time: Duration::ZERO,
+                });
+                self.parts.len() - 1
+            });
+            let time = &mut self.parts[found].time;
+            *time = time.saturating_add(Duration::from_nanos(nanoseconds));
+        }
     }
 
     fn add(&mut self, time: Duration, costs: [u64; 3]) {
@@ -321,6 +358,29 @@ impl<'a> ExecutionObserver<'a> {
         }
     }
 
+    /// Records the parts of the workload that has just run, which ended at `ended`.
+    fn ran_parts(&mut self, ended: Instant, parts: &[WorkloadPart], nanoseconds: &[u64]) {
+        let row = self.next.checked_sub(1);
+        if let (Some(profile), Some(row)) = (&mut self.profile, row)
+            && let Some(row) = profile.kernels.get_mut(row)
+        {
+            row.add_parts(parts, nanoseconds);
+        }
+        if let Some(trace) = self.trace {
+            // Their times are known, their moments are not: one after the other until the workload ended.
+            let mut end = ended;
+            for (part, &nanoseconds) in parts.iter().zip(nanoseconds).rev() {
+                let time = Duration::from_nanos(nanoseconds);
+                let Some(start) = end.checked_sub(time) else {
+                    return;
+                };
+                let nodes = part.nodes.join(", ");
+                trace.scope_with("part", &part.name, start, end, 0, &[("nodes", &nodes)]);
+                end = start;
+            }
+        }
+    }
+
     /// Reports a value of a host function to the tap.
     pub fn host_value(&mut self, node: &str, run: u64, value: &str, tensor: &Tensor) -> Result<()> {
         let Some(tap) = self.tap.filter(|tap| tap.selects(node)) else {
@@ -466,7 +526,24 @@ impl Observer for NodeObserver<'_, '_> {
             started: self.started,
             costs: self.core.costs(index),
         };
+        let ended = Instant::now();
         self.watch.ran(&ran, || self.core.shapes(index));
+        let reported = self.memory.take_parts(|parts, nanoseconds| {
+            self.watch.ran_parts(ended, parts, nanoseconds);
+            let Some(tap) = self.watch.tap.filter(|tap| tap.selects(label.node)) else {
+                return Ok(());
+            };
+            tap.on_parts(TapParts {
+                subgraph: self.core.name(),
+                run: self.run,
+                node: label.node,
+                parts,
+                nanoseconds,
+            })
+        });
+        if let Some(reported) = reported {
+            self.watch.tapped(reported)?;
+        }
         if let Some(trace) = self.watch.trace {
             trace.counter(ALIVE, self.started, self.core.alive(index));
             let now = Instant::now();

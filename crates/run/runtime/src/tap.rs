@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use tenon_backend::WorkloadPart;
 use tenon_base::Result;
 use tenon_bef::Function;
 use tenon_kernels::{Memory, Movements, VariableId, Variables, written_variables};
@@ -23,6 +24,21 @@ pub struct TapValue<'a> {
     pub ty: Option<&'a TensorType>,
     /// The bytes, row-major.
     pub bytes: &'a [u8],
+}
+
+/// The parts of a workload that has just been executed, with their times by the backend's clock.
+#[derive(Debug, Clone, Copy)]
+pub struct TapParts<'a> {
+    /// The subgraph of the node.
+    pub subgraph: &'a str,
+    /// As [`TapValue::run`].
+    pub run: u64,
+    /// The graph node.
+    pub node: &'a str,
+    /// The parts.
+    pub parts: &'a [WorkloadPart],
+    /// The time of each part.
+    pub nanoseconds: &'a [u64],
 }
 
 /// A callback for intermediate tensors, called between kernels on the executing thread. An error
@@ -48,6 +64,12 @@ pub trait Tap: Send + Sync {
 
     /// Called when a value was written; a value written in several steps is reported after each.
     fn on_value(&self, tapped: TapValue<'_>) -> Result<()>;
+
+    /// Called with the parts of a workload that has some, before its values.
+    fn on_parts(&self, tapped: TapParts<'_>) -> Result<()> {
+        let _ = tapped;
+        Ok(())
+    }
 }
 
 impl fmt::Debug for TapValue<'_> {

@@ -6,18 +6,19 @@ mod common;
 
 use common::*;
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tenon_async_backend::AsyncBackend;
 use tenon_backend::{
-    Backend, BackendId, CpuLevel, DeviceTensor, HandleFactory, ImportedMemory, MemoryManager,
-    NodeView, Reason, Refusal, Stream, TensorHandle, TensorMemory, Workload, WorkloadPlan,
-    WorkloadSpec,
+    Backend, BackendId, CACHE_BYTES, CpuLevel, DeviceTensor, HandleFactory, ImportedMemory,
+    MemoryManager, NodeView, Reason, Refusal, Stream, TensorHandle, TensorMemory, UserCache,
+    Workload, WorkloadPlan, WorkloadSpec,
 };
+use tenon_base::trace::Recording;
 use tenon_base::{Control, ErrorKind, Result};
 use tenon_compiler::Hint;
 use tenon_graph::Graph;
-use tenon_runtime::{ExecuteOptions, LoadOptions, Model, Runtime};
+use tenon_runtime::{ExecuteOptions, LoadOptions, Model, Runtime, Tap, TapParts, TapValue};
 use tenon_tensor::{Tensor, TensorType};
 
 /// The device under an id of the test, for some operators.
@@ -104,6 +105,15 @@ fn model_on(devices: Vec<Device>, graph: &str) -> Result<Model> {
 }
 
 fn model_with(devices: Vec<Device>, graph: &str, hints: Vec<Hint>) -> Result<Model> {
+    load_with(devices, graph, hints, &LoadOptions::default())
+}
+
+fn load_with(
+    devices: Vec<Device>,
+    graph: &str,
+    hints: Vec<Hint>,
+    load: &LoadOptions,
+) -> Result<Model> {
     let mut registry = tenon_builtin::registry();
     let mut ids: Vec<_> = devices.iter().map(Backend::id).collect();
     ids.push(BackendId::new("CpuRef"));
@@ -117,11 +127,7 @@ fn model_with(devices: Vec<Device>, graph: &str, hints: Vec<Hint>) -> Result<Mod
     let mut graph: Graph = graph.parse().unwrap();
     graph.infer_types().unwrap();
     let compiled = tenon_compiler::compile(graph, &options)?;
-    Model::load(
-        &runtime,
-        &open(&bytes(&compiled.contents))?,
-        &LoadOptions::default(),
-    )
+    Model::load(&runtime, &open(&bytes(&compiled.contents))?, load)
 }
 
 fn one(device: &AsyncBackend, operators: &'static [&'static str]) -> Vec<Device> {
@@ -347,6 +353,152 @@ fn memory_of_the_device_is_bounded_and_freed() {
     assert!(device.used_bytes() > 0);
     drop(model);
     assert_eq!(device.used_bytes(), 0);
+}
+
+/// A page of the simulated device, the least memory of a tensor and of a workload.
+const PAGE: u64 = 4096;
+
+/// The parts that a tap was called with, by node.
+#[derive(Default)]
+struct TappedParts(Mutex<Vec<(String, Vec<String>)>>);
+
+impl Tap for TappedParts {
+    fn on_value(&self, _: TapValue<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_parts(&self, tapped: TapParts<'_>) -> Result<()> {
+        assert_eq!(tapped.parts.len(), tapped.nanoseconds.len());
+        let names = tapped.parts.iter().map(|part| part.name.clone());
+        let tapped = (tapped.node.to_owned(), names.collect());
+        self.0.lock().unwrap().push(tapped);
+        Ok(())
+    }
+}
+
+#[test]
+fn parts_of_workloads_are_in_profile_trace_and_tap() {
+    let device = AsyncBackend::default().with_options([("CommandMicros", 300)]);
+    let model = model_on(one(&device, &["Neg"]), &chain(4, &["Neg", "Exp"])).unwrap();
+    let mut profile = model.profile();
+    let (recording, tap) = (Recording::new(), TappedParts::default());
+    for _ in 0..2 {
+        let options = ExecuteOptions {
+            profile: Some(&mut profile),
+            trace: Some(&recording),
+            tap: Some(&tap),
+            ..ExecuteOptions::default()
+        };
+        model.run_with(&[("x", &x())], options).unwrap();
+    }
+    for kernel in &profile.kernels {
+        let names: Vec<&str> = kernel.parts.iter().map(|part| &*part.name).collect();
+        if kernel.backend != "Dev" {
+            assert!(names.is_empty());
+            continue;
+        }
+        assert_eq!(names, ["compute", "delay"]);
+        let parts: Duration = kernel.parts.iter().map(|part| part.time).sum();
+        // Two executions.
+        assert!(parts >= Duration::from_micros(600), "{kernel:?}");
+        assert!(parts <= kernel.time, "{kernel:?}");
+    }
+    let names = vec!["compute".to_owned(), "delay".to_owned()];
+    let expected = ["node0", "node2"].map(|node| (node.to_owned(), names.clone()));
+    let tapped = tap.0.into_inner().unwrap();
+    assert_eq!(tapped, [&expected[..], &expected].concat());
+    let text = recording.json("chain");
+    assert_eq!(text.matches("\"compute\"").count(), 4, "{text}");
+    // Without an observer the device is waited for once.
+    let before = device.work().finishes;
+    run(&model);
+    assert!(device.work().finishes - before <= 2);
+}
+
+#[test]
+fn programs_in_the_cache_are_not_compiled_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let user = Arc::new(UserCache::new(folder.path(), CACHE_BYTES));
+    let graph = chain(4, &["Neg", "Exp"]);
+    let load = |target: &str, cached: bool| {
+        let device = AsyncBackend::default()
+            .with_options([("CompileMicros", 100)])
+            .with_target(target);
+        if cached {
+            device.set_cache(user.for_backend(device.id()));
+        }
+        let model = model_on(one(&device, ALL), &graph).unwrap();
+        assert_eq!(run(&model), expected(&graph));
+        device.work().compiled
+    };
+    // A program for each workload. Two programs are needed twice, and may be compiled at the same time.
+    assert_eq!(load("a", false), 4);
+    assert!((2..=4).contains(&load("a", true)));
+    assert_eq!(load("a", true), 0);
+    assert!(load("b", true) >= 2);
+    assert_eq!(user.entries().unwrap().len(), 4);
+    // Damaged entries are made again.
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        std::fs::write(entry.unwrap().path(), "no program").unwrap();
+    }
+    assert!(load("a", true) >= 2);
+    assert_eq!(load("a", true), 0);
+}
+
+#[test]
+fn the_memory_of_a_device_is_known_and_limited() {
+    let graph = chain(4, &["Neg", "Exp"]);
+    let load = |device: &AsyncBackend, limit: u64| {
+        let options = LoadOptions {
+            max_in_flight: 8,
+            device_memory_limits: vec![("Dev".into(), limit)],
+            ..LoadOptions::default()
+        };
+        let all = Hint {
+            pattern: "*".into(),
+            backend: "Dev".into(),
+        };
+        load_with(one(device, ALL), &graph, vec![all], &options)
+    };
+    let device = AsyncBackend::default();
+    let needed = load(&device, u64::MAX).unwrap().device_memory();
+    let needed = needed.first().unwrap();
+    assert_eq!(needed.workload_bytes, 4 * PAGE);
+    // The input, the output, and at least one value between them, of 4 x 8 floats each.
+    assert!(needed.value_bytes >= 3 * 128 && needed.value_bytes % 128 == 0);
+    let limit = needed.bytes(1);
+
+    let error = load(&device, limit - 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    let text = error.to_string();
+    let expected = format!("at most {} bytes", limit - 1);
+    assert!(
+        text.contains("memory of backend Dev") && text.contains(&expected),
+        "{text}"
+    );
+    assert!(text.contains(&format!("{limit} bytes")), "{text}");
+    assert_eq!(device.used_bytes(), 0);
+
+    // Two executions are within this limit, and the others wait for them.
+    let model = load(&device, needed.bytes(2)).unwrap();
+    let result = self::expected(&graph);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..20).for_each(|_| assert_eq!(run(&model), result)));
+        }
+    });
+    let tensors = needed.value_bytes / 128;
+    assert!(device.used_bytes() as u64 <= (4 + 2 * tensors) * PAGE);
+
+    let options = LoadOptions {
+        device_memory_limits: vec![("Dve".into(), 1)],
+        ..LoadOptions::default()
+    };
+    let unknown = load_with(one(&device, ALL), &graph, Vec::new(), &options).unwrap_err();
+    assert!(
+        unknown.to_string().contains("no backend has this name"),
+        "{unknown}"
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@
     reason = "operands in raw memory and calls through the C interface"
 )]
 
+use super::cache::HostCache;
 use super::description::BackendDescription;
 use super::objects::{
     ExportedMemoryManager, ExportedPlan, ExportedProfiling, HostAllocator, exported_allocator,
@@ -162,9 +163,13 @@ unsafe extern "C" fn attach(this: *const abi::Backend, host: *const abi::Host) -
         // SAFETY: `this`, the structs passed and the out-parameter are valid by the calling
         // convention.
         unsafe {
-            let host = structure(host, "the host")?;
+            let table = structure(host, "the host")?;
+            let exported = exported(this);
+            if let Some(cache) = HostCache::new(host, &table) {
+                exported.backend.set_cache(Arc::new(cache));
+            }
             // A backend is attached once; a second host is ignored.
-            let _ = exported(this).host.set(host);
+            let _ = exported.host.set(table);
         }
         Ok(())
     })

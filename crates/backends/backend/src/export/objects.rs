@@ -93,21 +93,78 @@ impl ExportedPlan {
             prepared_count: state.prepared.len(),
             prepared: state.list.as_ptr(),
             release: Some(release::<abi::Plan, ExportedPlan>),
+            device_bytes: state.plan.device_bytes,
         };
         ExportedObject::table(table, state)
     }
 }
 
-type BoxedWorkload = Box<dyn Workload>;
+/// A workload, and the structs of its parts.
+struct ExportedWorkload {
+    workload: Box<dyn Workload>,
+    /// The names of nodes of each part.
+    _nodes: Vec<Box<[abi::Text]>>,
+    _parts: Box<[abi::Part]>,
+    list: Box<[*const abi::Part]>,
+}
 
-pub(super) fn exported_workload(workload: BoxedWorkload) -> *const abi::Workload {
+pub(super) fn exported_workload(workload: Box<dyn Workload>) -> *const abi::Workload {
+    // The parts are constant data of the workload, on the heap.
+    let parts = workload.parts();
+    let nodes: Vec<Box<[_]>> = parts
+        .iter()
+        .map(|part| part.nodes.iter().map(|node| abi::Text::of(node)).collect())
+        .collect();
+    let structs: Box<[_]> = parts
+        .iter()
+        .zip(&nodes)
+        .map(|(part, nodes)| abi::Part {
+            size: size_of::<abi::Part>(),
+            name: abi::Text::of(&part.name),
+            node_count: nodes.len(),
+            nodes: nodes.as_ptr(),
+        })
+        .collect();
+    let state = ExportedWorkload {
+        list: structs.iter().map(|one| &raw const *one).collect(),
+        _parts: structs,
+        _nodes: nodes,
+        workload,
+    };
     let table = abi::Workload {
         size: size_of::<abi::Workload>(),
         execute: Some(execute),
         reads: Some(reads),
-        release: Some(release::<abi::Workload, BoxedWorkload>),
+        release: Some(release::<abi::Workload, ExportedWorkload>),
+        part_count: state.list.len(),
+        parts: state.list.as_ptr(),
+        part_times: Some(part_times),
     };
-    ExportedObject::table(table, workload)
+    ExportedObject::table(table, state)
+}
+
+unsafe extern "C" fn part_times(
+    this: *const abi::Workload,
+    stream: *const abi::Stream,
+    nanoseconds: *mut u64,
+) -> Outcome {
+    run(|| {
+        if nanoseconds.is_null() {
+            return Err(invalid("the array of times is null"));
+        }
+        // SAFETY: `exported_workload` created `this`, and `exported_stream` the stream if there is one; the host has
+        // released neither. `nanoseconds` is not null (checked above) and valid for one value per part (header).
+        unsafe {
+            let state = ExportedObject::<_, ExportedWorkload>::state(this);
+            let times = std::slice::from_raw_parts_mut(nanoseconds, state.list.len());
+            match stream.is_null() {
+                true => state.workload.part_times(None, times),
+                false => with_stream(stream, |stream| {
+                    state.workload.part_times(Some(stream), times)
+                }),
+            }
+        }
+    })
 }
 
 unsafe extern "C" fn execute(this: *const abi::Workload, raw: *const abi::Operands) -> Outcome {
@@ -116,8 +173,9 @@ unsafe extern "C" fn execute(this: *const abi::Workload, raw: *const abi::Operan
         // struct with arrays of the stated lengths. The header requires of operands what
         // `Operands::new` does, and `RawOperand` has the layout of `tenon_operand`.
         unsafe {
-            let workload = ExportedObject::<_, BoxedWorkload>::state(this);
+            let workload = &ExportedObject::<_, ExportedWorkload>::state(this).workload;
             let raw = structure(raw, "operands")?;
+            let timed = raw.timed != 0;
             let operands = |start: *const abi::Operand, count| match count {
                 0 => &[][..],
                 _ => std::slice::from_raw_parts(start.cast::<RawOperand>(), count),
@@ -127,11 +185,12 @@ unsafe extern "C" fn execute(this: *const abi::Workload, raw: *const abi::Operan
                 operands(raw.inputs, raw.input_count),
                 operands(raw.outputs, raw.output_count),
                 scratch,
-            );
+            )
+            .timed(timed);
             if !raw.stream.is_null() {
                 let (inputs, outputs, _) = operands.raw();
                 return with_stream(raw.stream, |stream| {
-                    workload.execute(&mut Operands::enqueued(inputs, outputs, stream))
+                    workload.execute(&mut Operands::enqueued(inputs, outputs, stream).timed(timed))
                 });
             }
             if raw.control.is_null() {
@@ -194,7 +253,8 @@ unsafe extern "C" fn reads(this: *const abi::Workload, input: u32) -> i32 {
     // On a panic the conservative result remains.
     drop_outcome(abi::guarded(|| {
         // SAFETY: `exported_workload` created `this`, and the host has not released it.
-        reads = unsafe { ExportedObject::<_, BoxedWorkload>::state(this) }.reads(input as usize);
+        let state = unsafe { ExportedObject::<_, ExportedWorkload>::state(this) };
+        reads = state.workload.reads(input as usize);
         Ok(())
     }));
     reads.into()

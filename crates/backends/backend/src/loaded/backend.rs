@@ -16,11 +16,11 @@ use crate::marshal::{
     refusal_of, text, views,
 };
 use crate::{
-    Allocator, Allocators, Backend, BackendContext, BackendId, Capability, Configure, CpuLevel,
-    CreationOptions, HandleFactory, ImportedMemory, InPlace, Lifecycle, MAX_TARGET, MemoryManager,
-    MemorySource, MemorySources, NodeView, OptimisationViews, Optimiser, OptionDef, OptionSetting,
-    Prepared, ProfilingContext, Reason, Refusal, Stream, TensorHandle, TensorMemory, Tolerance,
-    Workload, WorkloadMemory, WorkloadPlan, WorkloadSpec,
+    Allocator, Allocators, Backend, BackendContext, BackendId, Cache, Capability, Configure,
+    CpuLevel, CreationOptions, HandleFactory, ImportedMemory, InPlace, Lifecycle, MAX_TARGET,
+    MemoryManager, MemorySource, MemorySources, NodeView, OptimisationViews, Optimiser, OptionDef,
+    OptionSetting, Prepared, ProfilingContext, Reason, Refusal, Stream, TensorHandle, TensorMemory,
+    Tolerance, Workload, WorkloadMemory, WorkloadPlan, WorkloadSpec,
 };
 use std::path::Path;
 use std::ptr;
@@ -30,6 +30,9 @@ use tenon_base::Result;
 use tenon_graph::Graph;
 use tenon_tensor::dlpack::Device;
 use tenon_tensor::{BufferMut, TensorType};
+
+/// The greatest number of bytes of device memory in a plan.
+const MAX_DEVICE_BYTES: u64 = 1 << 50;
 
 /// A backend loaded through the C interface.
 pub struct LoadedBackend {
@@ -61,6 +64,11 @@ impl LoadedBackend {
             if raw.scratch_bytes > isize::MAX as usize {
                 return Err(invalid("the scratch memory exceeds the address space"));
             }
+            if raw.device_bytes > MAX_DEVICE_BYTES {
+                return Err(invalid("a plan states more memory than a device has")
+                    .expected(format_args!("at most {MAX_DEVICE_BYTES} bytes"))
+                    .found(raw.device_bytes));
+            }
             let pairs = array(raw.in_place, raw.in_place_count, "the places of outputs")?;
             let prepared = records(raw.prepared, raw.prepared_count, "the prepared constants")?;
             Ok(WorkloadPlan {
@@ -73,6 +81,7 @@ impl LoadedBackend {
                     .iter()
                     .map(|raw| prepared_of(raw, spec))
                     .collect::<Result<_>>()?,
+                device_bytes: raw.device_bytes,
             })
         }
     }
@@ -280,6 +289,10 @@ impl Backend for LoadedBackend {
 
     fn tolerances(&self) -> Vec<Tolerance> {
         self.lists.tolerances.clone()
+    }
+
+    fn set_cache(&self, cache: Arc<dyn Cache>) {
+        self.core.set_cache(cache);
     }
 
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {

@@ -5,15 +5,15 @@
     reason = "operands in raw memory and calls through the C interface"
 )]
 
+use super::host::{ExportedHost, SharedCache};
+use crate::Cache;
 use crate::marshal::{CallArena, error_of, structure};
 use std::any::Any;
-use std::ffi::c_void;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tenon_backend_abi as abi;
 use tenon_backend_abi::Outcome;
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::Buffer;
 
 /// A backend's function table. Objects that the backend creates share ownership of it, and it owns
 /// the library.
@@ -26,6 +26,8 @@ pub(crate) struct Core {
     pub id: String,
     /// The library's file.
     pub path: Option<PathBuf>,
+    /// The functions of Tenon for the backend, which has a pointer to them.
+    host: Box<ExportedHost>,
     /// The library, and objects that the backend borrows. Dropped last.
     _owners: Vec<Arc<dyn Any + Send + Sync>>,
 }
@@ -58,6 +60,21 @@ impl Core {
         path: Option<PathBuf>,
         owners: Vec<Arc<dyn Any + Send + Sync>>,
     ) -> Result<Arc<Self>> {
+        // SAFETY: the requirements are those of this function.
+        unsafe { Self::with_cache(this, id, path, owners, SharedCache::default()) }
+    }
+
+    /// The same with a cache, if there is one.
+    ///
+    /// # Safety
+    /// As for [`Core::new`].
+    unsafe fn with_cache(
+        this: *const abi::Backend,
+        id: String,
+        path: Option<PathBuf>,
+        owners: Vec<Arc<dyn Any + Send + Sync>>,
+        cache: SharedCache,
+    ) -> Result<Arc<Self>> {
         // SAFETY: `this` is null or a valid table (requirement).
         let table = unsafe { structure(this, "the backend's table")? };
         for (name, missing) in [
@@ -74,12 +91,13 @@ impl Core {
             this,
             id,
             path,
+            host: ExportedHost::new(cache),
             _owners: owners,
         });
         if let Some(attach) = core.table.attach {
             // SAFETY: `attach` of the table is called with the table itself, which is not released;
-            // the host is static.
-            core.check(unsafe { attach(this, &raw const HOST) })?;
+            // the host lives as long as the core, which every object of the backend owns.
+            core.check(unsafe { attach(this, core.host.table()) })?;
         }
         Ok(core)
     }
@@ -97,8 +115,16 @@ impl Core {
         let all = owners.into_iter().chain([own]).collect();
         // SAFETY: `this` is null or an unreleased table (requirement), whose functions are in the
         // library that `own` keeps loaded.
-        let derived = unsafe { Self::new(this, self.id.clone(), self.path.clone(), all) };
+        let derived = unsafe {
+            let (id, path, cache) = (self.id.clone(), self.path.clone(), &self.host.cache);
+            Self::with_cache(this, id, path, all, cache.clone())
+        };
         derived.map_err(|error| self.with_label(&error))
+    }
+
+    /// Sets the cache of the backend; the first one stays.
+    pub fn set_cache(&self, cache: Arc<dyn Cache>) {
+        let _ = self.host.cache.set(cache);
     }
 
     /// The result of a call of a function of the backend.
@@ -136,37 +162,5 @@ impl Core {
     /// An arena for the structs of one call.
     pub fn arena<'a>(&self) -> CallArena<'a> {
         CallArena::default()
-    }
-}
-
-/// The functions of the host for every backend.
-static HOST: abi::Host = abi::Host {
-    size: size_of::<abi::Host>(),
-    major: abi::MAJOR,
-    minor: abi::MINOR,
-    retain: Some(retain),
-    forget: Some(forget),
-};
-
-/// # Safety
-/// `owner` is null or the owner of bytes passed with [`CallArena`], either in a call that has not
-/// returned or with the node of a live workload.
-unsafe extern "C" fn retain(owner: *const c_void) -> *mut c_void {
-    if owner.is_null() {
-        return std::ptr::null_mut();
-    }
-    // SAFETY: `owner` is not null (checked above); `CallArena` passes pointers to `Buffer`s, which
-    // are borrowed for the call or owned by the workload (requirement).
-    let buffer = unsafe { (*owner.cast::<Buffer>()).clone() };
-    Box::into_raw(Box::new(buffer)).cast()
-}
-
-/// # Safety
-/// `token` is null or a return value of `retain` that was not forgotten yet.
-unsafe extern "C" fn forget(token: *mut c_void) {
-    if !token.is_null() {
-        // SAFETY: `retain` returned `token` from `Box::into_raw`, and it is dropped once
-        // (requirement).
-        drop(unsafe { Box::from_raw(token.cast::<Buffer>()) });
     }
 }

@@ -9,6 +9,7 @@ use super::core::Core;
 use crate::*;
 use everything::*;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tenon_base::{Control, ErrorKind, Result, pool};
 use tenon_graph::{Attribute, Attributes, Graph, NodeId, ValueId, operator::operator};
@@ -72,6 +73,111 @@ fn loops_of_an_exported_backend_are_stopped_with_the_execution() {
         evaluate(&backend, neg, &Attributes::new(), &[Some(&x)], &outputs)
     });
     assert_eq!(stopped.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
+}
+
+/// A backend whose workload has the parts that its cache names, timed by their position and the number of times.
+#[derive(Default)]
+struct Parted(std::sync::OnceLock<Arc<dyn Cache>>);
+
+impl Backend for Parted {
+    fn id(&self) -> BackendId {
+        BackendId::new("Parted")
+    }
+
+    fn description(&self) -> String {
+        "has parts".into()
+    }
+
+    fn set_cache(&self, cache: Arc<dyn Cache>) {
+        let _ = self.0.set(cache);
+    }
+
+    fn supports(&self, _node: &NodeView<'_>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn plan(&self, _spec: &WorkloadSpec, _cpu: CpuLevel) -> Result<WorkloadPlan> {
+        Ok(WorkloadPlan::default())
+    }
+
+    fn workload(&self, _spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        let cache = self.0.get().unwrap();
+        let names = cache.get("parts").unwrap_or_else(|| {
+            cache.put("parts", b"first second");
+            BufferMut::copy_of(b"none").unwrap().freeze()
+        });
+        let names = std::str::from_utf8(&names).unwrap();
+        let part = |name: &str| WorkloadPart {
+            name: name.into(),
+            nodes: vec![name.to_uppercase(), String::new()],
+        };
+        Ok(Box::new(PartedWorkload {
+            parts: names.split(' ').map(part).collect(),
+            timed: AtomicU64::new(0),
+        }))
+    }
+}
+
+struct PartedWorkload {
+    parts: Vec<WorkloadPart>,
+    timed: AtomicU64,
+}
+
+impl Workload for PartedWorkload {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let timed = operands.is_timed().into();
+        self.timed.fetch_add(timed, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn parts(&self) -> &[WorkloadPart] {
+        &self.parts
+    }
+
+    fn part_times(&self, stream: Option<&mut dyn Stream>, nanoseconds: &mut [u64]) -> Result<()> {
+        assert!(stream.is_none());
+        for (position, nanoseconds) in nanoseconds.iter_mut().enumerate() {
+            *nanoseconds = 10 * self.timed.load(Ordering::Relaxed) + position as u64;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_cache_and_parts_pass_both_ways() {
+    let folder = tempfile::tempdir().unwrap();
+    let user = Arc::new(UserCache::new(folder.path(), CACHE_BYTES));
+    let load = |cached: bool| {
+        let table = export(Arc::new(Parted::default()));
+        // SAFETY: `export` returned the table, whose functions are in this program.
+        let core = unsafe { Core::new(table, "Parted".into(), None, Vec::new()) };
+        let backend = LoadedBackend::new(core.unwrap()).unwrap();
+        if cached {
+            backend.set_cache(user.for_backend(backend.id()));
+        }
+        backend
+    };
+    let names = |workload: &dyn Workload| -> Vec<String> {
+        let parts = workload.parts().iter();
+        parts.map(|part| part.name.clone()).collect()
+    };
+    // Without a cache, before there is an entry, and with one, also in another instance.
+    for (cached, expected) in [(false, "none"), (true, "none"), (true, "first second")] {
+        let workload = load(cached).workload(&spec()).unwrap();
+        assert_eq!(names(&*workload).join(" "), expected);
+    }
+    assert_eq!(user.entries().unwrap().len(), 1);
+
+    let workload = load(true).workload(&spec()).unwrap();
+    assert_eq!(workload.parts()[1].nodes, ["SECOND", ""]);
+    let x = Tensor::from_slice([3], &[1.0f32; 3]).unwrap();
+    let mut operands = OwnedOperands::new(&[Some(&x)], &[Some(f32s(&[3]))], 0).unwrap();
+    let mut times = [0; 2];
+    for (timed, expected) in [(false, [0, 1]), (true, [10, 11]), (true, [20, 21])] {
+        operands.execute_timed(&*workload, timed).unwrap();
+        workload.part_times(None, &mut times).unwrap();
+        assert_eq!(times, expected);
+    }
 }
 
 /// A backend that supports a node for these ranges only.
@@ -276,6 +382,7 @@ fn plans_and_workloads_keep_constants_and_panics_become_errors() {
     let plan = backend.plan(&spec, CpuLevel::Avx2).unwrap();
     assert_eq!((plan.scratch_bytes, plan.in_place[0].output), (100, 0));
     assert_eq!(plan.prepared[0].layout, "Avx2");
+    assert_eq!(plan.device_bytes, 5 << 30);
     assert_eq!(&*plan.prepared[0].data, reversed(&2.0f32.to_le_bytes()));
     let missing = backend.workload(&spec).err().unwrap();
     assert_eq!(

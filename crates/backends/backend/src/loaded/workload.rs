@@ -7,8 +7,8 @@
 
 use super::core::Core;
 use super::stream::LoadedStream;
-use crate::marshal::error_of;
-use crate::{MemoryManager, Operands, Workload, WorkloadSpec};
+use crate::marshal::{error_of, invalid, parts};
+use crate::{MemoryManager, Operands, Stream, Workload, WorkloadPart, WorkloadSpec};
 use std::sync::Arc;
 use tenon_backend_abi as abi;
 use tenon_backend_abi::Outcome;
@@ -21,6 +21,7 @@ pub(super) struct LoadedWorkload {
     execute: Execute,
     this: *const abi::Workload,
     table: abi::Workload,
+    parts: Vec<WorkloadPart>,
     core: Arc<Core>,
     /// Owns the constants, which the backend may read until the workload is released.
     _spec: Box<WorkloadSpec>,
@@ -47,20 +48,29 @@ impl LoadedWorkload {
             let text = format!("{}: a workload has no function 'execute'", core.label());
             Error::new(ErrorKind::InvalidArgument, text)
         })?;
-        Ok(Self {
+        let mut loaded = Self {
             execute,
             this,
             table,
+            parts: Vec::new(),
             core: core.clone(),
             _spec: spec,
             _memory: memory,
-        })
+        };
+        // SAFETY: the list of an unreleased workload is null or of the stated length, with valid structs.
+        let parts = unsafe { parts(table.parts, table.part_count) };
+        loaded.parts = parts.map_err(|error| core.with_label(&error))?;
+        if !loaded.parts.is_empty() && table.part_times.is_none() {
+            return Err(core.missing_function("part_times"));
+        }
+        Ok(loaded)
     }
 }
 
 impl Workload for LoadedWorkload {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, outputs, scratch) = operands.raw();
+        let timed = operands.is_timed().into();
         let stream = LoadedStream::this_of(operands.stream())?;
         let outcome = stop::with_current(|stop| {
             let control = stop.map(ExportedControl::new);
@@ -75,6 +85,7 @@ impl Workload for LoadedWorkload {
                     .as_ref()
                     .map_or(std::ptr::null(), ExportedControl::table),
                 stream,
+                timed,
             };
             // SAFETY: `execute` of the workload is called with the workload itself, not released.
             // The struct and its arrays live during the call, and `RawOperand` has the layout of
@@ -94,6 +105,25 @@ impl Workload for LoadedWorkload {
         };
         // SAFETY: `reads` of the workload is called with the workload itself, not released.
         unsafe { function(self.this, input as u32) != 0 }
+    }
+
+    fn parts(&self) -> &[WorkloadPart] {
+        &self.parts
+    }
+
+    fn part_times(&self, stream: Option<&mut dyn Stream>, nanoseconds: &mut [u64]) -> Result<()> {
+        let function = self.table.part_times;
+        let function = function.ok_or_else(|| self.core.missing_function("part_times"))?;
+        let (expected, found) = (self.parts.len(), nanoseconds.len());
+        if found != expected {
+            let error = invalid("the number of times differs from the number of parts");
+            return Err(error.expected(expected).found(found));
+        }
+        let stream = LoadedStream::this_of(stream)?;
+        // SAFETY: `part_times` of the workload is called with the workload itself and a stream that is null or of its
+        // backend, neither released; there is one value for each part (checked above).
+        let outcome = unsafe { function(self.this, stream, nanoseconds.as_mut_ptr()) };
+        self.core.check(outcome)
     }
 }
 

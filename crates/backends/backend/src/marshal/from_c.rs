@@ -13,6 +13,7 @@
 
 use crate::{
     ExtentRange, NodeRanges, OperandRanges, OptionDef, OptionScope, PropertyValue, Reason, Refusal,
+    WorkloadPart,
 };
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -28,6 +29,9 @@ use tenon_tensor::{Buffer, BufferMut, Tensor, TensorType};
 const MAX_TEXT: usize = 1 << 20;
 /// Maximum number of elements of an array.
 const MAX_ARRAY: usize = 1 << 24;
+/// Maximum number of parts of a workload, and of bytes of their texts.
+const MAX_PARTS: usize = 4096;
+const MAX_PART_TEXT: usize = 1 << 20;
 /// Maximum rank of a tensor.
 const MAX_RANK: u32 = 64;
 
@@ -125,6 +129,40 @@ pub(crate) unsafe fn text(text: abi::Text, what: &str) -> Result<String> {
     let bytes = unsafe { array(text.start, text.length, what)? };
     let text = std::str::from_utf8(bytes).map_err(|_| invalid(format!("{what} is not UTF-8")))?;
     Ok(text.to_owned())
+}
+
+/// The parts of a workload.
+///
+/// # Safety
+/// The requirements of [`list`].
+pub(crate) unsafe fn parts(start: abi::List<abi::Part>, count: usize) -> Result<Vec<WorkloadPart>> {
+    const WHAT: &str = "the parts of a workload";
+    if count > MAX_PARTS {
+        let error = invalid(format!("{WHAT} are too many")).expected(MAX_PARTS);
+        return Err(error.found(count));
+    }
+    let mut left = MAX_PART_TEXT;
+    let mut name = |raw| {
+        // SAFETY: the text of a valid struct is null or of the stated length (requirement).
+        let text = unsafe { text(raw, "the name of a part or of its node")? };
+        // An empty text counts too: their number is bounded.
+        left = left.checked_sub(text.len() + 1).ok_or_else(|| {
+            let error = invalid(format!("the texts of {WHAT} are too long"));
+            error.expected(format_args!("at most {MAX_PART_TEXT} bytes together"))
+        })?;
+        Ok(text)
+    };
+    // SAFETY: the requirements of `list` are those of this function.
+    let raw = unsafe { records(start, count, WHAT)? };
+    let part = |raw: &abi::Part| {
+        // SAFETY: the list of a valid struct is null or of the stated length (requirement).
+        let nodes = unsafe { array(raw.nodes, raw.node_count, "the nodes of a part")? };
+        Ok(WorkloadPart {
+            name: name(raw.name)?,
+            nodes: nodes.iter().map(|&raw| name(raw)).collect::<Result<_>>()?,
+        })
+    };
+    raw.iter().map(part).collect()
 }
 
 /// # Safety

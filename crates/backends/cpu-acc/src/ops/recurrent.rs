@@ -290,8 +290,8 @@ impl Kernel for Recurrent {
         }
         Ok(WorkloadPlan {
             scratch_bytes: self.scratch().saturating_mul(size_of::<f32>()),
-            in_place: Vec::new(),
             prepared,
+            ..WorkloadPlan::default()
         })
     }
 

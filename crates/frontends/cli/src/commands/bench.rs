@@ -46,6 +46,7 @@ fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
         compiling: &flags.compiling,
         inputs: &flags.inputs,
         limits: &flags.limits,
+        device: &flags.device,
         any_size: false,
     };
     let (loaded, mut given) = load::load(&model, flags.threading.threads, &control)?;

@@ -107,6 +107,7 @@ fn open(flags: &Compare, control: &Control) -> Result<(Loaded, InputFiles)> {
         compiling: &compiling,
         inputs: &flags.inputs,
         limits: &flags.limits,
+        device: &flags.device,
         any_size: false,
     };
     let options = LoadOptions::new().control(control.clone());

@@ -7,7 +7,7 @@ use super::{load, placement};
 use crate::flags::Info;
 use crate::output::{self, say};
 use crate::table::{Table, bytes};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::path::Path;
 use tenon::inspect::{Contents, PackageVariable, Role};
 use tenon::neff::{BucketInfo, FeatureBits, HeaderBlock, NodeTable, PaddingInfo, SymbolInfo};
@@ -40,7 +40,7 @@ pub fn run(flags: &Info) -> Result<()> {
             }
             let contents = Contents::read(&package).map_err(here)?;
             if flags.memory || flags.placement {
-                return print_parts(flags, &package, &contents).map_err(here);
+                return print_all(flags, &package, &contents).map_err(here);
             }
             let program = tenon::inspect::decode_program(&contents).map_err(here)?;
             if flags.json {
@@ -56,11 +56,20 @@ pub fn run(flags: &Info) -> Result<()> {
     Ok(())
 }
 
-/// The selected parts of a package: placement, memory plan.
-fn print_parts(flags: &Info, package: &Package, contents: &Contents) -> Result<()> {
+/// The selected parts of a package of one subgraph, and the memory of backends.
+fn print_all(flags: &Info, package: &Package, contents: &Contents) -> Result<()> {
+    let devices = memory::devices(flags, package, [contents])?;
     if flags.json {
-        return output::json(parts_json(flags, package, contents)?);
+        let mut parts = parts_json(flags, package, contents)?;
+        parts.extend(devices.json());
+        return output::json(Value::from(parts));
     }
+    print_parts(flags, package, contents)?;
+    devices.print()
+}
+
+/// The selected parts of a subgraph: placement, memory plan.
+fn print_parts(flags: &Info, package: &Package, contents: &Contents) -> Result<()> {
     let report = &contents.tenon.placement;
     if flags.placement {
         placement::print(report)?;
@@ -72,8 +81,8 @@ fn print_parts(flags: &Info, package: &Package, contents: &Contents) -> Result<(
     Ok(())
 }
 
-fn parts_json(flags: &Info, package: &Package, contents: &Contents) -> Result<Value> {
-    let mut parts = serde_json::Map::new();
+fn parts_json(flags: &Info, package: &Package, contents: &Contents) -> Result<Map<String, Value>> {
+    let mut parts = Map::new();
     if flags.placement {
         let report = &contents.tenon.placement;
         let report = json!({"summary": report.to_string(), "report": report});
@@ -83,7 +92,7 @@ fn parts_json(flags: &Info, package: &Package, contents: &Contents) -> Result<Va
         let report = memory::report(flags, package, contents)?;
         parts.insert("memory".into(), report.json());
     }
-    Ok(parts.into())
+    Ok(parts)
 }
 
 fn model_json(model: &OnnxModel) -> Value {

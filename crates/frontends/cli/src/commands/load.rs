@@ -4,7 +4,7 @@ use super::input_files::{InputFiles, once, type_of};
 use crate::model_flags::{CompileFlags, DimensionSize, InputFlags};
 use crate::output;
 use crate::package_flags::LimitFlags;
-use crate::plugin_flags::BackendFlags;
+use crate::plugin_flags::{BackendFlags, DeviceFlags};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -38,6 +38,7 @@ pub struct ModelFlags<'a> {
     pub compiling: &'a CompileFlags,
     pub inputs: &'a InputFlags,
     pub limits: &'a LimitFlags,
+    pub device: &'a DeviceFlags,
     /// Whether the model keeps its symbolic dimensions, instead of being one for the sizes of its inputs.
     pub any_size: bool,
 }
@@ -74,6 +75,7 @@ pub fn load_file(
         file: path,
         compiling,
         inputs,
+        device,
         any_size,
         ..
     } = *flags;
@@ -107,12 +109,19 @@ pub fn load_file(
     options.activity = Some(activity.clone());
     let start = Instant::now();
     options.runtime = Some(runtime.clone());
+    options
+        .device_memory_limits
+        .clone_from(&device.device_memory_limits);
     let model = Model::from_package(&package, &options).map_err(here)?;
     let load_time = start.elapsed();
     let model = match any_size {
         true => model,
         false => at_sizes(model, &mut given, compiling).map_err(here)?,
     };
+    // Making the workloads has used the cache.
+    if let Some(problem) = runtime.backends().cache().and_then(|cache| cache.problem()) {
+        output::complain(format_args!("warning: {problem}"));
+    }
     for substitution in model.substitutions() {
         output::complain(format_args!("warning: {substitution}"));
     }

@@ -1,6 +1,7 @@
 //! `tenon profile`
 
 use super::load::{self, ModelFlags};
+use super::run::part_name;
 use super::runner::Runner;
 use crate::flags::Profile;
 use crate::model_flags::InputFlags;
@@ -9,7 +10,7 @@ use crate::progress;
 use crate::table::{Table, duration};
 use serde_json::{Value, json};
 use tenon::machine::Ceiling;
-use tenon::profile::{ProfileRow, Recording};
+use tenon::profile::{PartRow, ProfileRow, Recording};
 use tenon::{Location, Result, RunOptions, files};
 
 /// Warm-up executions.
@@ -29,6 +30,7 @@ fn profile(flags: &Profile) -> Result<()> {
         compiling: &flags.compiling,
         inputs: &flags.inputs,
         limits: &flags.limits,
+        device: &flags.device,
         any_size: false,
     };
     let (loaded, mut given) = load::load(&model, flags.threading.threads, &control)?;
@@ -128,7 +130,15 @@ fn print(mut rows: Vec<ProfileRow>, top: usize) -> Result<()> {
         if has_runs {
             cells.insert(2, format!("{:.1}", row.runs));
         }
+        let columns = cells.len();
         table.row(cells);
+        for part in &row.parts {
+            let mut cells = vec![String::new(); columns];
+            cells[0] = duration(part.time);
+            cells[1] = format!("{:.1} %", part.share * 100.0);
+            cells[columns - 1] = format!("  {}", part_name(&part.name, &part.nodes));
+            table.row(cells);
+        }
     }
     say!("{table}")?;
     match rows.len().saturating_sub(top) {
@@ -146,6 +156,10 @@ fn as_json(
     rows: &[ProfileRow],
 ) -> Result<()> {
     let micros = |time: std::time::Duration| time.as_secs_f64() * 1e6;
+    let part = |part: &PartRow| {
+        json!({"name": part.name, "nodes": part.nodes, "us": micros(part.time),
+               "share": part.share})
+    };
     let row = |row: &ProfileRow| {
         let counted = |value: Value| if row.is_counted() { value } else { Value::Null };
         json!({
@@ -154,6 +168,7 @@ fn as_json(
             "flops": counted(row.flops.into()), "bytes": row.bytes,
             "gflops": counted(row.gflops.into()), "gigabytes": counted(row.gigabytes.into()),
             "of_ceiling": row.of_ceiling,
+            "parts": row.parts.iter().map(part).collect::<Vec<_>>(),
         })
     };
     let counter = |counter: &tenon::profile::CounterProfile| {

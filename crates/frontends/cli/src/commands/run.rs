@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use tenon::compare::Difference;
 use tenon::files::write_through;
 use tenon::outputs::{Class, Element, class_labels, is_classification, top_classes};
-use tenon::profile::Profile;
-use tenon::tap::Taps;
+use tenon::profile::{PartProfile, Profile};
+use tenon::tap::{TappedPart, Taps};
 use tenon::tensor::npy;
 use tenon::{
     Error, ErrorKind, LoadOptions, Location, Model, Pattern, Result, RunOptions, Signature, Tensor,
@@ -38,6 +38,7 @@ pub fn run(flags: &Run) -> Result<()> {
         compiling: &flags.compiling,
         inputs: &flags.inputs,
         limits: &flags.limits,
+        device: &flags.device,
         any_size: false,
     };
     let (loaded, mut given) = load::load_with(&model, options)?;
@@ -64,6 +65,7 @@ pub fn run(flags: &Run) -> Result<()> {
         Some(folder) => write_outputs(folder, model.outputs(), &outputs)?,
         None => Vec::new(),
     };
+    let parts = taps.as_ref().map(Taps::parts).unwrap_or_default();
     let tapped = match taps {
         Some(taps) => taps.write(&flags.tap_dir).map_err(here)?,
         None => Vec::new(),
@@ -73,6 +75,7 @@ pub fn run(flags: &Run) -> Result<()> {
             outputs: &outputs,
             files: &written,
             tapped: &tapped,
+            parts: &parts,
             top: flags.top,
         };
         output::json(as_json(&loaded, &results, run_time, profile.as_ref())?)?;
@@ -81,6 +84,13 @@ pub fn run(flags: &Run) -> Result<()> {
         print_files(model, &written)?;
         for (name, file) in &tapped {
             say!("{name} written to {}", file.display())?;
+        }
+        for TappedPart { node, part, time } in &parts {
+            say!(
+                "{node}: {} {}",
+                part_name(&part.name, &part.nodes),
+                duration(*time)
+            )?;
         }
         if let Some(profile) = &profile {
             print_profile(profile)?;
@@ -208,8 +218,27 @@ fn print_profile(profile: &Profile) -> Result<()> {
             kernel.operator.clone(),
             kernel.node.clone(),
         ]);
+        for part in &kernel.parts {
+            let empty = || String::new();
+            table.row([
+                duration(part.time),
+                format!("{:.1} %", part.time.as_secs_f64() / total * 100.0),
+                empty(),
+                empty(),
+                empty(),
+                format!("  {}", part_name(&part.name, &part.nodes)),
+            ]);
+        }
     }
     say!("\n{table}")
+}
+
+/// The name of a part with the nodes that it computes.
+pub fn part_name(name: &str, nodes: &[String]) -> String {
+    match nodes {
+        [] => name.to_owned(),
+        nodes => format!("{name} ({})", nodes.join(", ")),
+    }
 }
 
 /// The results of a run.
@@ -218,6 +247,7 @@ pub struct RunResults<'a> {
     /// Where they were written, if they were.
     pub files: &'a [PathBuf],
     pub tapped: &'a [(String, PathBuf)],
+    pub parts: &'a [TappedPart],
     /// The number of classes to show, if given.
     pub top: Option<usize>,
 }
@@ -262,8 +292,12 @@ fn as_json(
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let kernels = profile.map(|profile| {
         let kernel = |k: &tenon::profile::KernelProfile| {
+            let part = |part: &PartProfile| {
+                json!({"name": part.name, "nodes": part.nodes, "us": part.time.as_secs_f64() * 1e6})
+            };
             json!({"node": k.node, "operator": k.operator, "backend": k.backend,
-                   "us": k.time.as_secs_f64() * 1e6, "bytes": k.bytes})
+                   "us": k.time.as_secs_f64() * 1e6, "bytes": k.bytes,
+                   "parts": k.parts.iter().map(part).collect::<Vec<_>>()})
         };
         profile.kernels.iter().map(kernel).collect::<Vec<_>>()
     });
@@ -278,6 +312,14 @@ fn as_json(
             .tapped
             .iter()
             .map(|(name, file)| json!({"name": name, "file": file}))
+            .collect::<Vec<_>>(),
+        "parts": results
+            .parts
+            .iter()
+            .map(|TappedPart { node, part, time }| {
+                json!({"node": node, "name": part.name, "nodes": part.nodes,
+                       "us": time.as_secs_f64() * 1e6})
+            })
             .collect::<Vec<_>>(),
     });
     Ok(text.to_string())

@@ -35,6 +35,7 @@ pub fn run(flags: &Run) -> Result<()> {
         compiling: &compiling,
         inputs: &flags.inputs,
         limits: &flags.limits,
+        device: &flags.device,
         any_size: true,
     };
     let (loaded, mut given) = load::load_with(&model, options)?;
@@ -297,6 +298,7 @@ fn print_executed(
             outputs,
             files: &files,
             tapped: &[],
+            parts: &[],
             top: flags.top,
         };
         let text = json!({

@@ -28,6 +28,8 @@ pub fn tenon(folder: &Path, arguments: &[&str]) -> Answer {
     command
         .args(arguments)
         .current_dir(folder)
+        // Without the cache of the user.
+        .env("TENON_CACHE_DIR", "")
         .output()
         .expect("it starts")
         .into()

@@ -72,6 +72,12 @@ impl Streams {
         Ok(&mut *commands.stream)
     }
 
+    /// The stream at a position, finished.
+    pub fn finished(&mut self, position: usize) -> Result<&mut dyn Stream> {
+        self.finish(position)?;
+        Ok(&mut *self.commands(position)?.stream)
+    }
+
     fn is_pending(&self, access: &Access) -> bool {
         let commands = self.all.get(access.stream).and_then(|(_, of)| of.as_ref());
         commands.is_some_and(|commands| access.command >= commands.first)

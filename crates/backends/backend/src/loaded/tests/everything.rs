@@ -115,6 +115,7 @@ impl Backend for Everything {
                 layout: format!("{cpu:?}"),
                 data: BufferMut::copy_of(&reversed(constant.bytes()))?.freeze(),
             }],
+            device_bytes: 5 << 30,
         })
     }
 

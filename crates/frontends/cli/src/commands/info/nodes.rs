@@ -48,16 +48,19 @@ fn parts(flags: &Info, package: &Package, graph: &NodeGraph) -> Result<()> {
         };
         if flags.json {
             let parts = super::parts_json(flags, package, contents)?;
-            all.insert(node.name.clone(), parts);
+            all.insert(node.name.clone(), parts.into());
         } else {
             say!("{}:", node.name)?;
             print_parts(flags, package, contents)?;
         }
     }
-    if flags.json {
-        output::json(json!({ "subgraphs": all }))?;
+    let devices = super::memory::devices(flags, package, graph.cores())?;
+    if !flags.json {
+        return devices.print();
     }
-    Ok(())
+    let mut parts = Map::from_iter([("subgraphs".to_owned(), all.into())]);
+    parts.extend(devices.json());
+    output::json(Value::from(parts))
 }
 
 fn print(package: &Package, graph: &NodeGraph) -> Result<()> {
