@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tenon_backend::{Operands, RawOperand, Workload};
 use tenon_base::{Error, ErrorKind, Result};
@@ -81,6 +82,8 @@ unsafe impl Send for Execute {}
 pub struct Device {
     pub memory: Arc<Memory>,
     shared: Arc<Shared>,
+    /// Set until the drop.
+    thread: Option<JoinHandle<()>>,
 }
 
 struct Shared {
@@ -142,8 +145,12 @@ impl Device {
             memory: memory.clone(),
         });
         let of_thread = shared.clone();
-        std::thread::spawn(move || of_thread.run());
-        Arc::new(Self { memory, shared })
+        let thread = Some(std::thread::spawn(move || of_thread.run()));
+        Arc::new(Self {
+            memory,
+            shared,
+            thread,
+        })
     }
 
     pub fn work(&self) -> Work {
@@ -254,6 +261,8 @@ impl Drop for Device {
     fn drop(&mut self) {
         self.shared.lock().is_closed = true;
         self.shared.changed.notify_all();
+        // Its memory is freed when the device is. Commands do not own the device, so that this is another thread.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 

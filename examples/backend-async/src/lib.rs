@@ -129,8 +129,17 @@ impl AsyncBackend {
         let outputs = spec.outputs.iter().flatten();
         let types: Vec<String> = inputs.chain(outputs).map(ToString::to_string).collect();
         // All that the program depends on.
-        let (op, attributes) = (spec.op.name, &spec.attributes);
-        let key = format!("{}: {op} {attributes:?} {}", self.target, types.join(", "));
+        let attributes = spec.attributes.iter();
+        let attributes: Vec<String> = attributes
+            .map(|(name, value)| format!("{name} = {value:?}"))
+            .collect();
+        let key = format!(
+            "{}: {} {{{}}} {}",
+            self.target,
+            spec.op.name,
+            attributes.join(", "),
+            types.join(", ")
+        );
         let compiled = format!("{}{key}", device::PROGRAM);
         let cache = self.cache.get();
         let found = cache.and_then(|cache| cache.get(&key));

@@ -2,7 +2,7 @@
 
 use crate::LoadOptions;
 use tenon_backend::{BackendId, Registry};
-use tenon_base::{Error, ErrorKind, Location, Result, format_bytes};
+use tenon_base::{Count, Error, ErrorKind, Location, Result, format_bytes};
 use tenon_kernels::DeviceMemory;
 
 /// A limit on the memory of a backend in bytes, for one model.
@@ -43,12 +43,14 @@ pub(crate) fn max_executions(memory: &[DeviceMemory], options: &LoadOptions) -> 
 fn exceeded(needed: &DeviceMemory, executions: usize, limit: u64) -> Error {
     let id = &needed.backend;
     let text = format!("the model needs more memory of backend {id} than its limit allows");
+    let values = needed.bytes(executions) - needed.workload_bytes;
     let found = format!(
-        "{} bytes ({}): workloads {}, values {} in each of {executions} executions",
+        "{} bytes ({}): workloads {}, values of {} {}",
         needed.bytes(executions),
         format_bytes(needed.bytes(executions)),
         format_bytes(needed.workload_bytes),
-        format_bytes(needed.value_bytes),
+        Count(executions, "execution"),
+        format_bytes(values),
     );
     Error::new(ErrorKind::OutOfMemory, text)
         .expected(format_args!(
