@@ -13,7 +13,7 @@ use tenon_base::{Error, ErrorKind, Result};
 /// The version that exported tensors have.
 const VERSION: Version = Version { major: 1, minor: 1 };
 
-/// Nobody may write the elements.
+/// No code may write the elements.
 const READ_ONLY: u64 = 1;
 
 /// Each element of a type below 8 bits has a byte.
@@ -154,7 +154,7 @@ impl DlpackTensor {
     /// Takes over a tensor of another library. Its version is checked by the functions that read it.
     ///
     /// # Safety
-    /// `tensor` must point to a `DLManagedTensorVersioned` as its library made it, which nobody else releases, with a
+    /// `tensor` must point to a `DLManagedTensorVersioned` as its library made it, which no other code releases, with a
     /// deleter that may be called on any thread.
     pub unsafe fn from_versioned(tensor: NonNull<VersionedTensor>) -> Self {
         Self(Owned::Versioned(tensor))
@@ -209,7 +209,7 @@ impl DlpackTensor {
         Ok(self.tensor()?.device)
     }
 
-    /// Whether nobody may write it.
+    /// Whether no code may write it.
     pub fn is_read_only(&self) -> bool {
         self.flags() & READ_ONLY != 0
     }
