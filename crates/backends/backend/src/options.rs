@@ -9,9 +9,9 @@ use tenon_base::{Error, ErrorKind, Location, Result};
 /// The scope of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionScope {
-    /// Model: applied by [`Backend::configured`].
+    /// Model: applied by [`Configure::configured`](crate::Configure::configured).
     Model,
-    /// Runtime: applied by [`Backend::context`].
+    /// Runtime: applied by [`Lifecycle::context`](crate::Lifecycle::context).
     Creation,
 }
 

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use tenon_base::Result;
 
 /// The commands (workloads and copies) of one execution at a time, which take effect in the order in which they are
-/// enqueued. [`Backend::stream`](crate::Backend::stream) creates it.
+/// enqueued. [`TensorMemory::stream`](crate::TensorMemory::stream) creates it.
 ///
 /// # Safety
 /// When [`Stream::finish`] has returned, with success or an error, and when the stream is dropped, no command accesses

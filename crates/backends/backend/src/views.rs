@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::{Graph, Node, NodeId, ValueId, verify};
 
-/// The result of [`crate::Backend::optimise`]: every node of the subgraph is in exactly one list
+/// The result of [`crate::Optimiser::optimise`]: every node of the subgraph is in exactly one list
 /// (facts, armnn.md 1.3). Ids are those of the subgraph.
 #[derive(Debug, Clone, Default)]
 pub struct OptimisationViews {
