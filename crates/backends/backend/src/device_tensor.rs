@@ -125,8 +125,13 @@ impl DeviceTensor {
     /// A copy in memory of the host.
     pub fn read(&self) -> Result<Tensor> {
         let mut bytes = BufferMut::zeroed(self.ty.bytes())?;
-        self.handle.copy_out(&mut bytes)?;
+        self.copy_out(&mut bytes)?;
         Tensor::new(self.ty.clone(), bytes.freeze())
+    }
+
+    /// Copies its elements to memory of the host of the same size.
+    pub fn copy_out(&self, bytes: &mut [u8]) -> Result<()> {
+        self.handle.copy_out(bytes)
     }
 
     /// Its type.

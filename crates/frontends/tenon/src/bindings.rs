@@ -53,7 +53,8 @@ impl Bindings {
     }
 
     /// Takes an output of the last execution from the backend in whose memory it is, which [`keep`](Self::keep) left
-    /// there; `None` if it is in memory of the host. The next execution allocates another tensor.
+    /// there; `None` if it is in memory of the host. The next execution allocates another tensor; until then the bytes
+    /// that [`output`](Self::output) returns for it are unspecified.
     ///
     /// # Errors
     /// An unknown name, and an output that is an input of the next execution ([`feed`](Self::feed)).

@@ -29,7 +29,7 @@ use bound_ports::{PortBytes, PortTensors};
 use parts::PartTimes;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use tenon_backend::{Allocator, Operands, RawOperand};
+use tenon_backend::{Allocator, DeviceTensor, Operands, RawOperand};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_dma::{MAX_SOURCES, VariableId};
 use tenon_executor::Kernel;
@@ -432,22 +432,36 @@ impl Memory {
         tensors.begin(passing.filter(|&base| !ports.are_bound || self.is_staged(base)));
         tensors.take_imported(&mut ports.imported, |span| self.table.is_of_caller(span))?;
         tensors.take_resident(&mut ports.resident)?;
-        for (port, tensor) in ports.given.drain(..) {
-            if let Some(tensor) = tensors.adopt(port, tensor)? {
-                let bytes = tensor.ty().bytes();
-                let start = self.bases.get(port.0 as usize).map(Cell::get);
-                let start = start.filter(|start| !start.is_null());
-                let start = start.ok_or_else(|| missing_port(port))?;
-                // SAFETY: the port has plain memory of the size of its type, that of the tensor
-                // (`BoundPorts::set_device_input`), which is borrowed mutably for this execution.
-                let plain = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
-                tensor.into_handle().copy_out(plain)?;
-            }
-        }
-        Ok(PortGuard {
+        drop(tensors);
+        // Returns what was taken, also after an error.
+        let guard = PortGuard {
             memory: self,
             ports,
-        })
+        };
+        self.take_given(&mut guard.ports.given)?;
+        Ok(guard)
+    }
+
+    /// Takes the tensors that inputs are set to. After an error those not taken stay for the next execution.
+    fn take_given(&self, given: &mut Vec<(Base, DeviceTensor)>) -> Result<()> {
+        while let Some((port, tensor)) = given.last() {
+            let mut tensors = self.tensors.try_borrow_mut().map_err(|_| busy())?;
+            if let Some(position) = tensors.position_of(*port, tensor)? {
+                if let Some((_, tensor)) = given.pop() {
+                    tensors.adopt(position, tensor);
+                }
+                continue;
+            }
+            let bytes = tensor.ty().bytes();
+            let start = self.bases.get(port.0 as usize).map(Cell::get);
+            let start = start.filter(|start| !start.is_null());
+            let start = start.ok_or_else(|| missing_port(*port))?;
+            // SAFETY: the port has plain memory of the size of its type, that of the tensor
+            // (`BoundPorts::set_device_input`), which is borrowed mutably for this execution.
+            tensor.copy_out(unsafe { std::slice::from_raw_parts_mut(start, bytes) })?;
+            given.pop();
+        }
+        Ok(())
     }
 
     /// Whether a port is in a staging buffer instead of the caller's memory.

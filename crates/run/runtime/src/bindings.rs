@@ -41,7 +41,8 @@ impl Bindings {
     }
 
     /// Takes an output of the last execution by name from the backend in whose memory it is; `None` if it is in memory
-    /// of the host. It has to be [kept](Self::keep) before the execution.
+    /// of the host. It has to be [kept](Self::keep) before the execution. Until the next one its bytes, as
+    /// [`output`](Self::output) returns them, are unspecified.
     pub fn take_output(&mut self, name: &str) -> Result<Option<DeviceTensor>> {
         let outputs = self.model.outputs();
         let index = position("output", name, outputs)?;

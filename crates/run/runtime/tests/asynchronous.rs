@@ -804,3 +804,33 @@ fn wrong_tensors_of_the_application_are_refused() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert_eq!(bindings.outputs().unwrap(), stepped(1));
 }
+
+/// A tensor on a device that is lost.
+fn lost_tensor() -> DeviceTensor {
+    let lost = AsyncBackend::default().with_options([("LoseDevice", 1)]);
+    let model = model_on(one(&lost, ALL), STEP).unwrap();
+    let tensor = on_device(&model, "Dev", &x());
+    let error = model.run(&[("x", &x()), ("s", &x())]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeviceLost);
+    tensor
+}
+
+#[test]
+fn an_input_that_cannot_be_read_fails_each_execution_and_changes_no_state() {
+    let device = AsyncBackend::default();
+    let model = model_on(one(&device, ALL), STEP).unwrap();
+    let mut bindings = model.bind().unwrap();
+    bindings.keep("y").unwrap();
+    bindings.feed("next", "s").unwrap();
+    bindings.set_input("x", &x()).unwrap();
+    bindings.set_input("s", &x()).unwrap();
+    bindings.execute(ExecuteOptions::default()).unwrap();
+    bindings.set_device_input("x", lost_tensor()).unwrap();
+    for _ in 0..2 {
+        let error = bindings.execute(ExecuteOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DeviceLost);
+    }
+    bindings.set_input("x", &x()).unwrap();
+    bindings.execute(ExecuteOptions::default()).unwrap();
+    assert_eq!(bindings.outputs().unwrap(), stepped(2));
+}

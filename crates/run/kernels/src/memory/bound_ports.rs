@@ -158,11 +158,12 @@ impl BoundPorts {
     pub fn bytes(
         &mut self,
     ) -> Result<(impl Iterator<Item = &[u8]>, impl Iterator<Item = &mut [u8]>)> {
-        for (port, tensor) in self.tensors.given.drain(..) {
+        while let Some((port, tensor)) = self.tensors.given.last() {
             let input = self.inputs.get_mut(port.0 as usize - 1);
             if let Some(Some(Input::Output(bytes))) = input {
-                tensor.into_handle().copy_out(bytes)?;
+                tensor.copy_out(bytes)?;
             }
+            self.tensors.given.pop();
         }
         let inputs = self.inputs.iter().flatten().map(|input| match input {
             Input::Tensor(tensor) => tensor.bytes(),

@@ -171,9 +171,9 @@ impl Tensors {
         Ok(())
     }
 
-    /// Makes a tensor of the application the newest value of a port. Returns it where no workload has the port in memory
-    /// of that kind.
-    pub fn adopt(&mut self, port: Base, tensor: DeviceTensor) -> Result<Option<DeviceTensor>> {
+    /// The position at which a tensor of the application may be the value of a port; `None` where no workload has the
+    /// port in memory of that kind.
+    pub fn position_of(&mut self, port: Base, tensor: &DeviceTensor) -> Result<Option<usize>> {
         let fits = |slot: &Slot| {
             let TensorPlacement {
                 span,
@@ -185,14 +185,17 @@ impl Tensors {
             is_whole && *origin == Origin::Allocated && *factory == *tensor.factory()
         };
         let Some(position) = self.slots.iter().position(fits) else {
-            return Ok(Some(tensor));
+            return Ok(None);
         };
-        let stream = self.streams.of(&self.slots[position].placement.backend)?;
         let slot = &mut self.slots[position];
-        slot.stream = stream;
-        slot.handle = Some(tensor.into_handle());
+        slot.stream = self.streams.of(&slot.placement.backend)?;
+        Ok(Some(position))
+    }
+
+    /// Makes a tensor of the application the newest value at a position of [`position_of`](Self::position_of).
+    pub fn adopt(&mut self, position: usize, tensor: DeviceTensor) {
+        self.slots[position].handle = Some(tensor.into_handle());
         self.mark_held(position, Newest::Backend);
-        Ok(None)
     }
 
     /// Returns the tensors of ports whose values stay in memory of their backends.
