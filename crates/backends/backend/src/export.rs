@@ -34,6 +34,7 @@ mod cache;
 mod description;
 mod objects;
 mod stream;
+mod workload;
 
 use crate::Backend;
 use backend::ExportedBackend;

@@ -9,9 +9,10 @@ use super::cache::HostCache;
 use super::description::BackendDescription;
 use super::objects::{
     ExportedMemoryManager, ExportedPlan, ExportedProfiling, HostAllocator, exported_allocator,
-    exported_context, exported_handle, exported_workload, memory_of,
+    exported_context, exported_handle, memory_of,
 };
 use super::stream::exported_stream;
+use super::workload::exported_workload;
 use crate::marshal::{
     ExportedViews, ImportedNode, Ownership, graph, invalid, named_value, node, outcome_of,
     outcome_of_refusal, records, structure, tensor, text,

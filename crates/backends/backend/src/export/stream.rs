@@ -6,7 +6,8 @@
 )]
 
 use super::backend::{run, write_out};
-use super::objects::{ExportedObject, HostControl, release};
+use super::objects::{ExportedObject, release};
+use super::workload::HostControl;
 use crate::marshal::{outcome_of, status_of, structure};
 use crate::{Event, Stream};
 use std::ffi::c_void;
