@@ -112,8 +112,9 @@ pub(crate) fn on_streams(
             .map(|(handle, ty)| RawOperand::new(handle.start(), ty.bytes()))
             .collect();
         // SAFETY: the tensors are dropped after the streams are finished, and only these commands access them.
-        let operands = unsafe { Operands::enqueued(&read, &written, &mut **target) };
-        workload.execute(&mut operands.timed(!workload.parts().is_empty()))?;
+        let mut operands = unsafe { Operands::enqueued(&read, &written, &mut **target) };
+        operands.set_timed(!workload.parts().is_empty());
+        workload.execute(&mut operands)?;
         for (handle, result) in outputs.iter().zip(&mut results) {
             // SAFETY: the buffer is accessed only after the streams are finished.
             unsafe { handle.enqueue_out(&mut **target, &raw mut **result)? };

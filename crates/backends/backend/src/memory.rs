@@ -27,20 +27,24 @@ impl RawOperand {
 
     /// The bytes at `start`. They are not accessed here; see [`Operands::new`] for the
     /// requirements.
+    #[inline]
     pub fn new(start: *mut u8, len: usize) -> Self {
         Self { start, len }
     }
 
     /// The start address.
+    #[inline]
     pub fn start(self) -> *mut u8 {
         self.start
     }
 
     /// The number of bytes.
+    #[inline]
     pub fn bytes(self) -> usize {
         self.len
     }
 
+    #[inline]
     fn overlaps(self, other: RawOperand) -> bool {
         let (a, b) = (self.start as usize, other.start as usize);
         self.len > 0 && other.len > 0 && a < b + other.len && b < a + self.len
@@ -94,6 +98,7 @@ impl<'a> Operands<'a> {
     /// bytes that no other code writes, and, for outputs and scratch memory, that no other code
     /// reads. Outputs and scratch memory share no bytes with each other or with an input, except an
     /// output with exactly the input that it is computed in place of.
+    #[inline]
     pub unsafe fn new(
         inputs: &'a [RawOperand],
         outputs: &'a [RawOperand],
@@ -130,26 +135,27 @@ impl<'a> Operands<'a> {
         }
     }
 
-    /// The same for an execution whose parts are timed, if `timed`.
-    #[must_use]
-    pub fn timed(self, timed: bool) -> Self {
-        Self {
-            is_timed: timed,
-            ..self
-        }
+    /// Sets whether [`Workload::part_times`](crate::Workload::part_times) is called for this execution; it is not by
+    /// default.
+    #[inline]
+    pub fn set_timed(&mut self, timed: bool) {
+        self.is_timed = timed;
     }
 
     /// Whether [`Workload::part_times`](crate::Workload::part_times) is called for this execution.
+    #[inline]
     pub fn is_timed(&self) -> bool {
         self.is_timed
     }
 
     /// The addresses of inputs, outputs and scratch memory, for backends that compute elsewhere.
+    #[inline]
     pub fn raw(&self) -> (&'a [RawOperand], &'a [RawOperand], RawOperand) {
         (self.inputs, self.outputs, self.scratch)
     }
 
     /// The stream in which the workload enqueues its work; `None` if the work is done when it returns.
+    #[inline]
     pub fn stream(&mut self) -> Option<&mut dyn Stream> {
         match &mut self.stream {
             Some(stream) => Some(&mut **stream),
@@ -158,12 +164,12 @@ impl<'a> Operands<'a> {
     }
 
     /// Fails for operands of a command, whose elements are not accessible yet.
+    #[inline]
     fn check_accessible(&self) -> Result<()> {
-        if self.stream.is_none() {
-            return Ok(());
+        match self.stream {
+            None => Ok(()),
+            Some(_) => Err(not_accessible()),
         }
-        let text = "elements of an operand are accessed before the commands of its stream ran";
-        Err(Error::new(ErrorKind::Internal, text))
     }
 
     /// Whether input `index` is present.
@@ -201,10 +207,11 @@ impl<'a> Operands<'a> {
 
     /// All operands: inputs borrow nothing of `self`; outputs and scratch memory are borrowed
     /// mutably. With a stream all are absent.
+    #[inline]
     pub fn split(&mut self) -> (Inputs<'_>, Outputs<'_>) {
-        let (inputs, outputs) = match self.check_accessible() {
-            Ok(()) => (self.inputs, self.outputs),
-            Err(_) => Default::default(),
+        let (inputs, outputs) = match self.stream {
+            None => (self.inputs, self.outputs),
+            Some(_) => Default::default(),
         };
         (
             Inputs {
@@ -215,7 +222,7 @@ impl<'a> Operands<'a> {
             Outputs {
                 outputs,
                 scratch: self.scratch,
-                taken: [false; MAX_OUTPUTS],
+                taken: 0,
                 scratch_taken: false,
                 memory: PhantomData,
             },
@@ -287,6 +294,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// Whether an output is computed in place of this input, whose elements are then read there.
+    #[inline]
     pub fn is_replaced(&self, index: usize) -> bool {
         self.inputs
             .get(index)
@@ -306,7 +314,8 @@ impl<'a> Inputs<'a> {
 pub struct Outputs<'a> {
     outputs: &'a [RawOperand],
     scratch: RawOperand,
-    taken: [bool; MAX_OUTPUTS],
+    /// A bit for each output, of which there are at most [`MAX_OUTPUTS`].
+    taken: u64,
     scratch_taken: bool,
     memory: PhantomData<&'a mut [u8]>,
 }
@@ -325,16 +334,17 @@ impl<'a> Outputs<'a> {
             .outputs
             .get(index)
             .ok_or_else(|| missing("output", index))?;
-        let taken = self
-            .taken
-            .get_mut(index)
-            .ok_or_else(|| missing("output", index))?;
-        if std::mem::replace(taken, true) {
+        if index >= MAX_OUTPUTS {
+            return Err(missing("output", index));
+        }
+        let bit = 1 << index;
+        if self.taken & bit != 0 {
             return Err(Error::new(
                 ErrorKind::Internal,
                 format!("output {index} is borrowed twice"),
             ));
         }
+        self.taken |= bit;
         // SAFETY: the operand is valid for reads and writes during `'a` (`Operands::new`); it is
         // borrowed once (checked above), so no other reference exists.
         unsafe { elements_mut(operand, "output", index) }
@@ -420,6 +430,13 @@ fn count<T: Element>(operand: RawOperand, what: &str, index: usize) -> Result<us
         ));
     }
     Ok(operand.len / size_of::<T>())
+}
+
+/// Out of line: each access checks for it.
+#[cold]
+fn not_accessible() -> Error {
+    let text = "elements of an operand are accessed before the commands of its stream ran";
+    Error::new(ErrorKind::Internal, text)
 }
 
 fn missing(what: &str, index: usize) -> Error {

@@ -191,8 +191,9 @@ impl OwnedOperands {
         // belong to this value and are borrowed mutably during the call. No two operands overlap,
         // except an input that is placed in an output. For tensors of the backend, the contract of
         // `TensorHandle` guarantees validity.
-        let operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
-        workload.execute(&mut operands.timed(timed))?;
+        let mut operands = unsafe { Operands::new(&inputs, &outputs, scratch) };
+        operands.set_timed(timed);
+        workload.execute(&mut operands)?;
         for output in self.outputs.iter_mut().flatten() {
             if let Some(handle) = output.handle.as_ref().filter(|handle| handle.copied) {
                 handle.tensor.copy_out(&mut output.bytes)?;

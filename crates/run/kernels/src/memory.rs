@@ -316,8 +316,9 @@ impl Memory {
             // SAFETY: the tensors are valid until the streams are finished: both belong to this memory, and an
             // execution ends with finishing them. Only commands of streams access them, in the order that `access`
             // made.
-            let operands = unsafe { Operands::enqueued(inputs, outputs, stream) };
-            return call(&mut operands.timed(self.is_timed()));
+            let mut operands = unsafe { Operands::enqueued(inputs, outputs, stream) };
+            operands.set_timed(self.is_timed());
+            return call(&mut operands);
         }
         let scratch = match &binding.scratch {
             Some(span) => {
@@ -337,8 +338,9 @@ impl Memory {
         // arena belongs to this execution, outputs are borrowed mutably, and the borrow of `slots`
         // excludes other kernels of this execution. Tensors in memory of backends are valid by the
         // contract of `TensorHandle`, and each belongs to this execution alone.
-        let operands = unsafe { Operands::new(inputs, outputs, scratch) };
-        call(&mut operands.timed(self.is_timed()))
+        let mut operands = unsafe { Operands::new(inputs, outputs, scratch) };
+        operands.set_timed(self.is_timed());
+        call(&mut operands)
     }
 
     /// Makes the newest bytes of a workload's inputs available where it reads them; returns the stream that it enqueues

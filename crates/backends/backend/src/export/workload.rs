@@ -101,12 +101,14 @@ unsafe extern "C" fn execute(this: *const abi::Workload, raw: *const abi::Operan
                 operands(raw.inputs, raw.input_count),
                 operands(raw.outputs, raw.output_count),
                 scratch,
-            )
-            .timed(timed);
+            );
+            operands.set_timed(timed);
             if !raw.stream.is_null() {
                 let (inputs, outputs, _) = operands.raw();
                 return with_stream(raw.stream, |stream| {
-                    workload.execute(&mut Operands::enqueued(inputs, outputs, stream).timed(timed))
+                    let mut operands = Operands::enqueued(inputs, outputs, stream);
+                    operands.set_timed(timed);
+                    workload.execute(&mut operands)
                 });
             }
             if raw.control.is_null() {
