@@ -7,13 +7,16 @@ use tenon_backend::{
     Backend, BackendId, EdgeStrategy, HandleFactory, MemorySource, common_source, edge_strategy,
     preferred_factory,
 };
-use tenon_base::{Error, ErrorKind, Result};
+use tenon_base::{Count, Error, ErrorKind, Result, format_bytes};
 use tenon_tensor::TensorType;
 
 /// The tensors of a program that are in memory of backends: a service of its kernels, which request
 /// placements when they are bound. Each execution allocates the tensors separately.
 #[derive(Default)]
-pub struct TensorPlacements(Mutex<PlacementTable>);
+pub struct TensorPlacements {
+    table: Mutex<PlacementTable>,
+    limits: Vec<(BackendId, u64)>,
+}
 
 #[derive(Default)]
 struct PlacementTable {
@@ -21,6 +24,8 @@ struct PlacementTable {
     by_span: HashMap<Span, Vec<usize>>,
     /// The bytes of each workload, which several kernels may share, by its address.
     workloads: HashMap<usize, (BackendId, u64)>,
+    /// The bytes of the workloads that are made or about to be made.
+    reserved: BTreeMap<BackendId, u64>,
 }
 
 /// The memory of a backend that a program needs.
@@ -55,6 +60,31 @@ impl DeviceMemory {
         let values = self.value_bytes.saturating_mul(executions as u64);
         values.saturating_add(self.workload_bytes)
     }
+
+    /// The error of a model whose workloads and concurrent executions need more than `limit` bytes.
+    pub fn exceeds(&self, executions: usize, limit: u64) -> Error {
+        let (all, workloads) = (self.bytes(executions), format_bytes(self.workload_bytes));
+        let found = match executions {
+            0 => format!("{all} bytes ({workloads}) for workloads alone"),
+            _ => format!(
+                "{all} bytes ({}): workloads {workloads}, values of {} {}",
+                format_bytes(all),
+                Count(executions, "execution"),
+                format_bytes(all - self.workload_bytes),
+            ),
+        };
+        let text = format!(
+            "the model needs more memory of backend {} than its limit allows",
+            self.backend
+        );
+        Error::new(ErrorKind::OutOfMemory, text)
+            .expected(format_args!(
+                "at most {limit} bytes ({})",
+                format_bytes(limit)
+            ))
+            .found(found)
+            .help("raise the limit of the backend's memory, or place fewer nodes on the backend")
+    }
 }
 
 /// A tensor in memory of a backend, in placement of a span of plain memory.
@@ -78,6 +108,42 @@ pub(crate) enum Origin {
 }
 
 impl TensorPlacements {
+    /// Placements for a model with limits on the memory of backends in bytes.
+    pub fn with_limits(limits: Vec<(BackendId, u64)>) -> Self {
+        Self {
+            limits,
+            ..Self::default()
+        }
+    }
+
+    /// Counts the bytes of a workload before it is made.
+    ///
+    /// # Errors
+    /// The workloads of the backend exceed its limit.
+    pub(crate) fn reserve(&self, backend: &BackendId, bytes: u64) -> Result<()> {
+        let mut table = self.lock();
+        let reserved = table.reserved.entry(backend.clone()).or_default();
+        *reserved = reserved.saturating_add(bytes);
+        self.excess(&table).map_or(Ok(()), Err)
+    }
+
+    /// The error of the workloads that exceed limits together, if they do.
+    pub fn limit_error(&self) -> Option<Error> {
+        self.excess(&self.lock())
+    }
+
+    fn excess(&self, table: &PlacementTable) -> Option<Error> {
+        let exceeded = self.limits.iter().filter_map(|(backend, limit)| {
+            let memory = DeviceMemory {
+                backend: backend.clone(),
+                value_bytes: 0,
+                workload_bytes: *table.reserved.get(backend)?,
+            };
+            (memory.workload_bytes > *limit).then(|| memory.exceeds(0, *limit))
+        });
+        Error::from_all(exceeded.collect::<Vec<_>>())
+    }
+
     /// The placement of a tensor of a workload of `backend`, whose preferences are `factories`: a
     /// tensor that another backend has in compatible memory, one imported from memory that another
     /// backend exports, one imported from plain memory, or one allocated by the backend (facts,
@@ -172,6 +238,6 @@ impl TensorPlacements {
 
     fn lock(&self) -> MutexGuard<'_, PlacementTable> {
         // A holder that panicked leaves complete entries.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

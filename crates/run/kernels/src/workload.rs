@@ -25,9 +25,12 @@ fn bind(site: &Site<'_>) -> Result<Box<dyn Kernel>> {
     let bound = || -> Result<BoundWorkload> {
         let (table, backends) = (site.service()?, site.service::<Registry>()?);
         let binding = operator.call.binding(&table)?;
-        let sized = Arc::new(SizedWorkload::loaded(&operator, &table, &backends)?);
+        let placements = || site.service::<TensorPlacements>();
+        let sized = Arc::new(SizedWorkload::loaded(
+            &operator, &table, &backends, placements,
+        )?);
         let placements = match sized.placed {
-            Some(_) => site.service()?,
+            Some(_) => placements()?,
             None => Arc::default(),
         };
         let call = operator.call.clone();
@@ -55,17 +58,23 @@ pub(crate) struct SizedWorkload {
 }
 
 impl SizedWorkload {
-    /// The workload of a package in which memory is planned, but for that of devices.
-    fn loaded(operator: &OperatorCall, table: &Variables, backends: &Registry) -> Result<Self> {
+    /// The workload of a package in which memory is planned, but for that of devices: it is not made where it
+    /// exceeds the limit of a device.
+    fn loaded(
+        operator: &OperatorCall,
+        table: &Variables,
+        backends: &Registry,
+        placements: impl Fn() -> Result<Arc<TensorPlacements>>,
+    ) -> Result<Self> {
         Self::new(operator, table, backends, |backend, spec| {
             spec.check_support(backend)?;
-            let device_bytes = match backend.handle_factories().is_empty() {
-                true => 0,
+            let mut device_bytes = 0;
+            if !backend.handle_factories().is_empty() {
                 // A library that cannot plan a node again, without the plain form of its constants, states nothing.
-                false => backend
-                    .plan(spec, CpuLevel::default())
-                    .map_or(0, |plan| plan.device_bytes),
-            };
+                let plan = backend.plan(spec, CpuLevel::default());
+                device_bytes = plan.map_or(0, |plan| plan.device_bytes);
+                placements()?.reserve(&backend.id(), device_bytes)?;
+            }
             let plan = WorkloadPlan {
                 device_bytes,
                 ..WorkloadPlan::default()

@@ -79,7 +79,8 @@ impl CoreNode {
         let substitutions = substitute(parts, &runtime.backends).map_err(in_program)?;
         let table = Variables::new(variables).map_err(|error| error.at(member("tenon.json")))?;
         let table = Arc::new(table);
-        let placements = Arc::new(TensorPlacements::default());
+        let limits = options.device_memory_limits.clone();
+        let placements = Arc::new(TensorPlacements::with_limits(limits));
         let plan = std::mem::take(&mut tenon.plan);
         let bind = || {
             let movements = movements
@@ -93,7 +94,12 @@ impl CoreNode {
             verify_order(&module, |kernel| accesses(kernel, &table, &movements))?;
             CoreProgram::new(name, &module, program, Arc::new(tenon), &movements)
         };
-        let program = Arc::new(bind().map_err(in_program)?);
+        let bound = bind().map_err(|error| match placements.limit_error() {
+            // One error of the model in place of one for each workload.
+            Some(exceeded) => exceeded.at(Location::member(name)),
+            None => in_program(error),
+        });
+        let program = Arc::new(bound?);
         control.progress("memory", 0, 0)?;
         let parts = CoreParts {
             inputs,

@@ -2,7 +2,7 @@
 
 use crate::LoadOptions;
 use tenon_backend::{BackendId, Registry};
-use tenon_base::{Count, Error, ErrorKind, Location, Result, format_bytes};
+use tenon_base::{Error, Location, Result};
 use tenon_kernels::DeviceMemory;
 
 /// A limit on the memory of a backend in bytes, for one model.
@@ -30,7 +30,7 @@ pub(crate) fn max_executions(memory: &[DeviceMemory], options: &LoadOptions) -> 
         };
         let bytes = needed.bytes(ready);
         if bytes > *limit {
-            errors.push(exceeded(needed, ready, *limit));
+            errors.push(needed.exceeds(ready, *limit));
         } else if let Some(fitting) =
             (limit - needed.workload_bytes).checked_div(needed.value_bytes)
         {
@@ -40,30 +40,10 @@ pub(crate) fn max_executions(memory: &[DeviceMemory], options: &LoadOptions) -> 
     Error::from_all(errors).map_or(Ok(most), Err)
 }
 
-fn exceeded(needed: &DeviceMemory, executions: usize, limit: u64) -> Error {
-    let id = &needed.backend;
-    let text = format!("the model needs more memory of backend {id} than its limit allows");
-    let values = needed.bytes(executions) - needed.workload_bytes;
-    let found = format!(
-        "{} bytes ({}): workloads {}, values of {} {}",
-        needed.bytes(executions),
-        format_bytes(needed.bytes(executions)),
-        format_bytes(needed.workload_bytes),
-        Count(executions, "execution"),
-        format_bytes(values),
-    );
-    Error::new(ErrorKind::OutOfMemory, text)
-        .expected(format_args!(
-            "at most {limit} bytes ({})",
-            format_bytes(limit)
-        ))
-        .found(found)
-        .help("raise the limit of the backend's memory, or place fewer nodes on the backend")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tenon_base::ErrorKind;
 
     fn memory(value_bytes: u64, workload_bytes: u64) -> Vec<DeviceMemory> {
         vec![DeviceMemory {

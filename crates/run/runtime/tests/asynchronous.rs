@@ -479,6 +479,13 @@ fn the_memory_of_a_device_is_known_and_limited() {
     assert!(text.contains(&format!("{limit} bytes")), "{text}");
     assert_eq!(device.used_bytes(), 0);
 
+    // Only workloads within the limit are made: the device has memory for two.
+    let small = AsyncBackend::default().with_options([("MemoryBytes", 2 * PAGE)]);
+    let error = load(&small, 3 * PAGE - 1).unwrap_err().to_string();
+    assert_eq!(error.matches("at most 12287 bytes").count(), 1, "{error}");
+    let workloads = format!("{} bytes (16.4 kB) for workloads alone", 4 * PAGE);
+    assert!(error.contains(&workloads), "{error}");
+
     // Two executions are within this limit, and the others wait for them.
     let model = load(&device, needed.bytes(2)).unwrap();
     let result = self::expected(&graph);
