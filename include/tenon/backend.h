@@ -348,8 +348,9 @@ typedef struct tenon_operands {
     /* Since 1.1: NULL if the execution cannot be stopped. Readers check that `size` covers it. */
     const tenon_control *control;
     /* Since 1.3: the stream in which execute enqueues its work, or NULL: execute returns when the
-     * work is done. With a stream, inputs have no bytes yet, scratch is absent, and operands stay
-     * valid until the stream is finished. Readers check that `size` covers it. */
+     * work is done. With a stream, inputs have no bytes yet, scratch is absent, and the memory of
+     * operands, but not this struct and its lists, stays valid until the stream is finished. Readers
+     * check that `size` covers it. */
     const tenon_stream *stream;
     /* Since 1.3: 1 if part_times will be called for this execution, so that its parts are timed.
      * Readers check that `size` covers it. */
@@ -452,7 +453,7 @@ typedef struct tenon_handle_factory {
     uint32_t import_sources; /* sources of memory that its tensors can be imported from */
     uint32_t export_sources; /* sources that its tensors can be exported as; with TENON_MEMORY_MALLOC
                               * the CPU accesses them in place */
-    int32_t map;             /* whether the CPU can read and write its tensors */
+    int32_t map;             /* whether the CPU can read and write its tensors, if only by copies */
     int32_t padding;         /* whether there is padding between elements */
     /* Since 1.3: the device whose memory it is, as DLPack names it (DLDeviceType, and the position
      * among devices of that type); type 0: none. Tensors pass between factories with

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use tenon_backend::{Backend, Registry};
 use tenon_backend_kit::{Outcome, Report, check_backend, check_library};
 use tenon_test_libraries::{
-    compiled, cpu_ref, example_async, example_in_c, example_in_rust, example_of_version, repository,
+    compiled, cpu_ref, device_in_c, example_async, example_in_c, example_in_rust,
+    example_of_version, repository,
 };
 
 /// The library with one defect, selected by a macro.
@@ -99,6 +100,24 @@ fn the_asynchronous_example_conforms() {
         "tensors pass",
         "memory of the device in plans",
         "entries of the cache",
+        "parts of workloads",
+    ] {
+        assert_eq!(check(&report, name).0, Outcome::Passed, "{name}");
+    }
+}
+
+#[test]
+fn the_device_in_c_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = check_library(&device_in_c(folder.path(), "Example_Device_backend.so"));
+    passes(&report);
+    let memory = "ExampleDevice (imports Device, exports Device)";
+    assert_eq!(check(&report, "tensor memory").1, memory);
+    for name in [
+        "commands of a stream",
+        "events of streams",
+        "tensors pass",
+        "memory of the device in plans",
         "parts of workloads",
     ] {
         assert_eq!(check(&report, name).0, Outcome::Passed, "{name}");

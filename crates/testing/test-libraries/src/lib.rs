@@ -33,7 +33,7 @@ pub fn compiled_with(
             .arg(source)
             .arg("-o")
             .arg(library)
-            .arg("-lm"),
+            .args(["-lm", "-pthread"]),
     );
     library.to_owned()
 }
@@ -72,6 +72,12 @@ fn cc(command: &mut Command) {
 /// The example in C, as `name` in `folder`.
 pub fn example_in_c(folder: &Path, name: &str) -> PathBuf {
     let source = repository("examples/backend-c/example_backend.c");
+    compiled(&source, &folder.join(name), &[])
+}
+
+/// The example of a device in C, as `name` in `folder`.
+pub fn device_in_c(folder: &Path, name: &str) -> PathBuf {
+    let source = repository("examples/backend-c/device_backend.c");
     compiled(&source, &folder.join(name), &[])
 }
 
