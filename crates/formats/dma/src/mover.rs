@@ -13,6 +13,9 @@ const SPREAD_BYTES: usize = 256 << 10;
 /// Bytes of a row of a transpose block: a cache line.
 pub(crate) const LINE: usize = 64;
 
+/// Bytes of a run up to which it is copied in place.
+const SHORT_RUN: usize = 256;
+
 /// Bytes of a row of a tile of transpose blocks.
 const TILE: usize = 4 * LINE;
 
@@ -220,6 +223,9 @@ unsafe fn copy_part(part: &NestPart, ends: Ends, reorder: bool) {
                     simd::copy(ends.from, ends.to, run);
                 });
             }
+            run @ 16..=SHORT_RUN => for_each_run(&part.loops[..part.rank], ends, &|ends| {
+                copy_short(ends, run);
+            }),
             run => for_each_run(&part.loops[..part.rank], ends, &|ends| {
                 std::ptr::copy_nonoverlapping(ends.from, ends.to, run);
             }),
@@ -227,6 +233,23 @@ unsafe fn copy_part(part: &NestPart, ends: Ends, reorder: bool) {
     }
     if part.is_streaming {
         simd::fence();
+    }
+}
+
+/// Copies a run of 16 to [`SHORT_RUN`] bytes. A call of the library's function would take as long as the copy.
+///
+/// # Safety
+/// `len` is at least 16; as many bytes are valid for reads from `ends.from` and for writes from `ends.to`, and do
+/// not overlap.
+#[inline(always)]
+unsafe fn copy_short(ends: Ends, len: usize) {
+    // SAFETY: all parts of 16 bytes lie in the run, the last one at its end.
+    unsafe {
+        let last = len - 16;
+        for at in (0..last).step_by(16) {
+            *ends.to.add(at).cast::<[u8; 16]>() = *ends.from.add(at).cast::<[u8; 16]>();
+        }
+        *ends.to.add(last).cast::<[u8; 16]>() = *ends.from.add(last).cast::<[u8; 16]>();
     }
 }
 
@@ -279,9 +302,15 @@ unsafe fn copy_elements<const N: usize>(part: &NestPart, ends: Ends, reorder: bo
 /// # Safety
 /// The positions of all iterations are inside the allocations of both pointers.
 unsafe fn for_each_run(loops: &[Loop], ends: Ends, each: &impl Fn(Ends)) {
-    match loops.split_last() {
-        None => each(ends),
-        Some((outer, inner)) => {
+    match loops {
+        [] => each(ends),
+        [only] => {
+            for index in 0..only.count {
+                // SAFETY: an iteration of the only loop, whose positions are inside both allocations by contract.
+                each(unsafe { ends.after(index, only) });
+            }
+        }
+        [inner @ .., outer] => {
             for index in 0..outer.count {
                 // SAFETY: iteration `index` of the outer loop, whose positions are inside both
                 // allocations by contract.
