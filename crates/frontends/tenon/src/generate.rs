@@ -7,10 +7,11 @@
 
 mod ports;
 
-use crate::{RunOptions, Session};
+use crate::{OnnxModel, RunOptions, Session};
 use ports::DecoderPorts;
 use std::time::{Duration, Instant};
 use tenon_base::{Control, Error, ErrorKind, Result};
+use tenon_onnx::Dimension as ModelDimension;
 use tenon_tensor::{DataType, Tensor, convert};
 
 /// How tokens are generated. By default there is neither a last token nor a deadline.
@@ -82,6 +83,21 @@ pub fn derived_inputs(session: &Session) -> Vec<String> {
 /// No input or several inputs that can be it.
 pub fn token_input(session: &Session) -> Result<String> {
     DecoderPorts::of(session).map(|ports| ports.tokens)
+}
+
+/// The symbol for the number of sequences, if the input of token ids has one: `batch` of `i64[batch, new]`. A model
+/// compiled for one sequence (`batch` = 1) keeps a cache that grows in place.
+pub fn batch_symbol(model: &OnnxModel) -> Option<String> {
+    let inputs = &model.signature().inputs;
+    let roles = inputs.iter().map(|input| {
+        let rank = input.shape.as_ref().map(Vec::len);
+        (&*input.name, input.dtype, rank)
+    });
+    let tokens = ports::token_position(roles)?;
+    match inputs[tokens].shape.as_deref() {
+        Some([ModelDimension::Named(symbol), _]) => Some(symbol.clone()),
+        _ => None,
+    }
 }
 
 /// Generates up to `count` tokens for each sequence, beginning with the token ids among `inputs`; `on_step` receives
@@ -197,6 +213,23 @@ fn largest_at_end(logits: &Tensor, rows: usize) -> Result<Vec<i64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ModelFile, OpenOptions};
+
+    #[test]
+    fn the_batch_of_a_decoder_is_a_symbol_of_its_tokens() {
+        let batch = |name: &str| {
+            let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../models/small");
+            let file = OpenOptions::new().open(format!("{models}/{name}.onnx"));
+            let Ok(ModelFile::Onnx(model)) = file else {
+                panic!("{name} is no model");
+            };
+            batch_symbol(&model)
+        };
+        assert_eq!(batch("speech-decoder").as_deref(), Some("batch"));
+        // A fixed batch, and no tokens.
+        assert_eq!(batch("gpt2-dynamic"), None);
+        assert_eq!(batch("vad"), None);
+    }
 
     #[test]
     fn the_largest_logit_of_the_last_position_is_the_next_token() {

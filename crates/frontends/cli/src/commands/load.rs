@@ -55,17 +55,32 @@ pub fn load(
 
 /// The same with options of loading. Prints a warning where nodes on the reference backend are slow.
 pub fn load_with(flags: &ModelFlags<'_>, options: LoadOptions) -> Result<(Loaded, InputFiles)> {
-    let opening = OpenOptions::new()
-        .limits(flags.limits.limits())
-        .control(options.control.clone());
-    let (loaded, given) = load_file(opening.open(flags.file)?, flags, options)?;
+    let file = open(flags.file, flags.limits, &options.control)?;
+    load_opened(file, flags, options)
+}
+
+/// Opens a file.
+pub fn open(file: &Path, limits: &LimitFlags, control: &Control) -> Result<ModelFile> {
+    OpenOptions::new()
+        .limits(limits.limits())
+        .control(control.clone())
+        .open(file)
+}
+
+/// As [`load_with`], of an opened file.
+pub fn load_opened(
+    file: ModelFile,
+    flags: &ModelFlags<'_>,
+    options: LoadOptions,
+) -> Result<(Loaded, InputFiles)> {
+    let (loaded, given) = load_file(file, flags, options)?;
     if let Some(time) = loaded.model.reference_time(loaded.runtime.backends()) {
         output::complain(format_args!("warning: {time}"));
     }
     Ok((loaded, given))
 }
 
-/// The same of an opened file.
+/// The same without the warning.
 pub fn load_file(
     file: ModelFile,
     flags: &ModelFlags<'_>,

@@ -6,7 +6,7 @@ use super::run::{
     RunResults, compare, outputs_as_json, print_outputs, print_summary, write_outputs,
 };
 use crate::flags::Run;
-use crate::model_flags::DimensionSize;
+use crate::model_flags::{CompileFlags, DimensionSize};
 use crate::output::{self, say};
 use crate::progress;
 use crate::table::duration;
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use tenon::generate::{self, GenerateOptions, Generated};
 use tenon::inputs::ImageOptions;
 use tenon::{
-    Dimension, Error, ErrorKind, LoadOptions, Location, Outputs, Result, RunOptions, Session,
-    Signature, StatePair, Tensor, TensorType,
+    Dimension, Error, ErrorKind, LoadOptions, Location, ModelFile, OnnxModel, Outputs, Result,
+    RunOptions, Session, Signature, StatePair, Tensor, TensorType,
 };
 
 pub fn run(flags: &Run) -> Result<()> {
@@ -30,6 +30,10 @@ pub fn run(flags: &Run) -> Result<()> {
     let mut compiling = flags.compiling.clone();
     // Without --state the states are found.
     compiling.auto_state = compiling.states.is_empty();
+    let file = load::open(&flags.file, &flags.limits, &control)?;
+    if let (ModelFile::Onnx(model), false) = (&file, flags.session.prompt.is_empty()) {
+        fix_batch(model, &mut compiling);
+    }
     let model = ModelFlags {
         file: &flags.file,
         compiling: &compiling,
@@ -38,7 +42,7 @@ pub fn run(flags: &Run) -> Result<()> {
         device: &flags.device,
         any_size: true,
     };
-    let (loaded, mut given) = load::load_with(&model, options)?;
+    let (loaded, mut given) = load::load_opened(file, &model, options)?;
     let here = |error: Error| error.at(Location::file(&flags.file));
     let mut session = open(&loaded, flags).map_err(here)?;
     let steps = flags.session.steps;
@@ -101,6 +105,16 @@ pub fn run(flags: &Run) -> Result<()> {
     match outputs {
         Some(outputs) => print_executed(&loaded, &session, &outputs, &times, flags),
         None => Ok(()),
+    }
+}
+
+/// Compiles for one sequence, as the prompt is one, so that the cache grows in place.
+fn fix_batch(model: &OnnxModel, compiling: &mut CompileFlags) {
+    let Some(batch) = generate::batch_symbol(model) else {
+        return;
+    };
+    if compiling.dims.iter().all(|(name, _)| *name != batch) {
+        compiling.dims.push((batch, DimensionSize::Fixed(1)));
     }
 }
 

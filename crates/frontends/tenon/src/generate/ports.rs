@@ -29,17 +29,33 @@ enum Role {
     HasPast,
 }
 
-fn role(input: &Signature) -> Option<Role> {
-    let name = input.name.to_lowercase();
-    let dtype = input.ty.dtype();
-    if name.contains("position") && dtype.is_integer() {
+/// Name, element type and rank of an input, as far as they are declared.
+type Declared<'a> = (&'a str, Option<DataType>, Option<usize>);
+
+fn role((name, dtype, rank): Declared<'_>) -> Option<Role> {
+    let name = name.to_lowercase();
+    if name.contains("position") && dtype.is_some_and(DataType::is_integer) {
         Some(Role::Positions)
-    } else if name.contains("mask") && input.shape.len() == 2 {
+    } else if name.contains("mask") && rank == Some(2) {
         Some(Role::Mask)
-    } else if name == "use_cache_branch" && dtype == DataType::Bool {
+    } else if name == "use_cache_branch" && dtype == Some(DataType::Bool) {
         Some(Role::HasPast)
     } else {
         None
+    }
+}
+
+/// The position of the input of token ids: the one named `input_ids`, or the only one of integers without a role.
+pub(super) fn token_position<'a>(inputs: impl Iterator<Item = Declared<'a>>) -> Option<usize> {
+    let integers = |input: &Declared<'_>| input.1.is_some_and(DataType::is_integer);
+    let candidates: Vec<(usize, Declared<'_>)> = inputs
+        .enumerate()
+        .filter(|(_, input)| integers(input) && role(*input).is_none())
+        .collect();
+    let named = candidates.iter().find(|(_, input)| input.0 == "input_ids");
+    match (&candidates[..], named) {
+        (_, Some((position, _))) | ([(position, _)], None) => Some(*position),
+        _ => None,
     }
 }
 
@@ -55,30 +71,27 @@ impl DecoderPorts {
             ports.join(", ")
         };
         let inputs = session.inputs();
-        let mut derived = Vec::new();
-        let mut tokens = Vec::new();
-        for input in inputs {
-            match role(input) {
-                Some(role) => derived.push(DerivedInput {
-                    name: input.name.clone(),
-                    dtype: input.ty.dtype(),
-                    rank: input.shape.len(),
-                    role,
-                }),
-                None if input.ty.dtype().is_integer() => tokens.push(input),
-                None => {}
-            }
-        }
-        let named = tokens.iter().find(|input| input.name == "input_ids");
-        let tokens = match (&tokens[..], named) {
-            (_, Some(input)) | ([input], None) => input.name.clone(),
-            _ => {
-                let text = "no input, or more than one, can be the token ids";
-                return Err(Error::new(ErrorKind::InvalidArgument, text)
-                    .expected("an input named input_ids, or one input of integers")
-                    .found(list(inputs)));
-            }
+        let declared = inputs.iter().map(|input| {
+            let (dtype, rank) = (input.ty.dtype(), input.shape.len());
+            (&*input.name, Some(dtype), Some(rank))
+        });
+        let derived = inputs.iter().zip(declared.clone());
+        let derived = derived.filter_map(|(input, declared)| {
+            Some(DerivedInput {
+                name: input.name.clone(),
+                dtype: input.ty.dtype(),
+                rank: input.shape.len(),
+                role: role(declared)?,
+            })
+        });
+        let derived = derived.collect();
+        let Some(tokens) = token_position(declared) else {
+            let text = "no input, or more than one, can be the token ids";
+            return Err(Error::new(ErrorKind::InvalidArgument, text)
+                .expected("an input named input_ids, or one input of integers")
+                .found(list(inputs)));
         };
+        let tokens = inputs[tokens].name.clone();
         let outputs = session.outputs();
         let is_float =
             |output: &&Signature| output.ty.dtype().is_float() && !output.shape.is_empty();
