@@ -845,3 +845,42 @@ fn valgrind_reports_no_error_for_executions() {
         &[package, "1", "0", "nan", "0"],
     );
 }
+
+#[test]
+fn a_state_stays_in_a_tensor_of_both_sets() {
+    const STEPS: usize = 3;
+    let folder = TestFolder::new();
+    let graph: tenon_graph::Graph = "graph \"step\" (%x: f32[64], %state: f32[64]) -> (%y, %next) {\n  \
+                                     %a = Mul(%state, %x)\n  %next = Add(%a, %x)\n  %y = Neg(%next)\n}"
+        .parse()
+        .unwrap();
+    let backends = tenon::backends::built_in();
+    let options = tenon_compiler::Options::new(&backends);
+    let compiled = tenon_compiler::compile(graph, &options).unwrap();
+    let package = folder.path().join("step.neff");
+    let (options, control) = (tenon::neff::WriteOptions::default(), tenon::Control::new());
+    let contents = compiled.contents;
+    contents.write(&package, options, &control).unwrap();
+    let x: Vec<f32> = (0..64).map(|at| at as f32 / 16.0 - 2.0).collect();
+    let bytes: Vec<u8> = x.iter().flat_map(|x| x.to_le_bytes()).collect();
+    std::fs::write(folder.path().join("x.bin"), bytes).unwrap();
+
+    let program = folder.build("state");
+    let steps = STEPS.to_string();
+    let arguments = ["step.neff", ".", "state", "next", &*steps];
+    folder.run(&program, &arguments, &[]).assert_success();
+
+    let mut state = vec![0f32; 64];
+    for _ in 0..STEPS {
+        for (state, x) in state.iter_mut().zip(&x) {
+            *state = *state * x + x;
+        }
+    }
+    let found = |name: &str| -> Vec<f32> {
+        let bytes = std::fs::read(folder.path().join(name)).unwrap();
+        let (words, _) = bytes.as_chunks();
+        words.iter().map(|&word| f32::from_le_bytes(word)).collect()
+    };
+    assert_eq!(found("next.out"), state);
+    assert_eq!(found("y.out"), state.iter().map(|x| -x).collect::<Vec<_>>());
+}
