@@ -1,6 +1,7 @@
 //! Packed B, as in GotoBLAS and BLIS: panels of 16 columns, `[N / 16][K][16]`, the last panel padded
 //! with zeros. The layout is the same on every CPU.
 
+use crate::simd::transpose::transpose4;
 use tenon_base::Result;
 use tenon_tensor::{Buffer, BufferMut};
 
@@ -105,12 +106,38 @@ pub(crate) fn pack_columns(
         if count < WIDTH {
             to.as_flattened_mut().fill(0.0);
         }
-        for column in 0..count {
-            let from = &matrix[(first + column) * stride..][..depth];
-            for (to, &from) in to.iter_mut().zip(from) {
+        let row = |column: usize| &matrix[(first + column) * stride..][..depth];
+        let mut column = 0;
+        while column + 4 <= count {
+            let rows = [
+                row(column),
+                row(column + 1),
+                row(column + 2),
+                row(column + 3),
+            ];
+            write_columns(rows, column, to);
+            column += 4;
+        }
+        for column in column..count {
+            for (to, &from) in to.iter_mut().zip(row(column)) {
                 to[column] = from;
             }
         }
+    }
+}
+
+/// Writes four columns of a panel, from `column` on, in blocks of four rows.
+fn write_columns(from: [&[f32]; 4], column: usize, to: &mut [[f32; WIDTH]]) {
+    let [a, b, c, d] = from.map(|from| from.as_chunks::<4>());
+    let (blocks, rest) = to.as_chunks_mut::<4>();
+    let columns = a.0.iter().zip(b.0).zip(c.0).zip(d.0);
+    for (to, (((a, b), c), d)) in blocks.iter_mut().zip(columns) {
+        for (to, row) in to.iter_mut().zip(transpose4([*a, *b, *c, *d])) {
+            to[column..column + 4].copy_from_slice(&row);
+        }
+    }
+    for (row, to) in rest.iter_mut().enumerate() {
+        to[column..column + 4].copy_from_slice(&[a.1[row], b.1[row], c.1[row], d.1[row]]);
     }
 }
 

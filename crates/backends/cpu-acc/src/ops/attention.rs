@@ -15,7 +15,7 @@ mod vectors;
 
 use super::element_types::of_float;
 use super::{Kernel, UnpreparedWorkload, check_lengths};
-use crate::floats::{FloatElement, FloatType};
+use crate::floats::{FloatElement, FloatType, FloatsMut};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::Level;
 use crate::simd::disjoint::{for_each_chunk, for_each_unit};
@@ -24,6 +24,7 @@ use run::{AttentionRun, MaskElements};
 use strides::HeadStrides;
 use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan};
 use tenon_base::Result;
+use vectors::{Scale, ScaledCopy};
 
 /// Keys whose values are read for all rows in turn, from the first-level cache.
 const VALUE_BLOCK: usize = 32;
@@ -300,13 +301,19 @@ impl Attention {
             (scratch, self.slot(), self.slots()),
             parallel,
             |unit, mut output, scores, scratch| {
-                let mut store = |[row, head, query]: [usize; 3], from: &[f32]| {
+                let mut store = |[row, head, query]: [usize; 3], from: &mut [f32], factor| {
                     let to = if self.separate {
                         output.row_mut(row)
                     } else {
                         &mut output.row_mut(query)[head * width..][..width]
                     };
-                    T::floats_mut(to).write(self.level, 0..width, from);
+                    match T::floats_mut(to) {
+                        FloatsMut::F32(to) => self.level.run(ScaledCopy { from, factor, to }),
+                        mut to => {
+                            self.level.run(Scale(from, factor));
+                            to.write(self.level, 0..width, from);
+                        }
+                    }
                 };
                 run.unit(unit, &mut store, T::floats_mut(scores), scratch);
             },

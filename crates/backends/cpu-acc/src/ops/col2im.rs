@@ -126,21 +126,23 @@ impl VectorOp for Plane<'_> {
             let end = (columns.pixels + columns.before).saturating_sub(offset);
             let end = end.div_ceil(columns.stride).min(columns.blocks);
             stop::checkpoint();
-            for block in 0..depths.blocks * rows.blocks {
-                let Some(line) = lines.next() else { return };
-                let depth = depths.pixel(block / rows.blocks, depth);
-                let row = rows.pixel(block % rows.blocks, row);
-                let (Some(depth), Some(row), true) = (depth, row, first < end) else {
-                    continue;
-                };
-                let start = (depth * rows.pixels + row) * columns.pixels;
-                let start = start + first * columns.stride + offset - columns.before;
-                let line = AddLine {
-                    stride: columns.stride,
-                    from: &line[first..end],
-                    to: &mut to[start..],
-                };
-                line.eval(s);
+            for depth_block in 0..depths.blocks {
+                let depth = depths.pixel(depth_block, depth);
+                for row_block in 0..rows.blocks {
+                    let Some(line) = lines.next() else { return };
+                    let row = rows.pixel(row_block, row);
+                    let (Some(depth), Some(row), true) = (depth, row, first < end) else {
+                        continue;
+                    };
+                    let start = (depth * rows.pixels + row) * columns.pixels;
+                    let start = start + first * columns.stride + offset - columns.before;
+                    let line = AddLine {
+                        stride: columns.stride,
+                        from: &line[first..end],
+                        to: &mut to[start..],
+                    };
+                    line.eval(s);
+                }
             }
         }
     }
@@ -157,15 +159,23 @@ impl VectorOp for AddLine<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn eval<S: Simd>(self, _: S) {
-        if self.stride == 1 {
-            self.to
-                .iter_mut()
-                .zip(self.from)
-                .for_each(|(to, from)| *to += from);
-        } else {
-            let to = self.to.iter_mut().step_by(self.stride);
-            to.zip(self.from).for_each(|(to, from)| *to += from);
+    fn eval<S: Simd>(self, s: S) {
+        let Self { stride, from, to } = self;
+        if stride > 1 {
+            let to = to.iter_mut().step_by(stride);
+            to.zip(from).for_each(|(to, from)| *to += from);
+            return;
+        }
+        // Rows of images are short: not all vectors of a compiled loop would be whole.
+        let (to, whole) = (&mut to[..from.len()], from.len() - from.len() % S::LANES);
+        let mut at = 0;
+        while at < whole {
+            s.store(s.add(s.load(&to[at..]), s.load(&from[at..])), &mut to[at..]);
+            at += S::LANES;
+        }
+        while at < from.len() {
+            to[at] += from[at];
+            at += 1;
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::attention::head_extents;
 use super::element_types::of_float;
 use super::{Kernel, UnpreparedWorkload};
-use crate::floats::{FloatElement, FloatType};
+use crate::floats::{FloatElement, FloatType, FloatsMut};
 use crate::signature::Signature;
 use crate::simd::disjoint::for_each_chunk2;
 use crate::simd::{Level, Simd, VectorOp};
@@ -63,13 +63,30 @@ impl Rotary {
         self.batch * self.heads * self.steps
     }
 
-    /// The batch and step of a row, as one index.
-    fn step_of(&self, row: usize) -> usize {
-        if self.separate {
-            row / (self.heads * self.steps) * self.steps + row % self.steps
-        } else {
-            row / self.heads
-        }
+    /// The batch and step of each row from one on, as one index.
+    #[inline(always)]
+    fn steps_from(&self, row: usize) -> impl Iterator<Item = usize> {
+        let (heads, steps) = (self.heads, self.steps);
+        let (rows, is_separate) = (heads * steps, self.separate);
+        // Divisions only for the first row.
+        let (mut first, mut at) = match is_separate {
+            true => (row / rows * steps, row % rows),
+            false => (row / heads, row % heads),
+        };
+        let mut step = at % steps.max(1);
+        std::iter::from_fn(move || {
+            let found = if is_separate { first + step } else { first };
+            at += 1;
+            step += 1;
+            if step == steps {
+                step = 0;
+            }
+            if at == if is_separate { rows } else { heads } {
+                at = 0;
+                first += if is_separate { steps } else { 1 };
+            }
+            Some(found)
+        })
     }
 
     fn chunk_rows(&self) -> usize {
@@ -93,10 +110,10 @@ impl Rotary {
         };
         let caches = [inputs.slice::<T>(1)?, inputs.slice::<T>(2)?];
         let positions = match self.positions {
-            Some(count) => Some((inputs.slice::<i64>(3)?, count)),
+            Some(_) => Some(inputs.slice::<i64>(3)?),
             None => None,
         };
-        for &position in positions.map_or(&[][..], |(positions, _)| positions) {
+        for &position in positions.unwrap_or_default() {
             self.position(position)?;
         }
         let to = outputs.slice::<T>(0)?;
@@ -111,31 +128,14 @@ impl Rotary {
                 if let Some(from) = from {
                     to.copy_from_slice(&from[index * chunk..][..to.len()]);
                 }
-                for (row, to) in to.chunks_exact_mut(self.width).enumerate() {
-                    let step = self.step_of(index * self.chunk_rows() + row);
-                    let angle = match positions {
-                        Some((positions, _)) => self.position(positions[step]).unwrap_or(0),
-                        None => step,
-                    };
-                    let own = angle * self.pairs..(angle + 1) * self.pairs;
-                    let (buffer, rest) = scratch.split_at_mut(scratch.len().min(self.width));
-                    let (cos, sin) = rest.split_at_mut(rest.len() / 2);
-                    let cos = T::floats(caches[0]).load(self.level, own.clone(), cos);
-                    let sin = T::floats(caches[1]).load(self.level, own, sin);
-                    let rotated = 0..2 * self.pairs;
-                    if !buffer.is_empty() {
-                        let row = &mut buffer[rotated.clone()];
-                        T::floats(to).copy(self.level, rotated.clone(), row);
-                    }
-                    T::floats_mut(to).store(self.level, rotated, buffer, |row| {
-                        self.level.run(Rotation {
-                            row,
-                            cos,
-                            sin,
-                            interleaved: self.interleaved,
-                        });
-                    });
-                }
+                self.level.run(RotatedRows {
+                    rotary: self,
+                    first: index * self.chunk_rows(),
+                    rows: to,
+                    scratch,
+                    caches,
+                    positions,
+                });
             },
         );
         Ok(())
@@ -176,34 +176,70 @@ impl Workload for Rotary {
     }
 }
 
-/// Rotates the pairs of a row in place.
-struct Rotation<'a> {
-    row: &'a mut [f32],
-    cos: &'a [f32],
-    sin: &'a [f32],
-    interleaved: bool,
+/// Rotates some rows in place.
+struct RotatedRows<'a, T> {
+    rotary: &'a Rotary,
+    /// The number of the first row.
+    first: usize,
+    rows: &'a mut [T],
+    scratch: &'a mut [f32],
+    caches: [&'a [T]; 2],
+    positions: Option<&'a [i64]>,
 }
 
-impl VectorOp for Rotation<'_> {
+impl<T: FloatElement> VectorOp for RotatedRows<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
-        let angles = self.cos.iter().zip(self.sin);
-        if self.interleaved {
-            for ([x, y], (cos, sin)) in self.row.as_chunks_mut::<2>().0.iter_mut().zip(angles) {
-                (*x, *y) = (cos * *x - sin * *y, sin * *x + cos * *y);
+        let Rotary {
+            level,
+            width,
+            pairs,
+            interleaved,
+            ..
+        } = *self.rotary;
+        let steps = self.rotary.steps_from(self.first);
+        for (row, step) in self.rows.chunks_exact_mut(width).zip(steps) {
+            let angle = match self.positions {
+                Some(positions) => self.rotary.position(positions[step]).unwrap_or(0),
+                None => step,
+            };
+            let own = angle * pairs..(angle + 1) * pairs;
+            let (buffer, rest) = self.scratch.split_at_mut(self.scratch.len().min(width));
+            let (cos, sin) = rest.split_at_mut(rest.len() / 2);
+            let cos = T::floats(self.caches[0]).load(level, own.clone(), cos);
+            let sin = T::floats(self.caches[1]).load(level, own, sin);
+            let rotated = 0..2 * pairs;
+            if let FloatsMut::F32(row) = T::floats_mut(row) {
+                rotate(s, &mut row[rotated], [cos, sin], interleaved);
+                continue;
             }
-            return;
+            let elements = &mut buffer[rotated.clone()];
+            T::floats(row).copy(level, rotated.clone(), elements);
+            rotate(s, elements, [cos, sin], interleaved);
+            T::floats_mut(row).write_by(s, rotated, elements);
         }
-        let (first, second) = self.row.split_at_mut(self.cos.len());
-        let angles = self.cos.chunks(S::LANES).zip(self.sin.chunks(S::LANES));
-        let pairs = first.chunks_mut(S::LANES).zip(second.chunks_mut(S::LANES));
-        for ((first, second), (cos, sin)) in pairs.zip(angles) {
-            let (cos, sin) = (s.load_part(cos), s.load_part(sin));
-            let (x, y) = (s.load_part(first), s.load_part(second));
-            s.store_part(s.sub(s.mul(cos, x), s.mul(sin, y)), first);
-            s.store_part(s.fma(cos, y, s.mul(sin, x)), second);
+    }
+}
+
+/// Rotates the pairs of a row in place.
+#[inline(always)]
+fn rotate<S: Simd>(s: S, row: &mut [f32], [cos, sin]: [&[f32]; 2], interleaved: bool) {
+    if interleaved {
+        let angles = cos.iter().zip(sin);
+        for ([x, y], (cos, sin)) in row.as_chunks_mut::<2>().0.iter_mut().zip(angles) {
+            (*x, *y) = (cos * *x - sin * *y, sin * *x + cos * *y);
         }
+        return;
+    }
+    let (first, second) = row.split_at_mut(cos.len());
+    let angles = cos.chunks(S::LANES).zip(sin.chunks(S::LANES));
+    let pairs = first.chunks_mut(S::LANES).zip(second.chunks_mut(S::LANES));
+    for ((first, second), (cos, sin)) in pairs.zip(angles) {
+        let (cos, sin) = (s.load_part(cos), s.load_part(sin));
+        let (x, y) = (s.load_part(first), s.load_part(second));
+        s.store_part(s.sub(s.mul(cos, x), s.mul(sin, y)), first);
+        s.store_part(s.fma(cos, y, s.mul(sin, x)), second);
     }
 }

@@ -4,14 +4,14 @@
 
 mod shifts;
 
-use self::shifts::{COLUMNS, replace_by_exp};
+use self::shifts::COLUMNS;
 use super::axis_extents::AxisExtents;
 use super::blocks::{BLOCK, Buffers};
 use super::{Kernel, UnpreparedWorkload};
 use crate::floats::{FloatType, Floats, FloatsMut, for_each_float_chunk};
 use crate::signature::Signature;
 use crate::simd::disjoint::for_each_chunk;
-use crate::simd::math::exp;
+use crate::simd::math::exp_nonpositive;
 use crate::simd::{Level, Simd, VectorOp};
 use std::ops::Range;
 use tenon_backend::{OperandPair, Operands, Refusal, Workload, WorkloadPlan};
@@ -19,7 +19,7 @@ use tenon_base::{Result, pool, stop};
 
 pub(super) use self::shifts::{
     ColumnShifts, Matrix, RowShift, add_exp, largest, log_softmax_of_columns, log_softmax_of_row,
-    sum_exp,
+    sum_exp, write_exp,
 };
 
 /// Elements below which one thread is used.
@@ -121,13 +121,11 @@ impl VectorOp for SoftmaxRows<'_> {
     fn eval<S: Simd>(self, s: S) {
         let extent = self.softmax.extents.extent;
         for (index, row) in self.rows.chunks_exact_mut(extent).enumerate() {
-            if let Some(from) = self.from {
-                row.copy_from_slice(&from[index * extent..][..extent]);
-            }
+            let from = self.from.map(|from| &from[index * extent..][..extent]);
             if self.softmax.logarithm {
-                log_softmax(s, row);
+                log_softmax(s, from, row);
             } else {
-                softmax(s, row);
+                softmax(s, from, row);
             }
         }
     }
@@ -195,7 +193,8 @@ impl VectorOp for SoftmaxLines<'_> {
                         let shifts = maxima.chunks(S::LANES).zip(sums.chunks(S::LANES));
                         let elements = results.chunks_mut(S::LANES).zip(from.chunks(S::LANES));
                         for ((to, x), (maximum, factor)) in elements.zip(shifts) {
-                            let power = exp(s, s.sub(s.load_part(x), s.load_part(maximum)));
+                            let difference = s.sub(s.load_part(x), s.load_part(maximum));
+                            let power = exp_nonpositive(s, difference);
                             s.store_part(s.mul(power, s.load_part(factor)), to);
                         }
                     }
@@ -207,19 +206,23 @@ impl VectorOp for SoftmaxLines<'_> {
     }
 }
 
-/// Replaces a row by its softmax. A row of negative infinities only becomes NaN, as in ONNX.
+/// Writes the softmax of `from`, or of the row itself. A row of negative infinities only becomes NaN, as in ONNX.
 #[inline(always)]
-fn softmax<S: Simd>(s: S, row: &mut [f32]) {
-    let maximum = largest(s, row);
-    let factor = 1.0 / replace_by_exp(s, row, maximum);
+fn softmax<S: Simd>(s: S, from: Option<&[f32]>, row: &mut [f32]) {
+    let maximum = largest(s, from.unwrap_or(row));
+    let factor = 1.0 / write_exp(s, from, row, maximum);
     row.iter_mut().for_each(|x| *x *= factor);
 }
 
-/// Replaces a row by the logarithm of its softmax.
+/// Writes the logarithm of the softmax of `from`, or of the row itself.
 #[inline(always)]
-fn log_softmax<S: Simd>(s: S, row: &mut [f32]) {
-    let maximum = largest(s, row);
-    // In two steps: a large maximum would absorb the logarithm of the sum.
-    let tail = sum_exp(s, row, maximum).ln();
-    row.iter_mut().for_each(|x| *x = (*x - maximum) - tail);
+fn log_softmax<S: Simd>(s: S, from: Option<&[f32]>, row: &mut [f32]) {
+    let elements = from.unwrap_or(row);
+    let maximum = largest(s, elements);
+    let tail = sum_exp(s, elements, maximum).ln();
+    match from {
+        Some(from) => log_softmax_of_row(from, maximum, tail, row),
+        // In two steps, as there.
+        None => row.iter_mut().for_each(|x| *x = (*x - maximum) - tail),
+    }
 }

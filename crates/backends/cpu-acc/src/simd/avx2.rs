@@ -162,6 +162,14 @@ impl Arithmetic for Avx2 {
     }
 
     #[inline(always)]
+    fn power2(self, n: __m256) -> __m256 {
+        unsafe {
+            let biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased))
+        }
+    }
+
+    #[inline(always)]
     fn less(self, a: __m256, b: __m256) -> __m256 {
         unsafe { _mm256_cmp_ps::<_CMP_LT_OQ>(a, b) }
     }
@@ -284,6 +292,11 @@ impl Simd for Avx2 {
             let quarter = _mm_add_ps(half, _mm_movehl_ps(half, half));
             _mm_cvtss_f32(_mm_add_ss(quarter, _mm_movehdup_ps(quarter)))
         }
+    }
+
+    #[inline(always)]
+    fn has_nan(self, a: __m256) -> bool {
+        unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)) != 0 }
     }
 
     #[inline(always)]

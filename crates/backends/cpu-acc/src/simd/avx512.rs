@@ -128,6 +128,14 @@ impl Arithmetic for Avx512 {
     }
 
     #[inline(always)]
+    fn power2(self, n: __m512) -> __m512 {
+        unsafe {
+            let biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(biased))
+        }
+    }
+
+    #[inline(always)]
     fn less(self, a: __m512, b: __m512) -> __mmask16 {
         unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) }
     }
@@ -239,6 +247,11 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn sum(self, a: __m512) -> f32 {
         unsafe { _mm512_reduce_add_ps(a) }
+    }
+
+    #[inline(always)]
+    fn has_nan(self, a: __m512) -> bool {
+        unsafe { _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a) != 0 }
     }
 
     #[inline(always)]

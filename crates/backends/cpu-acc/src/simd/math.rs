@@ -11,7 +11,7 @@ use super::unrolled::Unrolled;
 use super::{Arithmetic, Simd};
 
 /// Vectors of which the chains of instructions of a function are interleaved.
-const INTERLEAVED: usize = 4;
+pub(crate) const INTERLEAVED: usize = 4;
 
 /// An elementwise function of one operand, with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,13 +82,26 @@ const TO_INTEGER: f32 = 12_582_912.0;
 #[inline(always)]
 pub(crate) fn exp<S: Arithmetic>(s: S, x: S::V) -> S::V {
     let x = s.min(s.splat(89.0), s.max(s.splat(-105.0), x));
-    // Cody–Waite range reduction, x = n ln 2 + r: ln 2 is the sum of two constants, and n times the
-    // first, 355/512, is exact.
+    let (power, n) = exp_parts(s, x);
+    s.scale2(power, n)
+}
+
+/// `e^x` for `x` up to 0 and NaN; zero below -87.7.
+#[inline(always)]
+pub(crate) fn exp_nonpositive<S: Arithmetic>(s: S, x: S::V) -> S::V {
+    // Of -88, `n` is -127, and `2^n` the float without exponent bits, 0.
+    let (power, n) = exp_parts(s, s.max(s.splat(-88.0), x));
+    s.mul(power, s.power2(n))
+}
+
+/// `e^r` and `n` of `x = n ln 2 + r` with `|r| <= ln 2 / 2`.
+#[inline(always)]
+fn exp_parts<S: Arithmetic>(s: S, x: S::V) -> (S::V, S::V) {
+    // Cody–Waite range reduction: ln 2 is the sum of two constants, and n times the first, 355/512, is exact.
     let shift = s.splat(TO_INTEGER);
     let n = s.sub(s.fma(x, s.splat(std::f32::consts::LOG2_E), shift), shift);
     let r = s.fma(n, s.splat(-355.0 / 512.0), x);
     let r = s.staged(s.fma(n, s.splat(2.121_944_4e-4), r));
-    // e^r for |r| <= ln 2 / 2.
     let power = polynomial(
         s,
         r,
@@ -102,7 +115,7 @@ pub(crate) fn exp<S: Arithmetic>(s: S, x: S::V) -> S::V {
             0.001_381_42,
         ],
     );
-    s.scale2(s.staged(power), n)
+    (s.staged(power), n)
 }
 
 /// `1 / (1 + e^-x)`

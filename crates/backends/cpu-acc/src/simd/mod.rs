@@ -26,7 +26,8 @@ pub(crate) mod rows;
 mod schedule;
 pub(crate) mod terms;
 pub(crate) mod tile;
-mod unrolled;
+pub(crate) mod transpose;
+pub(crate) mod unrolled;
 
 pub(crate) use portable::Portable;
 
@@ -81,6 +82,9 @@ pub(crate) trait Arithmetic: Copy {
     /// `a * 2^n`, for integers `n` in -252..=252.
     fn scale2(self, a: Self::V, n: Self::V) -> Self::V;
 
+    /// `2^n`, for integers `n` in -127..=127; of -127 it may be 0. Unspecified outside, and of NaN.
+    fn power2(self, n: Self::V) -> Self::V;
+
     fn less(self, a: Self::V, b: Self::V) -> Self::Mask;
 
     /// Lanes of `yes` where the mask is true, else of `no`.
@@ -90,6 +94,22 @@ pub(crate) trait Arithmetic: Copy {
 
     /// The magnitude of `a` with the sign of `sign`.
     fn copysign(self, a: Self::V, sign: Self::V) -> Self::V;
+
+    /// The first [`Arithmetic::LANES`] elements of `from`.
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> Self::V {
+        assert!(from.len() >= Self::LANES);
+        // SAFETY: the slice has at least `LANES` elements, checked above.
+        unsafe { self.load_ptr(from.as_ptr()) }
+    }
+
+    /// Writes the first [`Arithmetic::LANES`] elements of `to`.
+    #[inline(always)]
+    fn store(self, v: Self::V, to: &mut [f32]) {
+        assert!(to.len() >= Self::LANES);
+        // SAFETY: the slice has at least `LANES` elements, checked above.
+        unsafe { self.store_ptr(v, to.as_mut_ptr()) }
+    }
 
     /// `a` at the end of a stage of a function on several vectors: see [`Arithmetic::join`].
     #[inline(always)]
@@ -198,6 +218,14 @@ pub(crate) trait Simd:
     /// The greater; NaN when either is NaN.
     fn nan_max(self, a: Self::V, b: Self::V) -> Self::V;
 
+    /// Whether an element is NaN.
+    #[inline(always)]
+    fn has_nan(self, a: Self::V) -> bool {
+        let mut lanes = [0.0; MAX_LANES];
+        self.store(a, &mut lanes);
+        lanes.iter().any(|lane| lane.is_nan())
+    }
+
     fn sum(self, a: Self::V) -> f32;
     fn largest(self, a: Self::V) -> f32;
 
@@ -212,14 +240,6 @@ pub(crate) trait Simd:
             lanes[lane] = lanes[2 * lane];
         }
         self.load(&lanes)
-    }
-
-    /// The first [`Arithmetic::LANES`] elements of `from`.
-    #[inline(always)]
-    fn load(self, from: &[f32]) -> Self::V {
-        assert!(from.len() >= Self::LANES);
-        // SAFETY: the slice has at least `LANES` elements, checked above.
-        unsafe { self.load_ptr(from.as_ptr()) }
     }
 
     /// The elements of `from`, at most [`Arithmetic::LANES`], then zeros.
@@ -258,14 +278,6 @@ pub(crate) trait Simd:
         assert!(to.len() >= Self::LANES);
         // SAFETY: the slice has the elements.
         unsafe { self.narrow_ptr(v, to.as_mut_ptr()) }
-    }
-
-    /// Writes the first [`Arithmetic::LANES`] elements of `to`.
-    #[inline(always)]
-    fn store(self, v: Self::V, to: &mut [f32]) {
-        assert!(to.len() >= Self::LANES);
-        // SAFETY: the slice has at least `LANES` elements, checked above.
-        unsafe { self.store_ptr(v, to.as_mut_ptr()) }
     }
 
     /// Writes as many elements as `to` has, at most [`Arithmetic::LANES`].

@@ -124,6 +124,14 @@ impl Arithmetic for Neon {
     }
 
     #[inline(always)]
+    fn power2(self, n: float32x4_t) -> float32x4_t {
+        unsafe {
+            let biased = vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127));
+            vreinterpretq_f32_s32(vshlq_n_s32::<23>(biased))
+        }
+    }
+
+    #[inline(always)]
     fn less(self, a: float32x4_t, b: float32x4_t) -> uint32x4_t {
         unsafe { vcltq_f32(a, b) }
     }

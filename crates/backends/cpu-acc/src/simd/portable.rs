@@ -127,6 +127,11 @@ impl Arithmetic for Portable {
     }
 
     #[inline(always)]
+    fn power2(self, n: Self::V) -> Self::V {
+        map(n, |n| power2((n as i32).clamp(-127, 127)))
+    }
+
+    #[inline(always)]
     fn less(self, a: Self::V, b: Self::V) -> Self::Mask {
         [a[0] < b[0], a[1] < b[1], a[2] < b[2], a[3] < b[3]]
     }

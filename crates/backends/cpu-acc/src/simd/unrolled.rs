@@ -7,7 +7,7 @@ use super::Arithmetic;
 
 /// Arithmetic on `COUNT` vectors of `S`.
 #[derive(Clone, Copy)]
-pub(super) struct Unrolled<S, const COUNT: usize>(pub(super) S);
+pub(crate) struct Unrolled<S, const COUNT: usize>(pub(crate) S);
 
 /// Functions of vectors, for each of several.
 macro_rules! each_vector {
@@ -62,6 +62,7 @@ impl<S: Arithmetic, const COUNT: usize> Arithmetic for Unrolled<S, COUNT> {
         max(a, b);
         round(a);
         scale2(a, n);
+        power2(n);
         abs(a);
         copysign(a, sign);
     }

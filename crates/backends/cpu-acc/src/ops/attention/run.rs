@@ -1,11 +1,11 @@
 //! One execution of an attention.
 
 use super::mask::Mask;
-use super::vectors::{AddMask, OnlineSoftmax, ScoresInPlace, Softcap, ValuesInPlace};
+use super::vectors::{AddMask, OnlineSoftmax, Scale, ScoresInPlace, Softcap, ValuesInPlace};
 use super::{Attention, ScoreOutput};
 use crate::floats::{Floats, FloatsMut};
 use crate::ops::split_scratch;
-use crate::panels::{Panels, WIDTH, packed_len};
+use crate::panels::{Panels, WIDTH, pack_columns, packed_len};
 use crate::simd::Level;
 use crate::simd::disjoint::MatrixMut;
 use crate::simd::gemm::{Gemm, multiply};
@@ -29,6 +29,9 @@ pub(super) struct AttentionRun<'a> {
     pub(super) mask: Option<(&'a Mask, MaskElements<'a>)>,
     pub(super) lengths: Option<&'a [i64]>,
 }
+
+/// Writes the output of a row, elements times a factor: the row's index, its head and its query in the unit.
+pub(super) type StoreRow<'a> = dyn FnMut([usize; 3], &mut [f32], f32) + 'a;
 
 /// Queries of consecutive heads that share keys, with their scratch memory.
 struct AttentionUnit<'a> {
@@ -80,12 +83,11 @@ impl<'a> AttentionUnit<'a> {
 }
 
 impl<'a> AttentionRun<'a> {
-    /// All queries of a unit. `store` writes the output of a row: its index, the head and the query in the
-    /// unit. `scores` is its part of the fourth output.
+    /// All queries of a unit. `scores` is its part of the fourth output.
     pub(super) fn unit(
         &self,
         unit: usize,
-        store: &mut dyn FnMut([usize; 3], &[f32]),
+        store: &mut StoreRow<'_>,
         mut scores: FloatsMut<'_>,
         scratch: &mut [f32],
     ) {
@@ -101,7 +103,6 @@ impl<'a> AttentionRun<'a> {
                 self.q.copy(attention.level, at..at + depth, q);
             }
         }
-        unit.sums.fill(0.0);
         let (largest, total) = unit.state.split_at_mut(unit.state.len() / 2);
         largest.fill(f32::NEG_INFINITY);
         total.fill(0.0);
@@ -110,6 +111,10 @@ impl<'a> AttentionRun<'a> {
         } else {
             self.range_of(unit.batch, first..first + queries)
         };
+        // The first block writes the sums, where it has keys for all rows.
+        if attention.reads_in_place() || range.is_empty() {
+            unit.sums.fill(0.0);
+        }
         if attention.reads_in_place() {
             self.in_place(&mut unit, range, &mut scores);
         } else {
@@ -122,22 +127,19 @@ impl<'a> AttentionRun<'a> {
         let totals = &unit.state[unit.state.len() / 2..];
         let sums = unit.sums.chunks_exact_mut(width).zip(totals);
         for (row, (sums, &total)) in sums.enumerate().take(rows) {
-            let factor = weight_factor(total);
-            sums.iter_mut().for_each(|sum| *sum *= factor);
-            store([row, row / queries, row % queries], sums);
+            let place = [row, row / queries, row % queries];
+            store(place, sums, weight_factor(total));
         }
     }
 
-    /// The queries of a unit from the first on, and the distance of two, where they are of f32 and of one head.
+    /// The queries of a unit from the first on, and the distance of two, where they are of f32 and equally far apart.
     fn q_in_place(&self, unit: &AttentionUnit<'_>) -> Option<(&'a [f32], usize)> {
         let strides = self.attention.strides[0];
-        match (self.q, unit.heads) {
-            (Floats::F32(elements), [head, 1]) => {
-                let at = strides.at(unit.batch, head, unit.queries[0]);
-                Some((&elements[at..], strides.step))
-            }
-            _ => None,
-        }
+        let ([head, heads], [first, queries]) = (unit.heads, unit.queries);
+        let (Floats::F32(elements), Some(stride)) = (self.q, strides.row(heads, queries)) else {
+            return None;
+        };
+        Some((&elements[strides.at(unit.batch, head, first)..], stride))
     }
 
     /// The keys that a query attends to, but for the mask.
@@ -209,7 +211,11 @@ impl<'a> AttentionRun<'a> {
             let range = self.range_of(unit.batch, of_tile);
             let needed = range.end.min(keys.end).saturating_sub(keys.start);
             let columns = if stages { count } else { needed };
+            let sums = &mut unit.sums[row * width..][..rows * width];
             if columns == 0 || !stages && range.start >= keys.end {
+                if is_first {
+                    sums.fill(0.0);
+                }
                 continue;
             }
             let gemm = Gemm {
@@ -232,15 +238,12 @@ impl<'a> AttentionRun<'a> {
                     (largest, total),
                 );
                 if rescale != 1.0 {
-                    let sums = &mut unit.sums[(row + nth) * width..][..width];
-                    sums.iter_mut().for_each(|sum| *sum *= rescale);
+                    level.run(Scale(&mut sums[nth * width..][..width], rescale));
                 }
             }
             let gemm = Gemm::new(Panels::new(packed_v, count, width));
             let weights = Matrix::new(unit.weights, rows, count, count);
-            let sums = &mut unit.sums[row * width..][..rows * width];
             if is_first {
-                // The sums are 0.
                 multiply(
                     level,
                     &weights,
@@ -418,6 +421,9 @@ fn pack_keys(
     buffer: &mut [f32],
     to: &mut [f32],
 ) {
+    if let Floats::F32(keys) = keys {
+        return pack_columns(&keys[start..], stride, depth, count, to);
+    }
     for (panel, to) in to.chunks_exact_mut(depth * WIDTH).enumerate() {
         let to = to.as_chunks_mut::<WIDTH>().0;
         let first = panel * WIDTH;

@@ -27,6 +27,11 @@ impl HeadStrides {
         }
     }
 
+    /// The distance of rows, where the heads with `steps` steps each follow one another in memory as their steps do.
+    pub(super) fn row(&self, heads: usize, steps: usize) -> Option<usize> {
+        (heads == 1 || self.head == steps * self.step).then_some(self.step)
+    }
+
     pub(super) fn at(&self, batch: usize, head: usize, step: usize) -> usize {
         batch * self.batch + head * self.head + step * self.step
     }

@@ -2,8 +2,8 @@
 
 use super::VALUE_BLOCK;
 use crate::floats::Floats;
-use crate::ops::softmax::largest;
-use crate::simd::math::{UnaryFunction, exp, map_in_place};
+use crate::ops::softmax::{largest, write_exp};
+use crate::simd::math::{UnaryFunction, map_in_place};
 use crate::simd::{Level, Simd, VectorOp};
 use std::ops::Range;
 
@@ -59,6 +59,36 @@ impl VectorOp for AddMask<'_> {
     }
 }
 
+/// Multiplies elements by a factor.
+pub(super) struct Scale<'a>(pub(super) &'a mut [f32], pub(super) f32);
+
+impl VectorOp for Scale<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, _: S) {
+        self.0.iter_mut().for_each(|x| *x *= self.1);
+    }
+}
+
+/// Writes products with a factor.
+pub(super) struct ScaledCopy<'a> {
+    pub(super) from: &'a [f32],
+    pub(super) factor: f32,
+    pub(super) to: &'a mut [f32],
+}
+
+impl VectorOp for ScaledCopy<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, _: S) {
+        for (to, x) in self.to.iter_mut().zip(self.from) {
+            *to = x * self.factor;
+        }
+    }
+}
+
 /// A step of the online softmax: turns scores into exponentials relative to the largest one so far, and
 /// returns the factor that makes former exponentials relative to it.
 pub(super) struct OnlineSoftmax<'a> {
@@ -76,31 +106,13 @@ impl VectorOp for OnlineSoftmax<'_> {
         let most = largest(s, self.scores).max(before);
         // Every key masked so far: all exponentials are 0.
         let shift = if most == f32::NEG_INFINITY { 0.0 } else { most };
-        let offset = s.splat(shift);
-        let mut sums = [s.splat(0.0); 2];
-        let mut rest = 0.0;
-        let whole = self.scores.len() - self.scores.len() % (2 * S::LANES);
-        let (body, tail) = self.scores.split_at_mut(whole);
-        for pair in body.chunks_exact_mut(2 * S::LANES) {
-            let (first, second) = pair.split_at_mut(S::LANES);
-            let (a, b) = (
-                exp(s, s.sub(s.load(first), offset)),
-                exp(s, s.sub(s.load(second), offset)),
-            );
-            s.store(a, first);
-            s.store(b, second);
-            sums = [s.add(sums[0], a), s.add(sums[1], b)];
-        }
-        for chunk in tail.chunks_mut(S::LANES) {
-            s.store_part(exp(s, s.sub(s.load_part(chunk), offset)), chunk);
-            rest += chunk.iter().sum::<f32>();
-        }
+        let sum = write_exp(s, None, self.scores, shift);
         let rescale = if before == f32::NEG_INFINITY {
             1.0
         } else {
             (before - shift).exp()
         };
-        *self.total = *self.total * rescale + s.sum(s.add(sums[0], sums[1])) + rest;
+        *self.total = *self.total * rescale + sum;
         *self.largest = most;
         rescale
     }

@@ -135,17 +135,16 @@ pub(super) fn apply<S: Simd>(
                 elementary::power(simd, to, exponents);
             }
         },
-        // Library calls, which have no vector form.
         BinaryFunction::Mod | BinaryFunction::Remainder => {
             let (mut x, mut y) = ([0.0; PART], [0.0; PART]);
             let (x, y) = (&mut x[..to.len()], &mut y[..to.len()]);
             copy(a, to, x);
             copy(b, to, y);
-            let pairs = to.iter_mut().zip(x).zip(y);
             if function == BinaryFunction::Mod {
+                let pairs = to.iter_mut().zip(x).zip(y);
                 pairs.for_each(|((to, x), y)| *to = x.modulo(*y));
             } else {
-                pairs.for_each(|((to, x), y)| *to = x.remainder(*y));
+                remainders(x, y, to);
             }
         }
         // Of integers and bool only, by shape inference.
@@ -154,6 +153,35 @@ pub(super) fn apply<S: Simd>(
         | BinaryFunction::Xor
         | BinaryFunction::ShiftLeft
         | BinaryFunction::ShiftRight => {}
+    }
+}
+
+/// The remainders of divisions with truncated quotients, exactly.
+#[inline(always)]
+fn remainders(x: &[f32], y: &[f32], to: &mut [f32]) {
+    /// Quotients below this are not rounded up to an integer in f64, and their products with a divisor are exact.
+    const LIMIT: f64 = (1 << 28) as f64;
+    let parts = |x: f32, y: f32| {
+        let (x, y) = (f64::from(x), f64::from(y));
+        let quotient = (x / y).trunc();
+        (quotient, x - quotient * y)
+    };
+    // Of an infinite divisor, the rest is NaN.
+    let is_exact = |quotient: f64, rest: f64| quotient.abs() < LIMIT && !rest.is_nan();
+    let mut all_exact = true;
+    for ((to, &x), &y) in to.iter_mut().zip(x).zip(y) {
+        let (quotient, rest) = parts(x, y);
+        all_exact &= is_exact(quotient, rest);
+        *to = (rest as f32).copysign(x);
+    }
+    if all_exact {
+        return;
+    }
+    for ((to, &x), &y) in to.iter_mut().zip(x).zip(y) {
+        let (quotient, rest) = parts(x, y);
+        if !is_exact(quotient, rest) {
+            *to = x % y;
+        }
     }
 }
 

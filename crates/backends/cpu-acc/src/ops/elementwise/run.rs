@@ -18,9 +18,9 @@ use tenon_backend::{Inputs, Operands, Workload};
 use tenon_base::Result;
 use tenon_graph::elementwise::MAX_INPUTS;
 
-/// Elements of a part. The buffers of 5 KiB are consecutive in memory: with a power of two, stores to one
+/// Elements of a part, such as half of a plane of 56 by 56. The buffers are consecutive in memory: with a power of two, stores to one
 /// would have the same address modulo 4096 as loads from the next, which wait for them.
-const PART: usize = 1280;
+const PART: usize = 1568;
 
 /// Rows below this size are joined to parts: their elements are repeated in memory.
 const SHORT_ROW: usize = 256;
@@ -118,10 +118,13 @@ impl Elementwise {
             input.truths.forget();
         }
         let row = self.row();
-        let mut at = 0;
+        let (mut at, mut left) = (0, row - start % row);
         while at < len {
-            let left = row - (start + at) % row;
-            let range = at..(at + left.min(PART)).min(len);
+            let range = at..at + left.min(PART).min(len - at);
+            left -= range.len();
+            if left == 0 {
+                left = row;
+            }
             at = range.end;
             self.run_part(memory, start + range.start, range, &mut chunk, &mut buffers);
         }

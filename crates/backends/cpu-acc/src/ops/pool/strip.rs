@@ -15,6 +15,10 @@ const CACHED_STRIP: usize = 2048;
 /// Rows of a strip from which on it is limited to [`CACHED_STRIP`]: the first rows of each are joined again.
 const MANY_ROWS: usize = 16;
 
+/// Columns from which on rows that few windows share are joined where they are, which takes longer to begin than
+/// to join rows with their padding.
+const LONG_ROW: usize = 64;
+
 /// Memory for a strip of rows.
 pub(super) struct StripBuffers<T> {
     /// The rows with their padding.
@@ -138,6 +142,48 @@ impl WindowPool {
         }
     }
 
+    /// Joins the rows of the windows of one output row into a line with their padding.
+    #[inline(always)]
+    fn join_row<S: Simd, I: Source<Element: PoolElement>, J: Join<I::Element>>(
+        &self,
+        s: S,
+        input: &I,
+        [image, d, h]: [usize; 3],
+        line: &mut [I::Element],
+        [buffer_a, buffer_b, buffer_c]: &mut [[I::Element; STRIP]; 3],
+    ) {
+        let [depths, heights, width] = self.shape.axes;
+        let left = width.before.min(line.len());
+        let right = (width.input + width.before).clamp(left, line.len());
+        let (planes, rows) = (depths.inside(d), heights.inside(h));
+        if planes.is_empty() || rows.is_empty() || left == right {
+            line.fill(J::START);
+            return;
+        }
+        line[..left].fill(J::START);
+        line[right..].fill(J::START);
+        let line = &mut line[left..right];
+        let column = left.saturating_sub(width.before);
+        let mut is_first = true;
+        for plane in planes {
+            let plane = (image * depths.input + depths.source(d, plane)) * heights.input;
+            let mut nth = rows.start;
+            while nth < rows.end {
+                let group = (rows.end - nth).min(3);
+                let run = |more: usize| {
+                    let row = heights.source(h, nth + more.min(group - 1));
+                    let start = (plane + row) * width.input + column;
+                    start..start + line.len()
+                };
+                let ranges = [run(0), run(1), run(2)];
+                let buffers = [&mut buffer_a[..], &mut buffer_b[..], &mut buffer_c[..]];
+                self.join_loaded::<S, I, J>(s, (input, ranges), group, buffers, is_first, line);
+                is_first = false;
+                nth += group;
+            }
+        }
+    }
+
     /// Computes `count` rows of the output from `at` on, the `first` of `output` on.
     #[inline(always)]
     pub(super) fn strip_rows<S: Simd, I, O, J>(
@@ -153,8 +199,11 @@ impl WindowPool {
         J: Join<I::Element>,
     {
         let [_, height, width] = self.shape.axes;
-        let rows = (count - 1) * height.stride + (height.kernel - 1) * height.dilation + 1;
-        self.pad_rows::<S, I, J>(s, input, [image, d, h], [rows, columns], buffers);
+        let in_place = height.stride > 1 && columns >= LONG_ROW;
+        if !in_place {
+            let rows = (count - 1) * height.stride + (height.kernel - 1) * height.dilation + 1;
+            self.pad_rows::<S, I, J>(s, input, [image, d, h], [rows, columns], buffers);
+        }
         let StripBuffers {
             padded,
             rows: joined,
@@ -162,7 +211,7 @@ impl WindowPool {
             output: line,
             factors,
             counted_rows,
-            ..
+            runs,
         } = buffers;
         // Rows at a distance of one are joined at once.
         let (steps, len) = if height.stride == 1 {
@@ -172,6 +221,10 @@ impl WindowPool {
         };
         for step in 0..steps {
             let to = &mut joined[step * columns..][..len];
+            if in_place {
+                self.join_row::<S, I, J>(s, input, [image, d, h + step], to, runs);
+                continue;
+            }
             join_all::<S, I::Element, J>(s, height.kernel, true, to, |row| {
                 &padded[(step * height.stride + row * height.dilation) * columns..]
             });

@@ -89,15 +89,19 @@ impl Extents {
         &self,
         outputs: Range<usize>,
     ) -> impl Iterator<Item = (usize, Range<usize>)> {
-        let mut next = outputs.start;
+        // There are no outputs where there are no columns.
+        let inner = self.inner.max(1);
+        let (mut line, mut column) = (outputs.start / inner, outputs.start % inner);
+        let mut left = outputs.len();
         std::iter::from_fn(move || {
-            if next == outputs.end {
+            if left == 0 {
                 return None;
             }
-            let (line, column) = (next / self.inner, next % self.inner);
-            let count = (self.inner - column).min(outputs.end - next);
-            next += count;
-            Some((offset(&self.kept, line), column..column + count))
+            let count = (inner - column).min(left);
+            let part = (offset(&self.kept, line), column..column + count);
+            left -= count;
+            (line, column) = (line + 1, 0);
+            Some(part)
         })
     }
 }

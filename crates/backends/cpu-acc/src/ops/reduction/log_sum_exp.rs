@@ -29,9 +29,6 @@ impl Reduction {
                 let (shifts, sums) = (&mut shifts[..end - first], &mut sums[..end - first]);
                 let whole = [outputs.clone(), 0..self.extents.positions()];
                 self.totals(MaxF32, Some(self.level), input, whole, shifts);
-                for shift in shifts.iter_mut().filter(|shift| !shift.is_finite()) {
-                    *shift = 0.0;
-                }
                 self.level.run(Exponentials {
                     reduction: self,
                     input,
@@ -40,7 +37,9 @@ impl Reduction {
                     sums,
                 });
                 for (sum, shift) in sums.iter_mut().zip(&*shifts) {
-                    *sum = sum.ln() + shift;
+                    // The logarithm of infinity, of 0, or NaN.
+                    let is_extreme = !shift.is_finite();
+                    *sum = if is_extreme { *shift } else { sum.ln() + shift };
                 }
                 output.write(self.level, first..end, sums);
             }

@@ -175,20 +175,20 @@ fn extreme_of<S: Simd>(
     join: impl Fn(S::V, S::V) -> S::V,
     of_lanes: impl Fn(S::V) -> f32,
 ) -> (f32, &[f32]) {
-    let infinity = s.splat(f32::INFINITY);
+    let zero = s.splat(0.0);
     let mut extremes = [s.splat(start); 4];
-    // Infinite until an element is NaN.
-    let mut nan = [infinity; 2];
-    let groups = row.chunks_exact(4 * S::LANES);
-    let rest = groups.remainder();
-    for group in groups {
+    // 0 until an element is NaN or infinite.
+    let mut tests = [zero; 4];
+    let (whole, rest) = row.split_at(row.len() - row.len() % (4 * S::LANES));
+    for group in whole.chunks_exact(4 * S::LANES) {
         for (lane, chunk) in group.chunks_exact(S::LANES).enumerate() {
             let x = s.load(chunk);
             extremes[lane] = join(extremes[lane], x);
-            nan[lane % 2] = s.add(nan[lane % 2], s.max(infinity, x));
+            tests[lane] = s.fma(x, zero, tests[lane]);
         }
     }
-    if s.sum(s.add(nan[0], nan[1])).is_nan() {
+    let test = s.add(s.add(tests[0], tests[1]), s.add(tests[2], tests[3]));
+    if s.has_nan(test) && whole.iter().any(|x| x.is_nan()) {
         return (f32::NAN, rest);
     }
     let halves = [

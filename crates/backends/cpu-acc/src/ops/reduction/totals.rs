@@ -43,15 +43,19 @@ impl<R: Reducer, I: Source<Element = R::Element>> VectorOp for Totals<'_, R, I> 
         let mut left = self.to;
         // Elements until the next checkpoint.
         let mut unchecked = 0;
+        // There are no positions where the length is 0.
+        let divisor = length.max(1);
+        let from = (self.part.start / divisor, self.part.start % divisor);
         for (base, columns) in self.reduction.extents.line_parts(self.outputs) {
             let (to, rest) = left.split_at_mut(columns.len());
             left = rest;
-            let mut at = self.part.start;
-            while at < self.part.end {
-                let (outer, first) = (at / length, at % length);
-                let count = (length - first).min(self.part.end - at);
-                at += count;
+            let (mut outer, mut first) = from;
+            let mut positions = self.part.len();
+            while positions > 0 {
+                let count = (length - first).min(positions);
                 let start = base + offset(far, outer) + first * inner;
+                positions -= count;
+                (outer, first) = (outer + 1, 0);
                 if inner > 1 {
                     let matrix = Matrix {
                         level,

@@ -3,8 +3,9 @@
 
 use crate::floats::Floats;
 use crate::ops::blocks::{BLOCK, blocks};
-use crate::simd::math::exp;
-use crate::simd::{Level, MAX_LANES, Simd};
+use crate::simd::math::{INTERLEAVED, exp_nonpositive};
+use crate::simd::unrolled::Unrolled;
+use crate::simd::{Arithmetic, Level, MAX_LANES, Simd};
 use std::ops::Range;
 use tenon_base::stop;
 
@@ -57,7 +58,7 @@ impl RowShift {
         }
         let (maximum, factor) = (s.splat(self.maximum), s.splat(1.0 / self.sum));
         for (to, x) in to.chunks_mut(S::LANES).zip(from.chunks(S::LANES)) {
-            let power = exp(s, s.sub(s.load_part(x), maximum));
+            let power = exp_nonpositive(s, s.sub(s.load_part(x), maximum));
             s.store_part(s.mul(power, factor), to);
         }
     }
@@ -145,59 +146,110 @@ pub(in crate::ops) fn largest<S: Simd>(s: S, row: &[f32]) -> f32 {
         .fold(s.largest(maximum), |maximum, &x| maximum.max(x))
 }
 
-/// The sum of `exp(x - shift)` over a row.
+/// The sum of `exp(x - shift)` over a row, of which no element is greater than the shift.
 #[inline(always)]
 pub(in crate::ops) fn sum_exp<S: Simd>(s: S, row: &[f32], shift: f32) -> f32 {
-    let shift_vector = s.splat(shift);
-    let mut sums = [s.splat(0.0); 2];
-    let whole = row.len() - row.len() % (2 * S::LANES);
-    for pair in row[..whole].chunks_exact(2 * S::LANES) {
-        let (a, b) = pair.split_at(S::LANES);
-        sums = [
-            s.add(sums[0], exp(s, s.sub(s.load(a), shift_vector))),
-            s.add(sums[1], exp(s, s.sub(s.load(b), shift_vector))),
-        ];
+    let mut sums = ExpSums::new(s, shift);
+    let mut blocks = row.chunks_exact(INTERLEAVED * S::LANES);
+    for block in blocks.by_ref() {
+        sums.add_wide(block);
     }
-    let mut rest = 0.0;
-    for chunk in row[whole..].chunks(S::LANES) {
-        let mut lanes = [0.0; MAX_LANES];
-        s.store(exp(s, s.sub(s.load_part(chunk), shift_vector)), &mut lanes);
-        rest += lanes[..chunk.len()].iter().sum::<f32>();
+    let mut vectors = blocks.remainder().chunks_exact(S::LANES);
+    for vector in vectors.by_ref() {
+        sums.add(vector);
     }
-    s.sum(s.add(sums[0], sums[1])) + rest
+    let (rest, mut lanes) = (vectors.remainder(), [0.0; MAX_LANES]);
+    if rest.is_empty() {
+        return sums.total();
+    }
+    s.store(sums.exp_of_part(rest), &mut lanes);
+    sums.total() + lanes[..rest.len()].iter().sum::<f32>()
 }
 
-/// Replaces the elements of a row by `exp(x - shift)`, and returns their sum.
+/// Writes `exp(x - shift)` of the elements of `from`, or of the row itself, none of which is greater than the shift,
+/// to a row, and returns their sum.
 #[inline(always)]
-pub(super) fn replace_by_exp<S: Simd>(s: S, row: &mut [f32], shift: f32) -> f32 {
-    let shift = s.splat(shift);
-    let mut sums = [s.splat(0.0); 2];
-    let whole = row.len() - row.len() % (2 * S::LANES);
-    let (body, tail) = row.split_at_mut(whole);
-    for pair in body.chunks_exact_mut(2 * S::LANES) {
-        let (first, second) = pair.split_at_mut(S::LANES);
-        let (a, b) = (
-            exp(s, s.sub(s.load(first), shift)),
-            exp(s, s.sub(s.load(second), shift)),
-        );
-        s.store(a, first);
-        s.store(b, second);
-        sums = [s.add(sums[0], a), s.add(sums[1], b)];
+pub(in crate::ops) fn write_exp<S: Simd>(
+    s: S,
+    from: Option<&[f32]>,
+    row: &mut [f32],
+    shift: f32,
+) -> f32 {
+    let (wide, len) = (Unrolled::<S, INTERLEAVED>(s), row.len());
+    let mut sums = ExpSums::new(s, shift);
+    let mut at = 0;
+    while at + INTERLEAVED * S::LANES <= len {
+        let powers = sums.add_wide(from.map_or(&row[at..], |from| &from[at..]));
+        wide.store(powers, &mut row[at..]);
+        at += INTERLEAVED * S::LANES;
     }
-    let mut rest = 0.0;
-    for chunk in tail.chunks_mut(S::LANES) {
-        s.store_part(exp(s, s.sub(s.load_part(chunk), shift)), chunk);
-        rest += chunk.iter().sum::<f32>();
+    while at + S::LANES <= len {
+        let power = sums.add(from.map_or(&row[at..], |from| &from[at..]));
+        s.store(power, &mut row[at..]);
+        at += S::LANES;
     }
-    s.sum(s.add(sums[0], sums[1])) + rest
+    if at == len {
+        return sums.total();
+    }
+    let power = sums.exp_of_part(from.map_or(&row[at..], |from| &from[at..]));
+    let rest = &mut row[at..];
+    s.store_part(power, rest);
+    sums.total() + rest.iter().sum::<f32>()
 }
 
-/// Adds `exp(x - shift)` of each column to its sum.
+/// Sums of exponentials, in the lanes of several vectors.
+struct ExpSums<S: Simd> {
+    s: S,
+    shift: f32,
+    sums: [S::V; INTERLEAVED],
+}
+
+impl<S: Simd> ExpSums<S> {
+    #[inline(always)]
+    fn new(s: S, shift: f32) -> Self {
+        let sums = [s.splat(0.0); INTERLEAVED];
+        Self { s, shift, sums }
+    }
+
+    /// The exponentials of several vectors, which are added.
+    #[inline(always)]
+    fn add_wide(&mut self, from: &[f32]) -> [S::V; INTERLEAVED] {
+        let wide = Unrolled::<S, INTERLEAVED>(self.s);
+        let shifted = wide.sub(wide.load(from), wide.splat(self.shift));
+        let powers = exp_nonpositive(wide, shifted);
+        self.sums = wide.add(self.sums, powers);
+        powers
+    }
+
+    /// Those of a vector.
+    #[inline(always)]
+    fn add(&mut self, from: &[f32]) -> S::V {
+        let power = self.exp_of_part(from);
+        self.sums[0] = self.s.add(self.sums[0], power);
+        power
+    }
+
+    /// The exponentials of the elements of `from`, at most those of a vector.
+    #[inline(always)]
+    fn exp_of_part(&self, from: &[f32]) -> S::V {
+        let s = self.s;
+        exp_nonpositive(s, s.sub(s.load_part(from), s.splat(self.shift)))
+    }
+
+    #[inline(always)]
+    fn total(&self) -> f32 {
+        let s = self.s;
+        let [a, b, c, d] = self.sums;
+        s.sum(s.add(s.add(a, b), s.add(c, d)))
+    }
+}
+
+/// Adds `exp(x - shift)` of each column to its sum; no element is greater than its shift.
 #[inline(always)]
 pub(in crate::ops) fn add_exp<S: Simd>(s: S, row: &[f32], shifts: &[f32], sums: &mut [f32]) {
     let sums = sums.chunks_mut(S::LANES).zip(shifts.chunks(S::LANES));
     for ((sums, shift), x) in sums.zip(row.chunks(S::LANES)) {
-        let power = exp(s, s.sub(s.load_part(x), s.load_part(shift)));
+        let power = exp_nonpositive(s, s.sub(s.load_part(x), s.load_part(shift)));
         s.store_part(s.add(s.load_part(sums), power), sums);
     }
 }
