@@ -19,9 +19,11 @@ const BAND: usize = 1 << 16;
 /// Most bands that are computed at the same time, each in separate buffers.
 const SLOTS: usize = 16;
 
-/// Bands for each thread, and pixels of a band, below which threads compute one band together.
+/// Most bands for each thread.
 const BANDS_OF_THREAD: usize = 4;
-const LEAST_PIXELS: usize = 64;
+
+/// Pixels for each thread below which threads compute one band together.
+const LEAST_PIXELS: usize = 24;
 
 /// The division into bands, and the elements of scratch memory for each operand in f32.
 #[derive(Clone, Copy)]
@@ -103,15 +105,17 @@ impl HalfBuffers {
             conv.shape.images * conv.shape.output[self.axis],
             pool::threads(),
         );
-        let pixels = conv.shape.pixels() / coordinates.max(1);
-        let bands = threads * BANDS_OF_THREAD;
-        if threads == 1 || coordinates * pixels < bands * LEAST_PIXELS {
+        let most = (conv.shape.pixels() / (threads * LEAST_PIXELS)).min(BANDS_OF_THREAD);
+        if threads == 1 || most == 0 {
             return (self.rows, false);
         }
-        let rows = coordinates
-            .div_ceil(bands)
-            .max(LEAST_PIXELS.div_ceil(pixels.max(1)));
-        (rows.next_multiple_of(self.multiple).min(self.rows), true)
+        let divisions = (1..=most).rev().map(|bands| {
+            let rows = coordinates.div_ceil(threads * bands);
+            rows.next_multiple_of(self.multiple).min(self.rows)
+        });
+        // Of the division with which the threads end first: the bands of a thread, and their rows.
+        let time = |rows: &usize| coordinates.div_ceil(*rows).div_ceil(threads) * rows;
+        (divisions.min_by_key(time).unwrap_or(self.rows), true)
     }
 }
 
