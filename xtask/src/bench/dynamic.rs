@@ -189,8 +189,8 @@ impl Dynamic<'_> {
     /// BERT with a new length in each call.
     fn lengths(&self) -> Result<String> {
         let model = self.folder.join("bert-dynamic.onnx");
-        let mut text = "\nBERT-base, batch 1, a sequence of another length in each call. Later calls of a length, and a package \
-             compiled for it, are the best of 5.\n\n\
+        let mut text = "\nBERT-base, batch 1, a sequence of another length in each call. First calls of a length (in five loads of the package), later \
+             ones, and those of a package compiled for it: the best of 5.\n\n\
              | threads | length | first call | later call | more | met ≤ 1 ms | fixed package | ratio | met ≤ 1.1 | \
              onnxruntime | OpenVINO |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
             .to_owned();
