@@ -5,6 +5,7 @@
 
 use crate::loops::{Loop, MAX_LOOPS, Nest};
 use crate::simd;
+use std::sync::atomic::{Ordering, compiler_fence};
 use tenon_base::pool;
 
 /// Bytes from which a copy is distributed over threads: some ten microseconds of copying.
@@ -248,6 +249,8 @@ unsafe fn copy_short(ends: Ends, len: usize) {
         let last = len - 16;
         for at in (0..last).step_by(16) {
             *ends.to.add(at).cast::<[u8; 16]>() = *ends.from.add(at).cast::<[u8; 16]>();
+            // Else the compiler makes a call of memmove of the loop.
+            compiler_fence(Ordering::SeqCst);
         }
         *ends.to.add(last).cast::<[u8; 16]>() = *ends.from.add(last).cast::<[u8; 16]>();
     }
