@@ -224,7 +224,7 @@ static const tenon_failure *run(const command *command)
 static void release_command(command *command)
 {
     if (command->event) {
-        /* Nobody waits for an event that was discarded. */
+        /* No stream waits for an event that was discarded. */
         if (command->kind == RECORD)
             reach_event(command->event);
         drop_event(command->event);
@@ -454,7 +454,7 @@ typedef struct device_tensor {
     tenon_tensor_handle table;
     void *start;
     size_t length;
-    int is_owned; /* else the memory is that of somebody else, imported by its address */
+    int is_owned; /* else the memory is imported by its address */
 } device_tensor;
 
 static const device_tensor *tensor_of(const tenon_tensor_handle *table)
