@@ -69,14 +69,22 @@ impl YamlText {
         self.depth -= 1;
     }
 
-    /// An unparsed section.
+    /// An unparsed section. A key that is not a name, such as an empty one, keeps its form in a map on one line.
     pub(crate) fn node(&mut self, key: &str, node: &Node) {
+        let is_name = |key: &Node| match &key.kind {
+            NodeKind::Scalar { text, plain } => *plain == is_plain(text),
+            _ => false,
+        };
         match &node.kind {
-            NodeKind::Map(entries) if !entries.is_empty() => self.section(key, |text| {
-                for (key, value) in entries {
-                    text.node(key.text().unwrap_or_default(), value);
-                }
-            }),
+            NodeKind::Map(entries)
+                if !entries.is_empty() && entries.iter().all(|(key, _)| is_name(key)) =>
+            {
+                self.section(key, |text| {
+                    for (key, value) in entries {
+                        text.node(key.text().unwrap_or_default(), value);
+                    }
+                });
+            }
             _ => self.field(key, Flow(node)),
         }
     }

@@ -71,6 +71,20 @@ fn unquoted_scalars_of_block_style_are_printed_on_one_line() {
     }
 }
 
+#[test]
+fn keys_that_are_no_names_are_printed_as_they_were_read() {
+    for entries in [
+        "a, : 0.01",
+        "~: 0.01",
+        "'~': 0.01",
+        "a b: 0.01",
+        "'a': 0.01",
+        "'': 1",
+    ] {
+        check_any(&SMALL.replace("atol: 0.01", entries));
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_parsed_or_rejected(text in ".{0,400}") {
