@@ -67,23 +67,23 @@ impl Rotary {
     #[inline(always)]
     fn steps_from(&self, row: usize) -> impl Iterator<Item = usize> {
         let (heads, steps) = (self.heads, self.steps);
-        let (rows, is_separate) = (heads * steps, self.separate);
-        // Divisions only for the first row.
-        let (mut first, mut at) = match is_separate {
-            true => (row / rows * steps, row % rows),
-            false => (row / heads, row % heads),
+        // The rows of a batch, whose heads each have all steps, or those of one step.
+        let (period, advance) = if self.separate {
+            (heads * steps, steps)
+        } else {
+            (heads, 1)
         };
-        let mut step = at % steps.max(1);
+        // Divisions only for the first row.
+        let (mut first, mut within) = (row / period * advance, row % period);
+        let mut step = within % advance;
         std::iter::from_fn(move || {
-            let found = if is_separate { first + step } else { first };
-            at += 1;
-            step += 1;
-            if step == steps {
+            let found = first + step;
+            (within, step) = (within + 1, step + 1);
+            if step == advance {
                 step = 0;
             }
-            if at == if is_separate { rows } else { heads } {
-                at = 0;
-                first += if is_separate { steps } else { 1 };
+            if within == period {
+                (within, first) = (0, first + advance);
             }
             Some(found)
         })

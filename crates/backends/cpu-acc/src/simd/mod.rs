@@ -395,6 +395,38 @@ mod tests {
             assert!(lanes(s.min(s.splat(0.0), s.splat(f32::NAN)))[0].is_nan());
             assert_eq!(s.sum(v), input.iter().sum::<f32>());
             assert_eq!(s.largest(v), input[S::LANES - 1]);
+            for n in [-126.0, -1.0, 0.0, 127.0] {
+                assert_eq!(lanes(s.power2(s.splat(n)))[0], 2f32.powf(n));
+            }
+            assert!(lanes(s.power2(s.splat(-127.0)))[0] <= f32::MIN_POSITIVE);
+            assert!(!s.has_nan(s.splat(f32::INFINITY)));
+            for lane in 0..S::LANES {
+                let mut with_nan = input.clone();
+                with_nan[lane] = f32::NAN;
+                assert!(s.has_nan(s.load(&with_nan)));
+            }
+            for x in [
+                0.0,
+                -1e-6,
+                -0.3,
+                -17.0,
+                -87.0,
+                -87.6,
+                -88.0,
+                -1e9,
+                f32::NEG_INFINITY,
+            ] {
+                let found = lanes(math::exp_nonpositive(s, s.splat(x)))[0];
+                let (found, exact) = (f64::from(found), f64::from(x).exp());
+                let error = (found - exact).abs();
+                assert!(
+                    error <= exact * 3e-7 || error <= f32::MIN_POSITIVE.into(),
+                    "{x}: {found}"
+                );
+            }
+            let infinite = s.splat(f32::NEG_INFINITY);
+            assert_eq!(lanes(math::exp_nonpositive(s, infinite))[0], 0.0);
+            assert!(s.has_nan(math::exp_nonpositive(s, s.splat(f32::NAN))));
             let positions: Vec<u32> = [2, u32::MAX, 0, 1 << 31, 3, i32::MAX as u32]
                 .into_iter()
                 .cycle()

@@ -241,3 +241,40 @@ fn zip(a: Operand<'_, f32>, b: Operand<'_, f32>, output: &mut [f32], f: impl Fn(
         (InPlace, InPlace) => output.iter_mut().for_each(|o| *o = f(*o, *o)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remainders_are_exact() {
+        let values = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.5,
+            0.1,
+            7.0,
+            1e-40,
+            f32::MIN_POSITIVE,
+            16_777_217.0,
+            -1e30,
+            f32::MAX,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            f32::NAN,
+        ];
+        for y in values {
+            let mut found = values;
+            remainders(&values, &[y; 14], &mut found);
+            for (x, found) in values.into_iter().zip(found) {
+                let expected = x % y;
+                let is_equal = found.to_bits() == expected.to_bits();
+                assert!(
+                    is_equal || found.is_nan() && expected.is_nan(),
+                    "{x} % {y}: {found}"
+                );
+            }
+        }
+    }
+}

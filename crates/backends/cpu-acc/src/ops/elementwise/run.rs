@@ -18,8 +18,8 @@ use tenon_backend::{Inputs, Operands, Workload};
 use tenon_base::Result;
 use tenon_graph::elementwise::MAX_INPUTS;
 
-/// Elements of a part, such as half of a plane of 56 by 56. The buffers are consecutive in memory: with a power of two, stores to one
-/// would have the same address modulo 4096 as loads from the next, which wait for them.
+/// Elements of a part, such as half of a plane of 56 by 56. The buffers are consecutive in memory: with a power
+/// of two, stores to one would have the same address modulo 4096 as loads from the next, which wait for them.
 const PART: usize = 1568;
 
 /// Rows below this size are joined to parts: their elements are repeated in memory.
