@@ -1,11 +1,14 @@
 //! Activation functions, which fused operators select by an attribute.
 
-use crate::kernel::{BuildError, BuildKernel, Kernel, Node, floats, numeric, unsupported_value};
-use crate::loop_nest::Lanes;
+use crate::elementary::{erf, exp, exp_m1, sigmoid, tanh};
+use crate::kernel::{
+    BuildError, BuildKernel, Kernel, Node, floats, numeric, scratch, unsupported_value,
+};
+use crate::loop_nest::{BLOCK, Lanes, MAXIMUM, SUM};
 use crate::number::{Number, WidenedArithmetic};
 use crate::unary::{float, float_or_integer, map, transform};
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
-use tenon_base::Result;
+use tenon_base::{Result, vectorized};
 
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Relu", |node| {
@@ -13,57 +16,51 @@ pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     }),
     ("LeakyRelu", |node| {
         let alpha = number(node, "alpha", 0.01)?;
-        float(node, move |x| if x < 0.0 { alpha * x } else { x })
+        float!(node, |x| if x < 0.0 { alpha * x } else { x })
     }),
     ("ThresholdedRelu", |node| {
         let alpha = number(node, "alpha", 1.0)?;
-        float(node, move |x| if x > alpha { x } else { 0.0 })
+        float!(node, |x| if x > alpha { x } else { 0.0 })
     }),
     ("Elu", |node| {
         let alpha = number(node, "alpha", 1.0)?;
-        float(node, move |x| if x < 0.0 { alpha * x.exp_m1() } else { x })
+        float!(node, |x| if x < 0.0 { alpha * exp_m1(x) } else { x })
     }),
     ("Celu", |node| {
         let alpha = number(node, "alpha", 1.0)?;
-        float(node, move |x| {
-            x.nan_max(0.0) + (alpha * (x / alpha).exp_m1()).nan_min(0.0)
-        })
+        float!(node, |x| x.nan_max(0.0)
+            + (alpha * exp_m1(x / alpha)).nan_min(0.0))
     }),
     ("Selu", |node| {
         let alpha = number(node, "alpha", 1.673_263_2)?;
         let gamma = number(node, "gamma", 1.050_701)?;
-        float(node, move |x| {
-            gamma * if x > 0.0 { x } else { alpha * x.exp_m1() }
-        })
+        float!(node, |x| gamma
+            * if x > 0.0 { x } else { alpha * exp_m1(x) })
     }),
-    ("Sigmoid", |node| float(node, sigmoid)),
+    ("Sigmoid", |node| float!(node, |x| sigmoid(x))),
     ("HardSigmoid", |node| {
         let (alpha, beta) = (number(node, "alpha", 0.2)?, number(node, "beta", 0.5)?);
-        float(node, move |x| hard_sigmoid(x, alpha, beta))
+        float!(node, |x| hard_sigmoid(x, alpha, beta))
     }),
-    ("HardSwish", |node| float(node, hard_swish)),
+    ("HardSwish", |node| float!(node, |x| hard_swish(x))),
     ("Swish", |node| {
         let alpha = number(node, "alpha", 1.0)?;
-        float(node, move |x| x * sigmoid(alpha * x))
+        float!(node, |x| x * sigmoid(alpha * x))
     }),
-    ("Mish", |node| float(node, |x| x * softplus(x).tanh())),
+    ("Mish", |node| float!(node, |x| x * tanh(softplus(x)))),
     ("Gelu", |node| {
         match node.attributes.string("approximate", "none")? {
-            "tanh" => float(node, gelu_tanh),
-            _ => float(node, gelu),
+            "tanh" => float!(node, |x| gelu_tanh(x)),
+            _ => float!(node, |x| gelu(x)),
         }
     }),
-    ("Tanh", |node| float(node, f64::tanh)),
-    ("Softplus", |node| float(node, softplus)),
-    ("Softsign", |node| float(node, |x| x / (1.0 + x.abs()))),
+    ("Tanh", |node| float!(node, |x| tanh(x))),
+    ("Softplus", |node| float!(node, |x| softplus(x))),
+    ("Softsign", |node| float!(node, |x| x / (1.0 + x.abs()))),
     ("Shrink", shrink),
     ("Clip", clip),
-    ("Softmax", |node| {
-        softmax(node, |x, max, sum| (x - max).exp() / sum)
-    }),
-    ("LogSoftmax", |node| {
-        softmax(node, |x, max, sum| x - max - sum.ln())
-    }),
+    ("Softmax", |node| softmax(node, false)),
+    ("LogSoftmax", |node| softmax(node, true)),
     ("Hardmax", hardmax),
 ];
 
@@ -72,32 +69,32 @@ fn number(node: &Node<'_>, name: &str, default: f32) -> Result<f64> {
     Ok(node.attributes.float(name, default)?.into())
 }
 
-pub(crate) fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
-}
-
+#[inline(always)]
 fn hard_sigmoid(x: f64, alpha: f64, beta: f64) -> f64 {
     // Not clamp: NaN stays, and bounds in this order never panic.
     (alpha * x + beta).nan_max(0.0).nan_min(1.0)
 }
 
+#[inline(always)]
 fn hard_swish(x: f64) -> f64 {
     x * hard_sigmoid(x, 1.0 / 6.0, 0.5)
 }
 
 pub(crate) fn softplus(x: f64) -> f64 {
     // log(1 + exp x) without overflow.
-    x.max(0.0) + (-x.abs()).exp().ln_1p()
+    x.max(0.0) + exp(-x.abs()).ln_1p()
 }
 
+#[inline(always)]
 fn gelu(x: f64) -> f64 {
-    0.5 * x * (1.0 + libm::erf(x / SQRT_2))
+    0.5 * x * (1.0 + erf(x / SQRT_2))
 }
 
+#[inline(always)]
 fn gelu_tanh(x: f64) -> f64 {
     // sqrt(2 / pi) is half of sqrt(2) times 2 / sqrt(pi).
     let inner = 0.5 * SQRT_2 * FRAC_2_SQRT_PI * (x + 0.044715 * x.powi(3));
-    0.5 * x * (1.0 + inner.tanh())
+    0.5 * x * (1.0 + tanh(inner))
 }
 
 /// The function that a fused operator applies to its result.
@@ -142,7 +139,7 @@ impl Activation {
             Activation::Relu => x.nan_max(0.0),
             Activation::Clip(min, max) => x.nan_max(min).nan_min(max),
             Activation::Sigmoid => sigmoid(x),
-            Activation::Tanh => x.tanh(),
+            Activation::Tanh => tanh(x),
             Activation::Silu => x * sigmoid(x),
             Activation::HardSwish => hard_swish(x),
             Activation::HardSigmoid(alpha, beta) => hard_sigmoid(x, alpha, beta),
@@ -170,7 +167,7 @@ fn shrink(node: &Node<'_>) -> Result<Kernel, BuildError> {
             0.0
         }
     };
-    numeric!(node.dtype(0)?, 0, T => Ok(map(move |x: T| T::from_f64(apply(x.to_f64())))))
+    numeric!(node.dtype(0)?, 0, T => Ok(map(move |x: T| T::of_f64(apply(x.to_f64())))))
 }
 
 /// The bounds are read when executing: they need not be constants.
@@ -198,24 +195,45 @@ fn lanes(node: &Node<'_>) -> Result<Lanes> {
     Ok(Lanes::new(shape, |axis| axis == along))
 }
 
-/// `finish` returns an element from x, the lane's maximum and its sum of exp(x - maximum).
-fn softmax(node: &Node<'_>, finish: fn(f64, f64, f64) -> f64) -> Result<Kernel, BuildError> {
+fn softmax(node: &Node<'_>, logarithm: bool) -> Result<Kernel, BuildError> {
     let lanes = lanes(node)?;
-    floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+    let size = lanes.scratch(node.input(0)?.elements());
+    floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
-        lanes.starts.for_each(|[_, start]| {
-            let mut max = f64::NEG_INFINITY;
-            lanes.lane.for_each(|[at]| max = max.nan_max(from[start + at].to_f64()));
-            let mut sum = 0.0;
-            lanes.lane.for_each(|[at]| sum += (from[start + at].to_f64() - max).exp());
-            lanes.lane.for_each(|[at]| {
-                let at = start + at;
-                to[at] = T::from_f64(finish(from[at].to_f64(), max, sum));
-            });
-        });
+        let scratch = scratch(&mut outputs, size)?;
+        lanes.map(from, to, scratch, if logarithm { log_softmax } else { exp_softmax });
         Ok(())
-    })))
+    })
+    .with_scratch(size))
+}
+
+fn exp_softmax(values: &mut [f64]) {
+    let max = MAXIMUM.of(values);
+    vectorized!(for x in values.iter_mut() {
+        *x = exp(*x - max);
+    });
+    let sum = SUM.of(values);
+    vectorized!(for x in values.iter_mut() {
+        *x /= sum;
+    });
+}
+
+fn log_softmax(values: &mut [f64]) {
+    let max = MAXIMUM.of(values);
+    let mut sum = 0.0;
+    for values in values.chunks(BLOCK) {
+        let mut block = [0.0; BLOCK];
+        let block = &mut block[..values.len()];
+        vectorized!(for (to, &x) in block.iter_mut().zip(values) {
+            *to = exp(x - max);
+        });
+        sum += SUM.of(block);
+    }
+    let logarithm = sum.ln();
+    vectorized!(for x in values.iter_mut() {
+        *x = *x - max - logarithm;
+    });
 }
 
 fn hardmax(node: &Node<'_>) -> Result<Kernel, BuildError> {
@@ -231,7 +249,7 @@ fn hardmax(node: &Node<'_>) -> Result<Kernel, BuildError> {
                     best = start + at;
                 }
             });
-            to[best] = T::from_f64(1.0);
+            to[best] = T::of_f64(1.0);
         });
         Ok(())
     })))

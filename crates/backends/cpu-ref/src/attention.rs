@@ -1,13 +1,16 @@
 //! Scaled dot-product attention (Vaswani et al., 2017) and rotary position embedding (Su et al., 2021).
 
+use crate::elementary::{exp, tanh};
 use crate::elements::{Elements, ElementsMut};
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, length, position, scratch, unsupported,
 };
-use crate::loop_nest::broadcast;
+use crate::loop_nest::{BLOCK, broadcast, for_each_chunk_with};
 use crate::number::{Number, WidenedArithmetic};
+use crate::product::{COLUMNS, Extents, Order, product};
+use std::ops::Range;
 use tenon_backend::Inputs;
-use tenon_base::{Result, stop};
+use tenon_base::{Result, stop, vectorized};
 use tenon_tensor::{DataType, Shape};
 
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
@@ -16,68 +19,66 @@ pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("RotaryEmbedding", rotary),
 ];
 
+/// Stages of the scores, as `qk_matmul_output_mode` counts them; 0 is after the scale.
+const CAPPED: i64 = 1;
+const MASKED: i64 = 2;
+const SOFTMAX: i64 = 3;
+
 /// Softmax of `scores` in place; zeros where every score is negative infinity.
 fn softmax(scores: &mut [f64]) {
     let max = scores
         .iter()
         .fold(f64::NEG_INFINITY, |max, &score| max.nan_max(score));
     let shift = if max == f64::NEG_INFINITY { 0.0 } else { max };
-    let mut sum = 0.0;
-    for score in scores.iter_mut() {
-        *score = (*score - shift).exp();
-        sum += *score;
-    }
+    vectorized!(for score in scores.iter_mut() {
+        *score = exp(*score - shift);
+    });
+    let sum: f64 = scores.iter().sum();
     let sum = if sum == 0.0 { 1.0 } else { sum };
-    scores.iter_mut().for_each(|score| *score /= sum);
+    vectorized!(for score in scores.iter_mut() {
+        *score /= sum;
+    });
 }
 
 /// Q [B, S, H, D], K [B, T, H, D], V [B, T, H, Dv], mask to [B, H, S, T]; Y [B, S, H, Dv].
 fn fused(node: &Node<'_>) -> Result<Kernel, BuildError> {
-    let [batches, queries, heads, depth] = **node.shape(0)? else {
-        return Err(crate::kernel::invalid("Q must have four dimensions").into());
+    let heads = |index: usize| -> Result<HeadRows> {
+        let [_, steps, heads, width] = **node.shape(index)? else {
+            return Err(crate::kernel::invalid(
+                "Q, K and V must have four dimensions",
+            ));
+        };
+        Ok(HeadRows {
+            heads,
+            steps,
+            width,
+            is_separate: false,
+        })
     };
-    let keys = node.shape(1)?[1];
-    let width = node.shape(2)?[3];
-    let scale = f64::from(node.attributes.float("scale", 1.0)?);
-    let steps = match node.optional(3) {
-        Some(mask) => broadcast(mask.shape(), &[batches, heads, queries, keys])?,
-        None => vec![0; 4],
-    };
-    let mask_at = move |at: [usize; 4]| -> usize {
-        at.iter()
-            .zip(&steps)
-            .map(|(at, &step)| at * step as usize)
-            .sum()
-    };
-    floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
-        let (inputs, mut outputs) = operands.split();
-        let (q, k, v) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?, inputs.slice::<T>(2)?);
-        let mask = inputs.optional::<T>(3)?;
-        let to = outputs.slice::<T>(0)?;
-        let (scores, sums) = scratch::<f64>(&mut outputs, keys + width)?.split_at_mut(keys);
-        for nth in 0..batches * queries * heads {
-            let (batch, query, head) = (nth / heads / queries, nth / heads % queries, nth % heads);
-            let q = &q[nth * depth..(nth + 1) * depth];
-            for (key, score) in scores.iter_mut().enumerate() {
-                stop::checkpoint();
-                let at = (batch * keys + key) * heads + head;
-                let mask = mask.map_or(0.0, |mask| mask[mask_at([batch, head, query, key])].to_f64());
-                *score = scale * crate::matmul::dot(q, &k[at * depth..(at + 1) * depth]) + mask;
-            }
-            softmax(scores);
-            sums.fill(0.0);
-            for (key, &weight) in scores.iter().enumerate() {
-                stop::checkpoint();
-                let at = (batch * keys + key) * heads + head;
-                let v = &v[at * width..(at + 1) * width];
-                sums.iter_mut().zip(v).for_each(|(sum, v)| *sum += weight * v.to_f64());
-            }
-            let to = &mut to[nth * width..(nth + 1) * width];
-            to.iter_mut().zip(&*sums).for_each(|(to, &sum)| *to = T::from_f64(sum));
-        }
-        Ok(())
-    })
-    .with_scratch(keys + width))
+    let (q, k) = (heads(0)?, heads(1)?);
+    let batches = node.shape(0)?[0];
+    let mut mask = AttentionMask::new(node, &[batches, q.heads, q.steps, k.steps])?;
+    if let Some(mask) = &mut mask
+        && mask.keys == 1
+    {
+        // Broadcast to all keys.
+        (mask.keys, mask.strides[3]) = (k.steps, 0);
+    }
+    Attention {
+        mask,
+        q,
+        k,
+        v: heads(2)?,
+        past: 0,
+        scale: node.attributes.float("scale", 1.0)?.into(),
+        softcap: 0.0,
+        causal: false,
+        window: [None; 2],
+        score_output: None,
+        types: [node.dtype(0)?; 3],
+        batches,
+    }
+    .kernel()
 }
 
 /// The layout of a tensor with heads: separate, [B, H, S, D], or merged, [B, S, H D].
@@ -123,8 +124,8 @@ impl HeadRows {
 
 /// A mask: a bool for each score, or a value that is added to it.
 struct AttentionMask {
-    /// Strides along batch, head and query.
-    lead: Vec<isize>,
+    /// Strides along batch, head, query and key.
+    strides: [usize; 4],
     /// The number of keys of the mask; later keys are masked.
     keys: usize,
     dtype: DataType,
@@ -139,33 +140,37 @@ impl AttentionMask {
             return Ok(None);
         };
         let lead = broadcast(&Shape::new(lead), &scores[..3])?;
-        let lead = lead.iter().map(|step| step * keys as isize).collect();
+        let mut strides = [1; 4];
+        for (to, stride) in strides.iter_mut().zip(lead) {
+            *to = stride as usize * keys;
+        }
         Ok(Some(Self {
-            lead,
+            strides,
             keys,
             dtype: mask.dtype(),
         }))
     }
 
-    fn at(&self, mask: Elements<'_>, row: [usize; 3], key: usize) -> f64 {
-        if key >= self.keys {
-            return f64::NEG_INFINITY;
+    /// What is added to the scores of the keys from `key` on; negative infinity where they are masked.
+    fn read(&self, mask: Elements<'_>, row: [usize; 3], key: usize, to: &mut [f64]) {
+        let count = self.keys.saturating_sub(key).min(to.len());
+        let (to, beyond) = to.split_at_mut(count);
+        beyond.fill(f64::NEG_INFINITY);
+        if to.is_empty() {
+            return;
         }
-        let start: usize = row
-            .iter()
-            .zip(&self.lead)
-            .map(|(at, &step)| at * step as usize)
-            .sum();
-        let value = mask.at(start + key);
-        match self.dtype {
-            DataType::Bool if value == 0.0 => f64::NEG_INFINITY,
-            DataType::Bool => 0.0,
-            _ => value,
+        let row = row.iter().zip(self.strides);
+        let start: usize = row.map(|(at, stride)| at * stride).sum();
+        mask.strided(start + key * self.strides[3], self.strides[3] as isize, to);
+        if self.dtype == DataType::Bool {
+            vectorized!(for x in to.iter_mut() {
+                *x = if *x == 0.0 { f64::NEG_INFINITY } else { 0.0 };
+            });
         }
     }
 }
 
-/// The shapes and attributes of ONNX's `Attention`.
+/// The shapes and attributes of an attention.
 struct Attention {
     q: HeadRows,
     k: HeadRows,
@@ -177,8 +182,8 @@ struct Attention {
     /// The most keys to the left and to the right of a query that it attends to.
     window: [Option<i64>; 2],
     mask: Option<AttentionMask>,
-    /// The content of the fourth output (`qk_matmul_output_mode`).
-    score_output: i64,
+    /// The content of the fourth output (`qk_matmul_output_mode`), if there may be one.
+    score_output: Option<i64>,
     types: [DataType; 3],
     batches: usize,
 }
@@ -206,7 +211,7 @@ impl Attention {
             softcap: attributes.float("softcap", 0.0)?.into(),
             causal: attributes.flag("is_causal", false)?,
             window: [bound("left_window_size")?, bound("right_window_size")?],
-            score_output: attributes.int("qk_matmul_output_mode", 0)?,
+            score_output: Some(attributes.int("qk_matmul_output_mode", 0)?),
             types: [node.dtype(0)?, node.dtype(1)?, node.dtype(2)?],
             q,
             k,
@@ -230,7 +235,7 @@ impl Attention {
 
     fn capped(&self, score: f64) -> f64 {
         if self.softcap > 0.0 {
-            self.softcap * (score / self.softcap).tanh()
+            self.softcap * tanh(score / self.softcap)
         } else {
             score
         }
@@ -238,6 +243,7 @@ impl Attention {
 }
 
 /// A KV cache: the past keys or values, and the new ones after them.
+#[derive(Clone, Copy)]
 struct KeyValueCache<'a> {
     past: Option<Elements<'a>>,
     new: Elements<'a>,
@@ -253,7 +259,7 @@ impl<'a> KeyValueCache<'a> {
         rows: HeadRows,
         past_steps: usize,
     ) -> Result<Self> {
-        let has_past = inputs.optional::<u8>(past)?.is_some();
+        let has_past = past_steps > 0 && inputs.optional::<u8>(past)?.is_some();
         let past = has_past
             .then(|| Elements::new(inputs, past, dtype))
             .transpose()?;
@@ -276,105 +282,286 @@ impl<'a> KeyValueCache<'a> {
         }
     }
 
+    /// Reads elements of a step, from element `first` on.
+    fn read(&self, batch: usize, head: usize, step: usize, first: usize, to: &mut [f64]) {
+        let (from, start) = self.row(batch, head, step);
+        from.reals(start + first, to);
+    }
+
     /// Writes the past and the new steps to an output, with separate heads.
     fn store(&self, batches: usize, to: &mut ElementsMut<'_>) {
         let steps = self.past_steps + self.rows.steps;
         for row in 0..batches * self.rows.heads * steps {
             let (lead, step) = (row / steps, row % steps);
             let (from, start) = self.row(lead / self.rows.heads, lead % self.rows.heads, step);
-            for at in 0..self.rows.width {
-                to.set(row * self.rows.width + at, from.value(start + at));
-            }
+            to.copy(row * self.rows.width, from, start, self.rows.width);
         }
     }
 }
 
 fn attention(node: &Node<'_>) -> Result<Kernel, BuildError> {
-    let attention = Attention::new(node)?;
-    let capacity = attention.keys() + attention.v.width;
-    if !attention.types.iter().all(|dtype| dtype.is_float()) {
-        return Err(unsupported(
-            "no kernel for keys or values that are not floating point",
-        ));
+    Attention::new(node)?.kernel()
+}
+
+/// What an execution reads.
+struct AttentionInputs<'a, T> {
+    q: &'a [T],
+    keys: KeyValueCache<'a>,
+    values: KeyValueCache<'a>,
+    mask: Option<Elements<'a>>,
+    /// The number of keys of each batch that are filled.
+    lengths: Option<&'a [i64]>,
+}
+
+/// Queries of one head.
+struct QueryBlock {
+    batch: usize,
+    head: usize,
+    queries: Range<usize>,
+}
+
+/// Queries of a block: the columns of a tile of scores.
+const QUERIES: usize = COLUMNS;
+
+/// Most blocks that are computed at a time; each needs scratch memory.
+const BLOCKS: usize = 16;
+
+impl Attention {
+    fn kernel(self) -> Result<Kernel, BuildError> {
+        if !self.types.iter().all(|dtype| dtype.is_float()) {
+            return Err(unsupported(
+                "no kernel for keys or values that are not floating point",
+            ));
+        }
+        // The queries of a block and their scores.
+        let size = QUERIES * (self.q.width + self.keys());
+        let blocks = (self.batches * self.q.heads * self.q.steps).div_ceil(QUERIES);
+        let count = blocks.clamp(1, BLOCKS) * size;
+        floats!(self.types[0], 0, T => Kernel::new(move |operands| {
+            let (inputs, mut outputs) = operands.split();
+            let [_, k_type, v_type] = self.types;
+            let from = AttentionInputs {
+                q: inputs.slice::<T>(0)?,
+                keys: KeyValueCache::new(&inputs, [1, 4], k_type, self.k, self.past)?,
+                values: KeyValueCache::new(&inputs, [2, 5], v_type, self.v, self.past)?,
+                mask: match &self.mask {
+                    Some(mask) => Some(Elements::new(&inputs, 3, mask.dtype)?),
+                    None => None,
+                },
+                lengths: inputs.optional::<i64>(6)?,
+            };
+            for &filled in from.lengths.unwrap_or_default() {
+                length(filled, self.keys())?;
+            }
+            for (index, cached, dtype) in [(1, &from.keys, k_type), (2, &from.values, v_type)] {
+                if outputs.is_requested(index) {
+                    let mut to = ElementsMut::new(&mut outputs, index, dtype)?;
+                    cached.store(self.batches, &mut to);
+                }
+            }
+            let (to, score_output) = (outputs.optional::<T>(0)?, outputs.optional::<T>(3)?);
+            let scratch = scratch::<f64>(&mut outputs, count)?;
+            if let Some(to) = to {
+                self.attend(&from, to, scratch, size);
+            }
+            if let (Some(to), Some(stage)) = (score_output, self.score_output) {
+                self.store_scores(&from, stage, to, scratch, size);
+            }
+            Ok(())
+        })
+        .with_scratch(count))
     }
-    floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
-        let (inputs, mut outputs) = operands.split();
-        let q = inputs.slice::<T>(0)?;
-        let Attention { past, types: [_, k_type, v_type], .. } = attention;
-        let keys = KeyValueCache::new(&inputs, [1, 4], k_type, attention.k, past)?;
-        let values = KeyValueCache::new(&inputs, [2, 5], v_type, attention.v, past)?;
-        for (index, cached, dtype) in [(1, &keys, k_type), (2, &values, v_type)] {
-            if outputs.is_requested(index) {
-                let mut to = ElementsMut::new(&mut outputs, index, dtype)?;
-                cached.store(attention.batches, &mut to);
+
+    /// Calls `body` with blocks of queries; `rows` are rows of queries in the order [B, H, S] or, with merged heads,
+    /// of all heads of a query in the order [B, S]. The second argument is the number of the block's first row less
+    /// that of `rows`.
+    fn for_each_block(
+        &self,
+        mut rows: Range<usize>,
+        is_separate: bool,
+        mut body: impl FnMut(QueryBlock, usize),
+    ) {
+        let (first, HeadRows { heads, steps, .. }) = (rows.start, self.q);
+        while !rows.is_empty() {
+            let (lane, query) = (rows.start / steps, rows.start % steps);
+            let count = QUERIES.min(steps - query).min(rows.len());
+            let (batch, heads) = if is_separate {
+                (lane / heads, lane % heads..lane % heads + 1)
+            } else {
+                (lane, 0..heads)
+            };
+            for head in heads {
+                let queries = query..query + count;
+                body(
+                    QueryBlock {
+                        batch,
+                        head,
+                        queries,
+                    },
+                    rows.start - first,
+                );
             }
+            rows.start += count;
         }
-        let lengths = inputs.optional::<i64>(6)?;
-        let mask = match &attention.mask {
-            Some(mask) => Some((mask, Elements::new(&inputs, 3, mask.dtype)?)),
-            None => None,
+    }
+
+    /// Writes softmax(scores) V.
+    fn attend<T: Number>(
+        &self,
+        from: &AttentionInputs<'_, T>,
+        to: &mut [T],
+        scratch: &mut [f64],
+        size: usize,
+    ) {
+        let (heads, width) = (self.q.heads, self.v.width);
+        let unit = if self.q.is_separate {
+            width
+        } else {
+            heads * width
         };
-        let mut to = outputs.optional::<T>(0)?;
-        let mut score_output = outputs.optional::<T>(3)?;
-        let count = attention.keys();
-        let (scores, sums) = scratch::<f64>(&mut outputs, capacity)?.split_at_mut(count);
-        let HeadRows { heads, steps, width, .. } = attention.q;
-        for row in 0..attention.batches * heads * steps {
-            let (batch, head, query) = (row / steps / heads, row / steps % heads, row % steps);
-            let group = head / (heads / attention.k.heads);
-            let filled = match lengths {
-                Some(lengths) => length(lengths[batch], count)?,
-                None => count,
-            };
-            let offset = match lengths {
-                Some(_) if past == 0 => filled as i64 - steps as i64,
-                _ => past as i64,
-            };
-            let q = &q[attention.q.at(batch, head, query)..][..width];
-            let mut store_score = |mode: i64, key: usize, value: f64| {
-                if let Some(to) = &mut score_output
-                    && attention.score_output == mode
-                {
-                    to[row * count + key] = T::from_f64(value);
-                }
-            };
-            for (key, score) in scores.iter_mut().enumerate() {
-                stop::checkpoint();
-                let (k, start) = keys.row(batch, group, key);
-                let dot: f64 = (0..width).map(|at| q[at].to_f64() * k.at(start + at)).sum();
-                store_score(0, key, dot * attention.scale);
-                *score = attention.capped(dot * attention.scale);
-                store_score(1, key, *score);
-                let mut bias = 0.0;
-                if let Some((mask, elements)) = mask {
-                    bias = mask.at(elements, [batch, head, query], key);
-                }
-                let attends = key < filled && attention.attends(query, key, offset);
-                // A masked key stays masked, whatever its score (NaN, infinity).
-                *score = if attends && bias > f64::NEG_INFINITY {
-                    *score + bias
-                } else {
-                    f64::NEG_INFINITY
-                };
-                store_score(2, key, *score);
-            }
-            softmax(scores);
-            scores.iter().enumerate().for_each(|(key, &weight)| store_score(3, key, weight));
-            let Some(to) = &mut to else { continue };
-            sums.fill(0.0);
-            for (key, &weight) in scores.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
-                let (v, start) = values.row(batch, group, key);
-                for (at, sum) in sums.iter_mut().enumerate() {
-                    *sum += weight * v.at(start + at);
-                }
-            }
-            let out = HeadRows { width: attention.v.width, ..attention.q }.at(batch, head, query);
-            let to = &mut to[out..out + sums.len()];
-            to.iter_mut().zip(&*sums).for_each(|(to, &sum)| *to = T::from_f64(sum));
+        let operations = to.len().saturating_mul(2 * self.keys());
+        for_each_chunk_with(to, unit, operations, scratch, size, |first, to, scratch| {
+            let rows = first / unit..(first + to.len()) / unit;
+            self.for_each_block(rows, self.q.is_separate, |block, row| {
+                let scores = self.scores(from, &block, SOFTMAX, scratch);
+                let group = self.group(block.head);
+                let head = if self.q.is_separate { 0 } else { block.head };
+                let (keys, batch) = (self.keys(), block.batch);
+                product(
+                    Extents {
+                        rows: block.queries.len(),
+                        columns: width,
+                        depth: keys,
+                        b: Order::Rows,
+                    },
+                    |i, k, to| to.copy_from_slice(&scores[i * keys + k..][..to.len()]),
+                    |k, j, to| from.values.read(batch, group, k, j, to),
+                    |i, j, sums| {
+                        let to = &mut to[(row + i) * unit + head * width + j..][..sums.len()];
+                        T::from_reals(sums, to);
+                        if sums.iter().all(|sum| sum.is_finite()) {
+                            return;
+                        }
+                        // Values that are not finite do not matter where the weight is 0.
+                        for (to, column) in to.iter_mut().zip(j..) {
+                            let weights = scores[i * keys..(i + 1) * keys].iter().enumerate();
+                            let sum = weights.filter(|(_, weight)| **weight != 0.0).map(
+                                |(key, weight)| {
+                                    let (from, start) = from.values.row(batch, group, key);
+                                    weight * from.at(start + column)
+                                },
+                            );
+                            *to = T::of_f64(sum.sum());
+                        }
+                    },
+                );
+            });
+        });
+    }
+
+    /// Writes the scores after a stage, [B, H, S, T].
+    fn store_scores<T: Number>(
+        &self,
+        from: &AttentionInputs<'_, T>,
+        stage: i64,
+        to: &mut [T],
+        scratch: &mut [f64],
+        size: usize,
+    ) {
+        let keys = self.keys();
+        let operations = to.len().saturating_mul(self.q.width);
+        for_each_chunk_with(to, keys, operations, scratch, size, |first, to, scratch| {
+            let rows = first / keys..(first + to.len()) / keys;
+            self.for_each_block(rows, true, |block, row| {
+                let scores = self.scores(from, &block, stage, scratch);
+                T::from_reals(scores, &mut to[row * keys..][..scores.len()]);
+            });
+        });
+    }
+
+    /// The head of the keys and values that a head of queries reads.
+    fn group(&self, head: usize) -> usize {
+        head / (self.q.heads / self.k.heads)
+    }
+
+    /// The scores of a block of queries after a stage, [queries, keys].
+    fn scores<'a, T: Number>(
+        &self,
+        from: &AttentionInputs<'_, T>,
+        block: &QueryBlock,
+        stage: i64,
+        scratch: &'a mut [f64],
+    ) -> &'a [f64] {
+        let &QueryBlock {
+            batch,
+            head,
+            ref queries,
+        } = block;
+        let (count, keys, width) = (queries.len(), self.keys(), self.q.width);
+        let (q, scores) = scratch.split_at_mut(QUERIES * width);
+        let scores = &mut scores[..count * keys];
+        for (query, q) in queries.clone().zip(q.chunks_exact_mut(width.max(1))) {
+            T::to_reals(&from.q[self.q.at(batch, head, query)..][..width], q);
         }
-        Ok(())
-    })
-    .with_scratch(capacity))
+        let q = &*q;
+        // Keys are rows, so that they are read along their features.
+        product(
+            Extents {
+                rows: keys,
+                columns: count,
+                depth: width,
+                b: Order::Columns,
+            },
+            |key, k, to| from.keys.read(batch, self.group(head), key, k, to),
+            |k, j, to| to.copy_from_slice(&q[j * width + k..][..to.len()]),
+            |key, j, sums| {
+                for (sum, query) in sums.iter().zip(j..) {
+                    scores[query * keys + key] = sum * self.scale;
+                }
+            },
+        );
+        let filled = match from.lengths {
+            Some(lengths) => lengths[batch] as usize,
+            None => keys,
+        };
+        // The position of the first query among the keys.
+        let offset = match from.lengths {
+            Some(_) if self.past == 0 => filled as i64 - self.q.steps as i64,
+            _ => self.past as i64,
+        };
+        for (query, scores) in queries.clone().zip(scores.chunks_exact_mut(keys.max(1))) {
+            stop::checkpoint();
+            if stage >= CAPPED {
+                scores
+                    .iter_mut()
+                    .for_each(|score| *score = self.capped(*score));
+            }
+            if stage >= MASKED {
+                let row = [batch, head, query];
+                let mut biases = [0.0; BLOCK];
+                for (nth, scores) in scores.chunks_mut(BLOCK).enumerate() {
+                    let biases = &mut biases[..scores.len()];
+                    let first = nth * BLOCK;
+                    if let (Some(mask), Some(elements)) = (&self.mask, from.mask) {
+                        mask.read(elements, row, first, biases);
+                    }
+                    for ((score, bias), key) in scores.iter_mut().zip(&*biases).zip(first..) {
+                        let attends = key < filled && self.attends(query, key, offset);
+                        // A masked key stays masked, whatever its score (NaN, infinity).
+                        *score = if attends && *bias > f64::NEG_INFINITY {
+                            *score + bias
+                        } else {
+                            f64::NEG_INFINITY
+                        };
+                    }
+                }
+            }
+            if stage >= SOFTMAX {
+                softmax(scores);
+            }
+        }
+        scores
+    }
 }
 
 /// Rotates pairs of features by the angle of their position; features beyond
@@ -409,8 +596,8 @@ fn rotary(node: &Node<'_>) -> Result<Kernel, BuildError> {
                 let (a, b) = if interleaved { (2 * at, 2 * at + 1) } else { (at, at + half) };
                 let (x, y) = (from[start + a].to_f64(), from[start + b].to_f64());
                 let (cos, sin) = (cos[angle * half + at].to_f64(), sin[angle * half + at].to_f64());
-                to[start + a] = T::from_f64(cos * x - sin * y);
-                to[start + b] = T::from_f64(sin * x + cos * y);
+                to[start + a] = T::of_f64(cos * x - sin * y);
+                to[start + b] = T::of_f64(sin * x + cos * y);
             }
         }
         Ok(())

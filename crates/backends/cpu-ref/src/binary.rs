@@ -1,14 +1,14 @@
 //! Elementwise operators of several inputs, with NumPy's broadcasting.
 
-use crate::activation::sigmoid;
+use crate::elementary::sigmoid;
 use crate::elements::{Elements, is_numeric};
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, integers, numeric, scratch, unsupported_type,
     unsupported_value,
 };
-use crate::loop_nest::{LoopNest, broadcast, for_each_chunk};
-use crate::number::{Number, WidenedArithmetic};
-use tenon_base::Result;
+use crate::loop_nest::{BLOCK, LoopNest, broadcast, for_each_chunk};
+use crate::number::{Number, WidenedArithmetic, read_widened};
+use tenon_base::{Result, vectorized};
 use tenon_tensor::{DataType, Element};
 
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
@@ -67,18 +67,32 @@ enum Arithmetic {
     PRelu,
 }
 
+/// A function of two operands that replaces the first of them, in vectors.
+macro_rules! in_vectors {
+    (|$a:ident, $b:ident| $result:expr) => {
+        |a, b| {
+            vectorized!(for (a, &$b) in a.iter_mut().zip(b) {
+                let $a = *a;
+                *a = $result;
+            });
+        }
+    };
+}
+
 impl Arithmetic {
-    fn function<W: WidenedArithmetic>(self) -> fn(W, W) -> W {
+    fn function<W: WidenedArithmetic>(self) -> fn(&mut [W], &[W]) {
         match self {
-            Arithmetic::Add => W::plus,
-            Arithmetic::Sub => W::minus,
-            Arithmetic::Mul => W::times,
-            Arithmetic::Div => W::divided_by,
-            Arithmetic::Mod => W::modulo,
-            Arithmetic::Remainder => W::remainder,
-            Arithmetic::Min => W::nan_min,
-            Arithmetic::Max => W::nan_max,
-            Arithmetic::PRelu => |x, slope| if x < W::ZERO { x.times(slope) } else { x },
+            Arithmetic::Add => in_vectors!(|a, b| a.plus(b)),
+            Arithmetic::Sub => in_vectors!(|a, b| a.minus(b)),
+            Arithmetic::Mul => in_vectors!(|a, b| a.times(b)),
+            Arithmetic::Div => in_vectors!(|a, b| a.divided_by(b)),
+            Arithmetic::Mod => in_vectors!(|a, b| a.modulo(b)),
+            Arithmetic::Remainder => in_vectors!(|a, b| a.remainder(b)),
+            Arithmetic::Min => in_vectors!(|a, b| a.nan_min(b)),
+            Arithmetic::Max => in_vectors!(|a, b| a.nan_max(b)),
+            Arithmetic::PRelu => {
+                in_vectors!(|x, slope| if x < W::ZERO { x.times(slope) } else { x })
+            }
         }
     }
 }
@@ -93,13 +107,22 @@ enum Comparison {
 }
 
 impl Comparison {
-    fn function<T: PartialOrd>(self) -> fn(&T, &T) -> bool {
+    fn function<W: WidenedArithmetic>(self) -> fn(&[W], &[W], &mut [u8]) {
+        macro_rules! compare {
+            ($method:ident) => {
+                |a, b, to| {
+                    vectorized!(for ((to, a), b) in to.iter_mut().zip(a).zip(b) {
+                        *to = a.$method(b).into();
+                    });
+                }
+            };
+        }
         match self {
-            Comparison::Equal => T::eq,
-            Comparison::Greater => T::gt,
-            Comparison::GreaterOrEqual => T::ge,
-            Comparison::Less => T::lt,
-            Comparison::LessOrEqual => T::le,
+            Comparison::Equal => compare!(eq),
+            Comparison::Greater => compare!(gt),
+            Comparison::GreaterOrEqual => compare!(ge),
+            Comparison::Less => compare!(lt),
+            Comparison::LessOrEqual => compare!(le),
         }
     }
 }
@@ -125,24 +148,50 @@ fn zip<A: Element, B: Element, C: Element>(
         let (a, b) = (inputs.slice::<A>(0)?, inputs.slice::<B>(1)?);
         for_each_chunk(outputs.slice::<C>(0)?, |first, mut to| {
             nest.for_each_run(first, to.len(), |[x, y], strides, count| {
-                let (run, rest) = std::mem::take(&mut to).split_at_mut(count);
-                to = rest;
+                let run = to.split_off_mut(..count).unwrap_or_default();
                 // The innermost strides are those of contiguous or of broadcast elements.
-                match strides {
+                vectorized!(match strides {
                     [0, 0] => run.fill(apply(a[x], b[y])),
-                    [0, _] => run
-                        .iter_mut()
-                        .zip(&b[y..])
-                        .for_each(|(to, &b)| *to = apply(a[x], b)),
-                    [_, 0] => run
-                        .iter_mut()
-                        .zip(&a[x..])
-                        .for_each(|(to, &a)| *to = apply(a, b[y])),
+                    [0, _] =>
+                        for (to, &b) in run.iter_mut().zip(&b[y..]) {
+                            *to = apply(a[x], b);
+                        },
+                    [_, 0] =>
+                        for (to, &a) in run.iter_mut().zip(&a[x..]) {
+                            *to = apply(a, b[y]);
+                        },
                     _ => {
                         for ((to, &a), &b) in run.iter_mut().zip(&a[x..]).zip(&b[y..]) {
                             *to = apply(a, b);
                         }
                     }
+                });
+            });
+        });
+        Ok(())
+    }))
+}
+
+/// A kernel that computes blocks of pairs of elements, both converted to the type of their arithmetic.
+fn zip_widened<T: Number, C: Element>(
+    node: &Node<'_>,
+    compute: impl Fn(&mut [T::Widened], &mut [T::Widened], &mut [C]) + Send + Sync + 'static,
+) -> Result<Kernel, BuildError> {
+    let nest = nest(node, [0, 1])?;
+    Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let (a, b) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
+        for_each_chunk(outputs.slice::<C>(0)?, |first, mut to| {
+            nest.for_each_run(first, to.len(), |at, strides, count| {
+                let run = to.split_off_mut(..count).unwrap_or_default();
+                let [mut x, mut y] = [[T::Widened::ZERO; BLOCK]; 2];
+                for (nth, to) in run.chunks_mut(BLOCK).enumerate() {
+                    let start =
+                        |n: usize| at[n].wrapping_add_signed((nth * BLOCK) as isize * strides[n]);
+                    let (x, y) = (&mut x[..to.len()], &mut y[..to.len()]);
+                    read_widened(a, start(0), strides[0], x);
+                    read_widened(b, start(1), strides[1], y);
+                    compute(x, y, to);
                 }
             });
         });
@@ -153,7 +202,10 @@ fn zip<A: Element, B: Element, C: Element>(
 fn arithmetic(node: &Node<'_>, operation: Arithmetic) -> Result<Kernel, BuildError> {
     numeric!(node.dtype(0)?, 0, T => {
         let apply = operation.function::<<T as Number>::Widened>();
-        zip(node, move |a: T, b: T| T::narrow(apply(a.widen(), b.widen())))
+        zip_widened::<T, T>(node, move |a, b, to| {
+            apply(a, b);
+            T::narrows(a, to);
+        })
     })
 }
 
@@ -170,8 +222,7 @@ fn pow(node: &Node<'_>) -> Result<Kernel, BuildError> {
         let (x, y) = (inputs.slice::<T>(0)?, Elements::new(&inputs, 1, exponents)?);
         for_each_chunk(outputs.slice::<T>(0)?, |first, mut to| {
             nest.for_each_run(first, to.len(), |[mut a, mut b], strides, count| {
-                let (run, rest) = std::mem::take(&mut to).split_at_mut(count);
-                to = rest;
+                let run = to.split_off_mut(..count).unwrap_or_default();
                 for to in run {
                     *to = T::narrow(x[a].widen().power(y.at(b)));
                     a = a.wrapping_add_signed(strides[0]);
@@ -185,18 +236,24 @@ fn pow(node: &Node<'_>) -> Result<Kernel, BuildError> {
 
 fn comparison(node: &Node<'_>, comparison: Comparison) -> Result<Kernel, BuildError> {
     if node.dtype(0)? == DataType::Bool {
-        let compare = comparison.function::<bool>();
-        return zip(node, move |a: u8, b: u8| {
-            u8::from(compare(&(a != 0), &(b != 0)))
+        let compare = comparison.function();
+        return zip_widened::<u8, u8>(node, move |a, b, to| {
+            // Any byte but 0 is true.
+            let values = a.iter_mut().chain(b.iter_mut());
+            values.for_each(|x| *x = (*x != 0).into());
+            compare(a, b, to);
         });
     }
     numeric!(node.dtype(0)?, 0, T => {
-        let compare = comparison.function::<T>();
-        zip(node, move |a: T, b: T| u8::from(compare(&a, &b)))
+        let compare = comparison.function();
+        zip_widened::<T, u8>(node, move |a, b, to| compare(a, b, to))
     })
 }
 
-fn logic(node: &Node<'_>, apply: fn(bool, bool) -> bool) -> Result<Kernel, BuildError> {
+fn logic(
+    node: &Node<'_>,
+    apply: impl Fn(bool, bool) -> bool + Send + Sync + 'static,
+) -> Result<Kernel, BuildError> {
     match node.dtype(0)? {
         DataType::Bool => zip(node, move |a: u8, b: u8| u8::from(apply(a != 0, b != 0))),
         found => Err(unsupported_type(0, found)),
@@ -214,7 +271,7 @@ fn swiglu(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let alpha = f64::from(node.attributes.float("alpha", 1.0)?);
     floats!(node.dtype(0)?, 0, T => zip(node, move |a: T, b: T| {
         let (a, b) = (a.to_f64(), b.to_f64());
-        T::from_f64(a * sigmoid(alpha * a) * b)
+        T::of_f64(a * sigmoid(alpha * a) * b)
     }))
 }
 
@@ -245,23 +302,22 @@ fn nests(node: &Node<'_>) -> Result<Vec<LoopNest<1>>> {
         .collect()
 }
 
-/// Calls `body` with each element of `to` and that of `from` which is broadcast to it.
-fn accumulate<A: Send, B: Element>(
+/// Calls `body` with blocks of `to` and of the elements of `from` that are broadcast to it.
+fn accumulate<A: Send, T: Number>(
     nest: &LoopNest<1>,
     to: &mut [A],
-    from: &[B],
-    body: impl Fn(&mut A, B) + Sync,
+    from: &[T],
+    body: impl Fn(&mut [A], &[T::Widened]) + Sync,
 ) {
     for_each_chunk(to, |first, mut to| {
         nest.for_each_run(first, to.len(), |[x], [stride], count| {
-            let (run, rest) = std::mem::take(&mut to).split_at_mut(count);
-            to = rest;
-            if stride == 0 {
-                run.iter_mut().for_each(|to| body(to, from[x]));
-            } else {
-                run.iter_mut()
-                    .zip(&from[x..])
-                    .for_each(|(to, &from)| body(to, from));
+            let run = to.split_off_mut(..count).unwrap_or_default();
+            let mut block = [T::Widened::ZERO; BLOCK];
+            for (nth, to) in run.chunks_mut(BLOCK).enumerate() {
+                let block = &mut block[..to.len()];
+                let start = x.wrapping_add_signed((nth * BLOCK) as isize * stride);
+                read_widened(from, start, stride, block);
+                body(to, block);
             }
         });
     });
@@ -276,14 +332,17 @@ fn extreme(node: &Node<'_>, operation: Arithmetic) -> Result<Kernel, BuildError>
             let (inputs, mut outputs) = operands.split();
             let to = outputs.slice::<T>(0)?;
             for (index, nest) in nests.iter().enumerate() {
-                let from = inputs.slice::<T>(index)?;
-                if index == 0 {
-                    accumulate(nest, to, from, |to, from| *to = from);
-                } else {
-                    accumulate(nest, to, from, |to, from| {
-                        *to = T::narrow(apply(to.widen(), from.widen()));
-                    });
-                }
+                accumulate(nest, to, inputs.slice::<T>(index)?, |to, from| {
+                    if index > 0 {
+                        let mut values = [<T as Number>::Widened::ZERO; BLOCK];
+                        let values = &mut values[..to.len()];
+                        T::widens(to, values);
+                        apply(values, from);
+                        T::narrows(values, to);
+                    } else {
+                        T::narrows(from, to);
+                    }
+                });
             }
             Ok(())
         }))
@@ -300,9 +359,16 @@ fn total(node: &Node<'_>, factor: f64) -> Result<Kernel, BuildError> {
         sums.fill(0.0);
         for (index, nest) in nests.iter().enumerate() {
             let from = inputs.slice::<T>(index)?;
-            accumulate(nest, sums, from, |sum, from| *sum += from.to_f64());
+            accumulate(nest, sums, from, |sums, from| {
+                vectorized!(for (sum, x) in sums.iter_mut().zip(from) {
+                    *sum += x;
+                });
+            });
         }
-        to.iter_mut().zip(sums).for_each(|(to, sum)| *to = T::from_f64(*sum * factor));
+        vectorized!(for sum in sums.iter_mut() {
+            *sum *= factor;
+        });
+        T::from_reals(sums, to);
         Ok(())
     })
     .with_scratch(node.output(0)?.elements()))

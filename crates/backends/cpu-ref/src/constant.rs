@@ -101,10 +101,12 @@ fn eye_like(node: &Node<'_>) -> Result<Kernel, BuildError> {
     fn fill<T: Number>(columns: usize, diagonal: i64) -> Kernel {
         Kernel::new(move |operands| {
             let to = operands.split().1.slice::<T>(0)?;
+            to.fill(T::default());
             for (row, to) in to.chunks_exact_mut(columns.max(1)).enumerate() {
-                for (column, to) in to.iter_mut().enumerate() {
-                    let on = (column as i64).checked_sub(row as i64) == Some(diagonal);
-                    *to = if on { T::from_f64(1.0) } else { T::default() };
+                let column = diagonal.checked_add_unsigned(row as u64);
+                let column = column.and_then(|column| usize::try_from(column).ok());
+                if let Some(to) = column.and_then(|column| to.get_mut(column)) {
+                    *to = T::of_f64(1.0);
                 }
             }
             Ok(())
@@ -130,7 +132,7 @@ fn window(node: &Node<'_>, [a, b, c]: [f64; 3]) -> Result<Kernel, BuildError> {
     numeric!(node.output(0)?.dtype(), 0, T => Ok(Kernel::new(move |operands| {
         for (at, to) in operands.split().1.slice::<T>(0)?.iter_mut().enumerate() {
             let angle = TAU * at as f64 / period;
-            *to = T::from_f64(a - b * angle.cos() + c * (2.0 * angle).cos());
+            *to = T::of_f64(a - b * angle.cos() + c * (2.0 * angle).cos());
         }
         Ok(())
     })))

@@ -4,10 +4,13 @@ use crate::activation::Activation;
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, scratch, unsupported, unsupported_type,
 };
-use crate::matmul::bytes;
-use crate::number::{Accumulator, Number};
+use crate::loop_nest::{CHUNKS, for_each_chunk_of, for_each_chunk_with};
+use crate::matmul::{bytes, quantized};
+use crate::number::{Accumulator, Number, read_terms};
+use crate::product::{Extents, Order, ROWS, product};
+use std::ops::Range;
 use tenon_backend::Reason;
-use tenon_base::{Result, stop};
+use tenon_base::{Result, bounded, stop};
 use tenon_graph::geometry::Window;
 use tenon_tensor::DataType;
 
@@ -52,7 +55,7 @@ impl WindowAxis {
     }
 
     /// The kernel positions that are inside the input for an output position.
-    pub(crate) fn positions_inside(&self, output: usize) -> std::ops::Range<usize> {
+    pub(crate) fn positions_inside(&self, output: usize) -> Range<usize> {
         let start = output * self.stride;
         let first = self.before.saturating_sub(start).div_ceil(self.dilation);
         let left = (self.input + self.before).saturating_sub(start);
@@ -68,7 +71,7 @@ impl WindowAxis {
     }
 
     /// The output positions for which a kernel position is inside the input.
-    fn outputs_inside(&self, element: usize) -> std::ops::Range<usize> {
+    pub(crate) fn outputs_inside(&self, element: usize) -> Range<usize> {
         let shift = element * self.dilation;
         let first = self.before.saturating_sub(shift).div_ceil(self.stride);
         let end = (self.input + self.before)
@@ -77,13 +80,26 @@ impl WindowAxis {
         first.min(self.output)..end.min(self.output).max(first.min(self.output))
     }
 
-    /// The input position that contributes to an output position through a kernel position, in a
-    /// transposed convolution.
-    pub(crate) fn origin(&self, output: usize, element: usize) -> Option<usize> {
-        let at = (output + self.before).checked_sub(element * self.dilation)?;
-        (at.is_multiple_of(self.stride))
-            .then_some(at / self.stride)
-            .filter(|&at| at < self.input)
+    /// The output position to which an input position contributes through a kernel position, in a transposed
+    /// convolution; `None` if it is cropped.
+    fn target(&self, input: usize, element: usize) -> Option<usize> {
+        let at = input * self.stride + element * self.dilation;
+        at.checked_sub(self.before).filter(|&at| at < self.output)
+    }
+
+    /// The input positions that have a [`target`](Self::target) through a kernel position.
+    fn inputs_inside(&self, element: usize) -> Range<usize> {
+        let shift = element * self.dilation;
+        let first = self.before.saturating_sub(shift).div_ceil(self.stride);
+        let end = (self.output + self.before)
+            .saturating_sub(shift)
+            .div_ceil(self.stride);
+        first.min(self.input)..end.min(self.input).max(first.min(self.input))
+    }
+
+    /// Whether each output position is one input position.
+    fn is_identity(&self) -> bool {
+        (self.kernel, self.stride, self.before, self.after) == (1, 1, 0, 0)
     }
 }
 
@@ -174,21 +190,54 @@ impl SlidingWindow {
         })
     }
 
+    /// Adds what the input pixels from `first` on contribute through a kernel position of a transposed convolution to
+    /// the sums of all output pixels.
+    fn scatter(&self, position: usize, first: usize, mut products: &[f64], sums: &mut [f64]) {
+        let [depths, heights, widths] = self.axes;
+        let [kd, kh, kw] = self.kernel_position(position);
+        let inside = widths.inputs_inside(kw);
+        let (mut row, mut column) = (first / widths.input, first % widths.input);
+        while !products.is_empty() {
+            let count = products.len().min(widths.input - column);
+            let run = products.split_off(..count).unwrap_or_default();
+            let (d, h) = (row / heights.input, row % heights.input);
+            let start = inside.start.clamp(column, column + count);
+            let end = inside.end.clamp(column, column + count);
+            if let (Some(d), Some(h), true) =
+                (depths.target(d, kd), heights.target(h, kh), start < end)
+            {
+                let w = start * widths.stride + kw * widths.dilation - widths.before;
+                let to = &mut sums[(d * heights.output + h) * widths.output + w..];
+                let to = to.iter_mut().step_by(widths.stride);
+                let run = &run[start - column..end - column];
+                to.zip(run).for_each(|(to, product)| *to += product);
+            }
+            (row, column) = (row + 1, 0);
+        }
+    }
+
     /// The number of kernel positions.
     pub(crate) fn positions(&self) -> usize {
         self.axes.iter().map(|axis| axis.kernel).product()
     }
 
-    /// The kernel positions in row-major order.
-    pub(crate) fn kernel(&self) -> impl Iterator<Item = [usize; 3]> {
-        let [d, h, w] = self.axes.map(|axis| axis.kernel);
-        (0..d * h * w).map(move |at| [at / (h * w), at / w % h, at % w])
+    /// A kernel position of those in row-major order.
+    fn kernel_position(&self, nth: usize) -> [usize; 3] {
+        let [_, h, w] = self.axes.map(|axis| axis.kernel);
+        [nth / (h * w), nth / w % h, nth % w]
     }
+}
+
+/// A kernel position and the columns of the output for which it is inside the image.
+struct KernelPosition {
+    at: [usize; 3],
+    inside: Range<usize>,
 }
 
 /// A convolution with weights [filters, channels / groups, kernel...].
 struct Convolution {
     window: SlidingWindow,
+    positions: Vec<KernelPosition>,
     /// Channels of a filter.
     depth: usize,
     /// Filters of a group.
@@ -201,66 +250,146 @@ impl Convolution {
         let first = if channels_last { 1 } else { 2 };
         let spatial = &x[first..first + w.len() - 2];
         let window = Window::sliding(node.attributes, spatial, &w[2..])?;
-        let window = SlidingWindow::new(node, &window, channels_last)?;
+        let mut window = SlidingWindow::new(node, &window, channels_last)?;
+        if window.axes.iter().all(WindowAxis::is_identity) {
+            // Each output reads one pixel: the pixels are one axis.
+            let pixels = window.axes.iter().map(|axis| axis.input).product();
+            let columns = WindowAxis {
+                input: pixels,
+                output: pixels,
+                ..WindowAxis::NONE
+            };
+            window.axes = [WindowAxis::NONE, WindowAxis::NONE, columns];
+        }
         let groups = node.attributes.int("group", 1)?.max(1) as usize;
+        // As many as a filter has weights for a channel, which are in memory if there are any.
+        let count = if w.contains(&0) {
+            0
+        } else {
+            window.positions()
+        };
+        let position = |nth| {
+            let at = window.kernel_position(nth);
+            KernelPosition {
+                at,
+                inside: window.axes[2].outputs_inside(at[2]),
+            }
+        };
         Ok(Self {
             depth: w[1],
             filters: window.filters / groups,
+            positions: bounded::collect("kernel positions", (0..count).map(position))?,
             window,
         })
     }
 
-    /// Elements of scratch memory.
-    fn scratch(&self) -> usize {
-        self.window.axes[2].output
-    }
-
-    /// Calls `store` with the index in the output, the filter and the sum of every element. Sums are
-    /// computed for one row of the output together, in `row`.
-    fn compute<S: Accumulator>(
+    /// Computes all outputs.
+    ///
+    /// * `x(start, step, to)` writes the elements of X at `start`, `start + step`...;
+    /// * `w(start, filter, to)` writes those of W from `start` on, which belong to `filter`;
+    /// * `finish(at, filter, sum)` is element `at` of the output.
+    fn compute<S: Accumulator, T: Send>(
         &self,
-        x: impl Fn(usize) -> S,
-        w: impl Fn(usize, usize) -> S,
-        row: &mut [S],
-        mut store: impl FnMut(usize, usize, S),
+        to: &mut [T],
+        x: impl Fn(usize, usize, &mut [S]) + Sync,
+        w: impl Fn(usize, usize, &mut [S]) + Sync,
+        finish: impl Fn(usize, usize, S) -> T + Sync,
     ) {
         let SlidingWindow {
-            batches,
+            filters, axes, y, ..
+        } = self.window;
+        let pixels: usize = axes.iter().map(|axis| axis.output).product();
+        let depth = self.depth * self.positions.len();
+        // What is contiguous in the output: the pixels of a channel, or the channels of a pixel.
+        let channels_last = y.channel == 1;
+        let unit = if channels_last { filters } else { pixels };
+        let operations = to.len().saturating_mul(depth);
+        for_each_chunk_of(to, unit, operations, |first, chunk| {
+            let (mut nth, end) = (first / unit, (first + chunk.len()) / unit);
+            let mut block = |batch: usize, filters: Range<usize>, pixels: Range<usize>| {
+                let group = filters.start / self.filters;
+                product(
+                    Extents {
+                        rows: filters.len(),
+                        columns: pixels.len(),
+                        depth,
+                        b: Order::Rows,
+                    },
+                    |i, k, to| w((filters.start + i) * depth + k, filters.start + i, to),
+                    |k, j, to| self.read_pixels(batch, group, k, pixels.start + j, to, &x),
+                    |i, j, sums| {
+                        let (filter, pixel) = (filters.start + i, pixels.start + j);
+                        let start = batch * y.batch + filter * y.channel + pixel * y.spatial[2];
+                        for (nth, &sum) in sums.iter().enumerate() {
+                            let at = start + nth * y.spatial[2];
+                            chunk[at - first] = finish(at, filter, sum);
+                        }
+                    },
+                );
+            };
+            while nth < end {
+                let left = end - nth;
+                nth += if channels_last {
+                    let (batch, pixel) = (nth / pixels, nth % pixels);
+                    let count = left.min(pixels - pixel);
+                    for first in (0..filters).step_by(self.filters) {
+                        block(batch, first..first + self.filters, pixel..pixel + count);
+                    }
+                    count
+                } else {
+                    let (batch, filter) = (nth / filters, nth % filters);
+                    let count = left.min(self.filters - filter % self.filters);
+                    block(batch, filter..filter + count, 0..pixels);
+                    count
+                };
+            }
+        });
+    }
+
+    /// The pixels that term `k` of the sums reads for the outputs from `first` on; zeros in the padding.
+    fn read_pixels<S: Accumulator>(
+        &self,
+        batch: usize,
+        group: usize,
+        k: usize,
+        first: usize,
+        mut to: &mut [S],
+        x: &impl Fn(usize, usize, &mut [S]),
+    ) {
+        let SlidingWindow {
             axes: [depths, heights, widths],
             x: from,
-            y: to,
             ..
         } = self.window;
-        let positions = self.window.positions();
-        for (batch, filter) in pairs(batches, self.window.filters) {
-            let first = filter / self.filters.max(1) * self.depth;
-            for (d, h) in pairs(depths.output, heights.output) {
-                row.fill(S::default());
-                for channel in 0..self.depth {
-                    stop::checkpoint();
-                    let start = batch * from.batch + (first + channel) * from.channel;
-                    let weights = (filter * self.depth + channel) * positions;
-                    for (position, [kd, kh, kw]) in self.window.kernel().enumerate() {
-                        let (Some(d), Some(h)) = (depths.source(d, kd), heights.source(h, kh))
-                        else {
-                            continue;
-                        };
-                        let weight = w(weights + position, filter);
-                        let start = start + from.at([d, h, 0]);
-                        let outputs = widths.outputs_inside(kw);
-                        let shift = kw * widths.dilation;
-                        for at in outputs {
-                            let source = at * widths.stride + shift - widths.before;
-                            let value = x(start + source * from.spatial[2]);
-                            row[at] = row[at].plus_product(weight, value);
-                        }
-                    }
+        let (channel, position) = (k / self.positions.len(), k % self.positions.len());
+        let KernelPosition {
+            at: [kd, kh, kw],
+            ref inside,
+        } = self.positions[position];
+        let image = batch * from.batch + (group * self.depth + channel) * from.channel;
+        let (mut row, mut column) = (first / widths.output, first % widths.output);
+        while !to.is_empty() {
+            let count = to.len().min(widths.output - column);
+            let run = to.split_off_mut(..count).unwrap_or_default();
+            let (d, h) = (row / heights.output, row % heights.output);
+            if let (Some(d), Some(h)) = (depths.source(d, kd), heights.source(h, kh)) {
+                let start = inside.start.clamp(column, column + count);
+                let end = inside.end.clamp(column, column + count);
+                run[..start - column].fill(S::default());
+                run[end - column..].fill(S::default());
+                if start < end {
+                    let w = start * widths.stride + kw * widths.dilation - widths.before;
+                    let step = widths.stride * from.spatial[2];
+                    x(
+                        image + from.at([d, h, w]),
+                        step,
+                        &mut run[start - column..end - column],
+                    );
                 }
-                let start = batch * to.batch + filter * to.channel;
-                for (at, &sum) in row.iter().enumerate() {
-                    store(start + to.at([d, h, at]), filter, sum);
-                }
+            } else {
+                run.fill(S::default());
             }
+            (row, column) = (row + 1, 0);
         }
     }
 }
@@ -277,40 +406,40 @@ pub(crate) fn pairs(a: usize, b: usize) -> impl Iterator<Item = (usize, usize)> 
 
 fn conv(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let convolution = Convolution::new(node, 1, false)?;
-    let width = convolution.scratch();
-    floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
+    floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (x, w) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
         let bias = inputs.optional::<T>(2)?;
-        let to = outputs.slice::<T>(0)?;
-        let row = scratch::<f64>(&mut outputs, width)?;
-        convolution.compute(|at| x[at].term(), |at, _| w[at].term(), row, |at, filter, sum| {
-            to[at] = T::from_f64(sum + bias.map_or(0.0, |bias| bias[filter].to_f64()));
-        });
+        convolution.compute(
+            outputs.slice::<T>(0)?,
+            |start, step, to| read_terms(x, start, step as isize, to),
+            |start, _, to| read_terms(w, start, 1, to),
+            |_, filter, sum| T::of_f64(sum + bias.map_or(0.0, |bias| bias[filter].to_f64())),
+        );
         Ok(())
-    })
-    .with_scratch(width))
+    })))
 }
 
 /// activation(conv(X, W) + B + Z), channels last.
 fn fused(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let convolution = Convolution::new(node, 1, true)?;
-    let width = convolution.scratch();
     let activation = Activation::of(node)?;
-    floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
+    floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (x, w) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
         let (bias, z) = (inputs.optional::<T>(2)?, inputs.optional::<T>(3)?);
-        let to = outputs.slice::<T>(0)?;
-        let row = scratch::<f64>(&mut outputs, width)?;
-        convolution.compute(|at| x[at].term(), |at, _| w[at].term(), row, |at, filter, sum| {
-            let bias = bias.map_or(0.0, |bias| bias[filter].to_f64());
-            let z = z.map_or(0.0, |z| z[at].to_f64());
-            to[at] = T::from_f64(activation.apply(sum + bias + z));
-        });
+        convolution.compute(
+            outputs.slice::<T>(0)?,
+            |start, step, to| read_terms(x, start, step as isize, to),
+            |start, _, to| read_terms(w, start, 1, to),
+            |at, filter, sum| {
+                let bias = bias.map_or(0.0, |bias| bias[filter].to_f64());
+                let z = z.map_or(0.0, |z| z[at].to_f64());
+                T::of_f64(activation.apply(sum + bias + z))
+            },
+        );
         Ok(())
-    })
-    .with_scratch(width))
+    })))
 }
 
 /// The stride of a quantization parameter over filters: 0 for one element, 1 for one per filter.
@@ -326,52 +455,53 @@ fn parameter_stride(node: &Node<'_>, input: usize, filters: usize) -> Result<usi
 
 fn conv_integer(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let convolution = Convolution::new(node, 1, false)?;
-    let width = convolution.scratch();
     let per_filter = parameter_stride(node, 3, convolution.window.filters)?;
-    bytes!(node, 0, 1, X, W => Kernel::new(move |operands| {
+    bytes!(node, 0, 1, X, W => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
-        let (x, w) = (inputs.slice::<X>(0)?, inputs.slice::<W>(1)?);
-        let x_zero = inputs.optional::<X>(2)?.map_or(0, |zero| zero[0].term());
+        let x_zero = inputs.optional::<X>(2)?.map_or(0.0, |zero| zero[0].into());
         let w_zero = inputs.optional::<W>(3)?;
-        let w_zero = |filter: usize| w_zero.map_or(0, |zero| zero[filter * per_filter].term());
-        let to = outputs.slice::<i32>(0)?;
-        let row = scratch::<i64>(&mut outputs, width)?;
-        let (x, w) = (|at: usize| x[at].term() - x_zero, |at: usize, m| w[at].term() - w_zero(m));
-        convolution.compute(x, w, row, |at, _, sum| to[at] = sum as i32);
+        let w_zero = |filter: usize| w_zero.map_or(0.0, |zero| zero[filter * per_filter].into());
+        let x = quantized(inputs.slice::<X>(0)?, |_| x_zero, 0);
+        let w = quantized(inputs.slice::<W>(1)?, w_zero, 0);
+        convolution.compute(
+            outputs.slice::<i32>(0)?,
+            |start, step, to| x(start, step, 0, to),
+            |start, filter, to| w(start, 1, filter, to),
+            |_, _, sum: f64| sum as i64 as i32,
+        );
         Ok(())
-    })
-    .with_scratch(width))
+    })))
 }
 
 fn qlinear_conv(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let convolution = Convolution::new(node, 3, false)?;
-    let width = convolution.scratch();
     let filters = convolution.window.filters;
     let (per_scale, per_zero) = (
         parameter_stride(node, 4, filters)?,
         parameter_stride(node, 5, filters)?,
     );
-    bytes!(node, 0, 3, X, W => bytes!(node, 7, Y => Kernel::new(move |operands| {
+    bytes!(node, 0, 3, X, W => bytes!(node, 7, Y => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
-        let (x, w) = (inputs.slice::<X>(0)?, inputs.slice::<W>(3)?);
         let x_scale = f64::from(inputs.slice::<f32>(1)?[0]);
-        let x_zero = inputs.slice::<X>(2)?[0].term();
+        let x_zero = f64::from(inputs.slice::<X>(2)?[0]);
         let (w_scale, w_zero) = (inputs.slice::<f32>(4)?, inputs.slice::<W>(5)?);
         let y_scale = f64::from(inputs.slice::<f32>(6)?[0]);
         let y_zero = f64::from(inputs.slice::<Y>(7)?[0]);
         let bias = inputs.optional::<i32>(8)?;
-        let to = outputs.slice::<Y>(0)?;
-        let row = scratch::<i64>(&mut outputs, width)?;
-        let x = |at: usize| x[at].term() - x_zero;
-        let w = |at: usize, filter: usize| w[at].term() - w_zero[filter * per_zero].term();
-        convolution.compute(x, w, row, |at, filter, sum| {
-            let sum = sum + bias.map_or(0, |bias| bias[filter].into());
-            let scale = x_scale * f64::from(w_scale[filter * per_scale]) / y_scale;
-            to[at] = Y::from_f64((sum as f64 * scale).round_ties_even() + y_zero);
-        });
+        let x = quantized(inputs.slice::<X>(0)?, |_| x_zero, 0);
+        let w = quantized(inputs.slice::<W>(3)?, |filter| w_zero[filter * per_zero].into(), 0);
+        convolution.compute(
+            outputs.slice::<Y>(0)?,
+            |start, step, to| x(start, step, 0, to),
+            |start, filter, to| w(start, 1, filter, to),
+            |_, filter, sum: f64| {
+                let sum = sum + bias.map_or(0.0, |bias| bias[filter].into());
+                let scale = x_scale * f64::from(w_scale[filter * per_scale]) / y_scale;
+                Y::of_f64((sum * scale).round_ties_even() + y_zero)
+            },
+        );
         Ok(())
-    })
-    .with_scratch(width)))
+    }))))
 }
 
 fn conv_transpose(node: &Node<'_>) -> Result<Kernel, BuildError> {
@@ -383,8 +513,8 @@ fn fused_transpose(node: &Node<'_>) -> Result<Kernel, BuildError> {
     transposed(node, Activation::of(node)?, true)
 }
 
-/// Computes each output from the inputs that contribute to it. Weights are [channels, filters / groups,
-/// kernel...].
+/// Each input pixel is multiplied by the weights of all kernel positions, and the products are added to the outputs
+/// that they contribute to. Weights are [channels, filters / groups, kernel...].
 fn transposed(
     node: &Node<'_>,
     activation: Activation,
@@ -397,41 +527,71 @@ fn transposed(
     let images = SlidingWindow::new(node, &window, channels_last)?;
     let groups = node.attributes.int("group", 1)?.max(1) as usize;
     let (filters, depth) = (w[1], images.channels / groups);
-    floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+    let columns = images.axes.iter().map(|axis| axis.input).product();
+    let pixels: usize = images.axes.iter().map(|axis| axis.output).product();
+    let positions = images.positions();
+    // The filters whose sums fill the rows of a tile.
+    let together = ROWS.div_ceil(positions.max(1)).min(filters).max(1);
+    // What is contiguous in the output: the pixels of a channel, or an image.
+    let unit = if channels_last {
+        images.filters * pixels
+    } else {
+        pixels
+    };
+    let chunks = (images.batches * images.filters)
+        .div_ceil(together)
+        .min(CHUNKS);
+    let size = together * pixels;
+    let operations = node.output(0)?.elements().saturating_mul(depth);
+    floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (x, w) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
         let (bias, z) = (inputs.optional::<T>(2)?, inputs.optional::<T>(3)?);
         let to = outputs.slice::<T>(0)?;
-        let [depths, heights, widths] = images.axes;
-        let kernel_positions = images.positions();
-        for (batch, filter) in pairs(images.batches, images.filters) {
-            let group = filter / filters;
-            let bias = bias.map_or(0.0, |bias| bias[filter].to_f64());
-            for ((d, h), col) in pairs(depths.output, heights.output)
-                .flat_map(|row| (0..widths.output).map(move |col| (row, col)))
-            {
-                let mut sum = bias;
-                for (position, [kd, kh, kw]) in images.kernel().enumerate() {
-                    let (Some(d), Some(h), Some(col)) =
-                        (depths.origin(d, kd), heights.origin(h, kh), widths.origin(col, kw))
-                    else {
-                        continue;
-                    };
-                    let from = batch * images.x.batch + images.x.at([d, h, col]);
-                    for channel in group * depth..(group + 1) * depth {
-                        let weight = w[(channel * filters + filter % filters) * kernel_positions + position];
-                        let value = x[from + channel * images.x.channel];
-                        sum = sum.plus_product(weight.term(), value.term());
+        let scratch = scratch::<f64>(&mut outputs, chunks * size)?;
+        for_each_chunk_with(to, unit, operations, scratch, size, |start, to, scratch| {
+            // Planes of the batch, each a filter of an image.
+            let planes = (start / pixels)..(start + to.len()) / pixels;
+            let mut plane = planes.start;
+            while plane < planes.end {
+                let (batch, filter) = (plane / images.filters, plane % images.filters);
+                let group = filter / filters;
+                let count = together.min(filters - filter % filters).min(planes.end - plane);
+                let sums = &mut scratch[..count * pixels];
+                sums.fill(0.0);
+                product(
+                    Extents { rows: count * positions, columns, depth, b: Order::Rows },
+                    |i, k, to| {
+                        let row = (filter % filters) * positions + i;
+                        let channel = group * depth + k;
+                        let start = channel * filters * positions + row;
+                        read_terms(w, start, (filters * positions) as isize, to);
+                    },
+                    |k, j, to| {
+                        let image = batch * images.x.batch + (group * depth + k) * images.x.channel;
+                        let step = images.x.spatial[2];
+                        read_terms(x, image + j * step, step as isize, to);
+                    },
+                    |i, j, products| {
+                        let sums = &mut sums[i / positions * pixels..][..pixels];
+                        images.scatter(i % positions, j, products, sums);
+                    },
+                );
+                for (nth, sums) in sums.chunks_exact(pixels).enumerate() {
+                    let bias = bias.map_or(0.0, |bias| bias[filter + nth].to_f64());
+                    let plane = batch * images.y.batch + (filter + nth) * images.y.channel;
+                    for (pixel, sum) in sums.iter().enumerate() {
+                        let at = plane + pixel * images.y.spatial[2];
+                        let z = z.map_or(0.0, |z| z[at].to_f64());
+                        to[at - start] = T::of_f64(activation.apply(sum + bias + z));
                     }
                 }
-                let at = batch * images.y.batch + filter * images.y.channel;
-                let at = at + images.y.at([d, h, col]);
-                sum += z.map_or(0.0, |z| z[at].to_f64());
-                to[at] = T::from_f64(activation.apply(sum));
+                plane += count;
             }
-        }
+        });
         Ok(())
-    })))
+    })
+    .with_scratch(chunks.saturating_mul(size)))
 }
 
 /// Bilinear interpolation at a fractional position; pixels outside are 0.
@@ -494,7 +654,7 @@ fn deform_conv(node: &Node<'_>) -> Result<Kernel, BuildError> {
                     sum += w[(filter * depth + channel) * kernel_positions + position].to_f64() * mask * value;
                 }
                 let at = batch * images.y.batch + filter * images.y.channel;
-                to[at + pixel] = T::from_f64(sum);
+                to[at + pixel] = T::of_f64(sum);
             }
         }
         Ok(())

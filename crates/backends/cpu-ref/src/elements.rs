@@ -1,6 +1,7 @@
 //! Access to single elements by dynamic type: for conversions, which would need a kernel for each pair of
 //! types, and for parameters.
 
+use crate::number::Number;
 use half::{bf16, f16};
 use tenon_backend::{Inputs, Outputs};
 use tenon_base::{Error, ErrorKind, Result};
@@ -116,6 +117,21 @@ macro_rules! element_types {
             }
         }
 
+        impl Elements<'_> {
+            /// The elements from `start` on as f64, as many as `to` has.
+            pub(crate) fn reals(self, start: usize, to: &mut [f64]) {
+                match self {
+                    $(Elements::$real(all) => {
+                        <$real_type>::to_reals(&all[start..start + to.len()], to);
+                    })*
+                    $(Elements::$integer(all) => {
+                        <$integer_type>::to_reals(&all[start..start + to.len()], to);
+                    })*
+                    _ => to.iter_mut().zip(start..).for_each(|(to, at)| *to = self.at(at)),
+                }
+            }
+        }
+
         impl<'a> ElementsMut<'a> {
             /// The elements of output `index`, of type `dtype`.
             pub(crate) fn new(
@@ -138,6 +154,30 @@ macro_rules! element_types {
                         }
                     }
                 })
+            }
+
+            /// Converts values to the elements from `at` on, as [`set`](Self::set) does.
+            pub(crate) fn set_reals(&mut self, at: usize, values: &[f64]) {
+                match self {
+                    $(ElementsMut::$real(all) => {
+                        <$real_type>::from_reals(values, &mut all[at..at + values.len()]);
+                    })*
+                    $(ElementsMut::$integer(all) => {
+                        <$integer_type>::from_reals(values, &mut all[at..at + values.len()]);
+                    })*
+                    _ => values.iter().zip(at..).for_each(|(&x, at)| self.set(at, Value::Real(x))),
+                }
+            }
+
+            /// Copies `count` elements of the same type from `start` of `from` to `at`. Elements of less than a byte must be
+            /// set in order.
+            pub(crate) fn copy(&mut self, at: usize, from: Elements<'_>, start: usize, count: usize) {
+                match (&mut *self, from) {
+                    $((ElementsMut::$real(to), Elements::$real(from)) => {
+                        to[at..at + count].copy_from_slice(&from[start..start + count]);
+                    })*
+                    _ => (0..count).for_each(|nth| self.set(at + nth, from.value(start + nth))),
+                }
             }
 
             /// Converts `value` to element `at`: rounds to floating-point types; wraps integers;
@@ -181,8 +221,8 @@ element_types! {
     floats {
         F32 f32: Value::single;
         F64 f64: Value::real;
-        F16 f16: |value: Value| f16::from_f64(value.real());
-        BF16 bf16: |value: Value| bf16::from_f64(value.real());
+        F16 f16: |value: Value| <f16 as Number>::of_f64(value.real());
+        BF16 bf16: |value: Value| <bf16 as Number>::of_f64(value.real());
     }
     integers {
         I8 i8; I16 i16; I32 i32; I64 i64; U8 u8; U16 u16; U32 u32; U64 u64;
@@ -190,6 +230,19 @@ element_types! {
 }
 
 impl Elements<'_> {
+    /// The elements at `start`, `start + stride`... as f64.
+    pub(crate) fn strided(self, start: usize, stride: isize, to: &mut [f64]) {
+        match stride {
+            1 => self.reals(start, to),
+            0 => to.fill(self.at(start)),
+            _ => {
+                for (nth, to) in to.iter_mut().enumerate() {
+                    *to = self.at(start.wrapping_add_signed(nth as isize * stride));
+                }
+            }
+        }
+    }
+
     /// Element `at` as f64; large integers are rounded.
     pub(crate) fn at(self, at: usize) -> f64 {
         self.value(at).real()

@@ -57,7 +57,7 @@ fn affine_grid(node: &Node<'_>) -> Result<Kernel, BuildError> {
                 let rest = others.sum::<f64>() + line[rank].to_f64();
                 let slope = line[0].to_f64();
                 for (x, to) in to[nth..].iter_mut().step_by(rank).enumerate() {
-                    *to = T::from_f64(slope * at(2, x) + rest);
+                    *to = T::of_f64(slope * at(2, x) + rest);
                 }
             }
         }
@@ -107,7 +107,7 @@ fn grid_sample(node: &Node<'_>) -> Result<Kernel, BuildError> {
                 let plane = &x[(batch * channels + channel) * image..][..image];
                 let terms = samples[..count].iter().map(|&(at, weight)| weight * plane[at].to_f64());
                 let sum: f64 = terms.sum();
-                to[(batch * channels + channel) * points + point] = T::from_f64(sum);
+                to[(batch * channels + channel) * points + point] = T::of_f64(sum);
             }
         }
         Ok(())
@@ -189,7 +189,7 @@ fn roi_align(node: &Node<'_>) -> Result<Kernel, BuildError> {
                         (true, f64::NEG_INFINITY) => 0.0,
                         (true, best) => best,
                     };
-                    to[(region * channels + channel) * rows * columns + cell] = T::from_f64(value);
+                    to[(region * channels + channel) * rows * columns + cell] = T::of_f64(value);
                 }
             }
         }
@@ -291,7 +291,7 @@ fn col2im(node: &Node<'_>) -> Result<Kernel, BuildError> {
                     }
                 }
             }
-            to.iter_mut().zip(&*sums).for_each(|(to, &sum)| *to = T::from_f64(sum));
+            to.iter_mut().zip(&*sums).for_each(|(to, &sum)| *to = T::of_f64(sum));
         }
         Ok(())
     })

@@ -1,8 +1,9 @@
 //! The backend `CpuRef`: every operator of the table, plain and exact.
 //!
 //! Other backends are compared with it, so it is written to be read: one file for each family of
-//! operators (as in `tenon-graph`), strided loops over contiguous memory, long floating-point sums in
-//! f64. Each operator has one function that reads its types and attributes and creates the kernel.
+//! operators (as in `tenon-graph`), which computes in f64 or wide integers. Elements are converted to these
+//! in blocks, whose loops the compiler vectorizes ([`tenon_base::vectorized!`]); the results are the same
+//! at every CPU level and for every number of threads. Each operator has one function that reads its types and attributes and creates the kernel.
 //! Support queries, plans and workloads all call that function, so that they cannot disagree.
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ mod binary;
 mod cast;
 mod constant;
 mod convolution;
+mod elementary;
 mod elements;
 mod elementwise;
 mod gather;
@@ -24,6 +26,7 @@ mod movement;
 mod normalization;
 mod number;
 mod pooling;
+mod product;
 mod quantize;
 mod random;
 mod recurrent;

@@ -1,12 +1,16 @@
 //! Nested loops over a shape with strided operands, in which all kernels access memory.
 
 use crate::kernel::invalid;
+use crate::number::{Number, WidenedArithmetic, read_reals, read_widened};
 use std::sync::{Mutex, PoisonError};
 use tenon_base::{Result, bounded, pool, stop};
 use tenon_tensor::Shape;
 
 /// Elements between two checkpoints for cancellation.
 pub(crate) const CHECKPOINT_ELEMENTS: usize = 1 << 16;
+
+/// Elements that are converted to f64 at a time, and computed on in the first-level cache.
+pub(crate) const BLOCK: usize = 128;
 
 /// The positions of `N` operands for each element of a shape, in row-major order. Adjacent dimensions
 /// are coalesced where all operands have a uniform stride over them.
@@ -68,6 +72,16 @@ impl<const N: usize> LoopNest<N> {
         at.map(|position| position as usize)
     }
 
+    /// The operands' positions of one element; there are elements.
+    pub(crate) fn at(&self, element: usize) -> [usize; N] {
+        let (extent, strides) = self.inner;
+        let mut at = self.row(element / extent);
+        for n in 0..N {
+            at[n] = at[n].wrapping_add_signed((element % extent) as isize * strides[n]);
+        }
+        at
+    }
+
     /// Calls `body` with the operands' positions of each element. Compiled for each of hundreds of
     /// `body`, so that it has plain loops instead of iterators and calls of generic functions.
     pub(crate) fn for_each(&self, mut body: impl FnMut([usize; N])) {
@@ -102,11 +116,7 @@ impl<const N: usize> LoopNest<N> {
             stop::checkpoint();
             let within = element % extent;
             let now = (extent - within).min(count).min(CHECKPOINT_ELEMENTS);
-            let mut at = self.row(element / extent);
-            for n in 0..N {
-                at[n] = at[n].wrapping_add_signed(within as isize * strides[n]);
-            }
-            body(at, strides, now);
+            body(self.at(element), strides, now);
             element += now;
             count -= now;
         }
@@ -128,55 +138,95 @@ impl<const N: usize> LoopNest<N> {
 }
 
 /// Most chunks of a parallel loop.
-const CHUNKS: usize = 64;
+pub(crate) const CHUNKS: usize = 64;
 
 /// Calls `body` with chunks of `elements` and the index of their first element, on all threads when
 /// they are many.
 pub(crate) fn for_each_chunk<T: Send>(elements: &mut [T], body: impl Fn(usize, &mut [T]) + Sync) {
-    run_chunks(elements, &body);
+    let operations = elements.len();
+    for_each_chunk_of(elements, 1, operations, body);
 }
 
-/// [`for_each_chunk`], compiled once for a type of elements.
-fn run_chunks<T: Send>(elements: &mut [T], body: &(dyn Fn(usize, &mut [T]) + Sync)) {
-    if elements.len() < 2 * CHECKPOINT_ELEMENTS {
-        return body(0, elements);
+/// [`for_each_chunk`] of whole units of `unit` elements, on all threads when all of them together take many
+/// `operations`.
+pub(crate) fn for_each_chunk_of<T: Send>(
+    elements: &mut [T],
+    unit: usize,
+    operations: usize,
+    body: impl Fn(usize, &mut [T]) + Sync,
+) {
+    run_chunks(
+        elements,
+        unit,
+        operations,
+        &mut [],
+        0,
+        &|first, elements, _| {
+            body(first, elements);
+        },
+    );
+}
+
+/// [`for_each_chunk_of`] with `size` elements of scratch memory for each chunk. If `scratch` is too short for some
+/// chunks, there are fewer.
+pub(crate) fn for_each_chunk_with<T: Send>(
+    elements: &mut [T],
+    unit: usize,
+    operations: usize,
+    scratch: &mut [f64],
+    size: usize,
+    body: impl Fn(usize, &mut [T], &mut [f64]) + Sync,
+) {
+    run_chunks(elements, unit, operations, scratch, size, &body);
+}
+
+/// A chunk, its scratch memory, or nothing when it has been taken.
+type Chunk<'a, T> = Mutex<Option<(&'a mut [T], &'a mut [f64])>>;
+
+/// Computes a chunk, from the index of its first element on, with scratch memory.
+type ComputeChunk<'a, T> = dyn Fn(usize, &mut [T], &mut [f64]) + Sync + 'a;
+
+/// The loops above, compiled once for a type of elements.
+fn run_chunks<T: Send>(
+    elements: &mut [T],
+    unit: usize,
+    operations: usize,
+    mut scratch: &mut [f64],
+    size: usize,
+    body: &ComputeChunk<'_, T>,
+) {
+    if elements.is_empty() {
+        return;
     }
-    let chunk = elements.len().div_ceil(CHUNKS).max(CHECKPOINT_ELEMENTS);
+    let threads = pool::threads();
+    let units = elements.len() / unit.max(1);
+    if threads == 1 || units < 2 || operations < 2 * CHECKPOINT_ELEMENTS {
+        return body(0, elements, scratch);
+    }
+    // Several chunks for each thread, since threads may be interrupted; none too small.
+    let most = (4 * threads)
+        .min(CHUNKS)
+        .min(scratch.len().checked_div(size).unwrap_or(CHUNKS));
+    let least = CHECKPOINT_ELEMENTS.div_ceil((operations / units).max(1));
+    let chunk = units.div_ceil(most.max(1)).max(least) * unit;
     let count = elements.len().div_ceil(chunk);
     let mut rest = elements.chunks_mut(chunk);
     // An array, since executing allocates no memory.
-    let chunks: [_; CHUNKS] = std::array::from_fn(|_| Mutex::new(rest.next()));
+    let chunks: [Chunk<'_, T>; CHUNKS] = std::array::from_fn(|_| {
+        Mutex::new(rest.next().map(|elements| {
+            let own = scratch.split_off_mut(..size).unwrap_or_default();
+            (elements, own)
+        }))
+    });
     pool::for_each(count, |index| {
         let taken = chunks[index]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if let Some(elements) = taken {
-            body(index * chunk, elements);
+        if let Some((elements, scratch)) = taken {
+            body(index * chunk, elements, scratch);
         }
     });
-}
-
-impl LoopNest<1> {
-    /// The sum of `f` at all positions, in four chains of additions, which are independent.
-    pub(crate) fn sum(&self, f: impl Fn(usize) -> f64) -> f64 {
-        let (count, [stride]) = self.inner;
-        let mut sums = [0.0; 4];
-        for row in 0..self.rows() {
-            stop::checkpoint();
-            let start = self.row(row)[0];
-            let at = |nth: usize| start.wrapping_add_signed(nth as isize * stride);
-            for group in 0..count / 4 {
-                for (lane, sum) in sums.iter_mut().enumerate() {
-                    *sum += f(at(4 * group + lane));
-                }
-            }
-            for nth in count / 4 * 4..count {
-                sums[0] += f(at(nth));
-            }
-        }
-        (sums[0] + sums[1]) + (sums[2] + sums[3])
-    }
 }
 
 impl LoopNest<2> {
@@ -190,6 +240,21 @@ impl LoopNest<2> {
             stop::checkpoint();
             let [to, from] = self.row(row);
             target[to..to + count].copy_from_slice(&source[from..from + count]);
+        }
+    }
+}
+
+/// Copies the elements at `start`, `start + stride`... to `to`.
+pub(crate) fn gather<T: Copy>(from: &[T], start: usize, stride: isize, to: &mut [T]) {
+    match stride {
+        1 => to.copy_from_slice(&from[start..start + to.len()]),
+        0 => to.fill(from[start]),
+        _ => {
+            let mut at = start;
+            for to in to {
+                *to = from[at];
+                at = at.wrapping_add_signed(stride);
+            }
         }
     }
 }
@@ -248,6 +313,210 @@ impl Lanes {
             len: lane.iter().product(),
             lane: LoopNest::new(&lane, [&lane_strides]),
         }
+    }
+}
+
+/// How elements are reduced to one total. Several totals are independent, so that they are computed in vectors.
+#[derive(Clone, Copy)]
+pub(crate) struct Fold<W> {
+    pub(crate) start: W,
+    /// Adds elements to totals: the first to the first total, and again from it when all have one.
+    pub(crate) add: fn(&mut [W], &[W]),
+    /// Joins two totals.
+    pub(crate) join: fn(W, W) -> W,
+}
+
+/// A [`Fold`] from its start, the function that joins totals, and the total after an element.
+macro_rules! fold {
+    ($start:expr, $join:expr, |$total:ident, $x:ident| $next:expr) => {
+        $crate::loop_nest::Fold {
+            start: $start,
+            add: |totals, values| {
+                tenon_base::vectorized!(for values in values.chunks(totals.len()) {
+                    for (total, &$x) in totals.iter_mut().zip(values) {
+                        let $total = *total;
+                        *total = $next;
+                    }
+                });
+            },
+            join: $join,
+        }
+    };
+}
+pub(crate) use fold;
+
+/// The sum.
+pub(crate) const SUM: Fold<f64> = fold!(0.0, |a, b| a + b, |total, x| total + x);
+
+/// The maximum; NaN if any element is NaN.
+pub(crate) const MAXIMUM: Fold<f64> =
+    fold!(f64::NEG_INFINITY, f64::nan_max, |total, x| total.nan_max(x));
+
+/// Most lanes that are in scratch memory at a time.
+const MAPPED: usize = 16;
+
+/// Independent totals of a lane.
+const TOTALS: usize = 32;
+
+impl<W: Copy> Fold<W> {
+    /// The total of all elements.
+    pub(crate) fn of(&self, values: &[W]) -> W {
+        let mut totals = [self.start; TOTALS];
+        (self.add)(&mut totals, values);
+        self.joined(&totals[..values.len().min(TOTALS)])
+    }
+
+    fn joined(&self, totals: &[W]) -> W {
+        let totals = totals.iter();
+        totals.fold(self.start, |all, &total| (self.join)(all, total))
+    }
+}
+
+impl Lanes {
+    /// Reduces each lane; `finish` makes an element of the lane's total.
+    pub(crate) fn fold<T: Number, R: Send>(
+        &self,
+        from: &[T],
+        to: &mut [R],
+        fold: Fold<T::Widened>,
+        finish: impl Fn(T::Widened) -> R + Sync,
+    ) {
+        let operations = to.len().saturating_mul(self.len);
+        for_each_chunk_of(to, 1, operations, |first, mut to| {
+            self.starts
+                .for_each_run(first, to.len(), |[_, start], [_, stride], count| {
+                    let run = to.split_off_mut(..count).unwrap_or_default();
+                    if stride != 1 || self.lane.inner.1 == [1] {
+                        for (nth, to) in run.iter_mut().enumerate() {
+                            let start = start.wrapping_add_signed(nth as isize * stride);
+                            *to = finish(self.fold_lane(start, fold, |at, stride, values| {
+                                read_widened(from, at, stride, values);
+                            }));
+                        }
+                        return;
+                    }
+                    // Adjacent lanes: a total for each.
+                    for (nth, run) in run.chunks_mut(BLOCK).enumerate() {
+                        let mut totals = [fold.start; BLOCK];
+                        let mut values = [fold.start; BLOCK];
+                        let values = &mut values[..run.len()];
+                        self.lane.for_each(|[at]| {
+                            T::widens(&from[start + nth * BLOCK + at..][..run.len()], values);
+                            (fold.add)(&mut totals[..run.len()], values);
+                        });
+                        run.iter_mut()
+                            .zip(totals)
+                            .for_each(|(to, total)| *to = finish(total));
+                    }
+                });
+        });
+    }
+
+    /// Reduces the lane at `start` in f64. `prepare` may change the elements first.
+    pub(crate) fn fold_reals<T: Number>(
+        &self,
+        from: &[T],
+        start: usize,
+        fold: Fold<f64>,
+        prepare: impl Fn(&mut [f64]),
+    ) -> f64 {
+        self.fold_lane(start, fold, |at, stride, values| {
+            read_reals(from, at, stride, values);
+            prepare(values);
+        })
+    }
+
+    /// Reduces the lane at `start`, whose elements `read` writes: those at a position and from there with a stride.
+    fn fold_lane<W: Copy>(
+        &self,
+        start: usize,
+        fold: Fold<W>,
+        read: impl Fn(usize, isize, &mut [W]),
+    ) -> W {
+        let mut totals = [fold.start; TOTALS];
+        let mut values = [fold.start; BLOCK];
+        let mut used = 0;
+        self.lane
+            .for_each_run(0, self.len, |[at], [stride], count| {
+                for first in (0..count).step_by(BLOCK) {
+                    let values = &mut values[..BLOCK.min(count - first)];
+                    let at = (start + at).wrapping_add_signed(first as isize * stride);
+                    read(at, stride, values);
+                    (fold.add)(&mut totals, values);
+                    used = used.max(values.len().min(TOTALS));
+                }
+            });
+        fold.joined(&totals[..used])
+    }
+
+    /// Reads the lane at `start` as f64.
+    fn read<T: Number>(&self, from: &[T], start: usize, mut to: &mut [f64]) {
+        self.lane
+            .for_each_run(0, self.len, |[at], [stride], count| {
+                let run = to.split_off_mut(..count).unwrap_or_default();
+                read_reals(from, start + at, stride, run);
+            });
+    }
+
+    /// Writes the lane at `start`; `to` starts with element `first` of the tensor.
+    fn write<T: Number>(&self, mut from: &[f64], start: usize, to: &mut [T], first: usize) {
+        self.lane
+            .for_each_run(0, self.len, |[at], [stride], count| {
+                let run = from.split_off(..count).unwrap_or_default();
+                let to = &mut to[start + at - first..];
+                if stride == 1 {
+                    T::from_reals(run, &mut to[..count]);
+                } else {
+                    // Lanes of one element may have a stride of 0.
+                    let to = to.iter_mut().step_by(stride.max(1) as usize);
+                    to.zip(run).for_each(|(to, &x)| *to = T::of_f64(x));
+                }
+            });
+    }
+
+    /// Elements of scratch memory that [`map`](Self::map) requires.
+    pub(crate) fn scratch(&self, elements: usize) -> usize {
+        let lanes = elements.checked_div(self.len).unwrap_or(0);
+        lanes.min(MAPPED).saturating_mul(self.len)
+    }
+
+    /// Writes `apply` of each lane, which replaces the lane's elements.
+    pub(crate) fn map<T: Number>(
+        &self,
+        from: &[T],
+        to: &mut [T],
+        scratch: &mut [f64],
+        apply: impl Fn(&mut [f64]) + Sync,
+    ) {
+        let is_contiguous = self.lane.outer.is_empty() && self.lane.inner == (self.len, [1]);
+        let (unit, operations) = if is_contiguous {
+            (self.len, to.len().saturating_mul(4))
+        } else {
+            (to.len(), 0)
+        };
+        for_each_chunk_with(
+            to,
+            unit,
+            operations,
+            scratch,
+            self.len,
+            |first, to, scratch| {
+                let values = &mut scratch[..self.len];
+                let mut one = |start: usize, to: &mut [T]| {
+                    stop::checkpoint();
+                    self.read(from, start, values);
+                    apply(values);
+                    self.write(values, start, to, first);
+                };
+                if is_contiguous {
+                    (first..first + to.len())
+                        .step_by(self.len)
+                        .for_each(|start| one(start, to));
+                } else {
+                    self.starts.for_each(|[_, start]| one(start, to));
+                }
+            },
+        );
     }
 }
 
@@ -362,6 +631,86 @@ mod tests {
             }
         });
         assert!(elements.iter().enumerate().all(|(i, &n)| i == n));
+    }
+
+    #[test]
+    fn chunks_are_whole_units_with_separate_scratch_memory() {
+        let mut elements = vec![0; 3 * 1000];
+        let mut scratch = vec![0.0; 2 * CHUNKS];
+        for_each_chunk_with(
+            &mut elements,
+            3,
+            1 << 20,
+            &mut scratch,
+            2,
+            |first, chunk, scratch| {
+                assert!(first % 3 == 0 && chunk.len() % 3 == 0 && scratch.len() >= 2);
+                scratch.fill(first as f64);
+                for (index, element) in chunk.iter_mut().enumerate() {
+                    *element += scratch[1] as usize + index;
+                }
+            },
+        );
+        assert!(elements.iter().enumerate().all(|(i, &n)| i == n));
+        // Without memory for two chunks there is one.
+        for_each_chunk_with(
+            &mut elements,
+            3,
+            1 << 20,
+            &mut [0.0; 3],
+            2,
+            |_, chunk, scratch| {
+                assert!(chunk.len() == 3000 && scratch.len() >= 2);
+            },
+        );
+    }
+
+    #[test]
+    fn lanes_of_any_length_are_folded() {
+        for len in [0, 1, TOTALS - 1, TOTALS, TOTALS + 1, BLOCK, 3 * BLOCK + 5] {
+            let values: Vec<f32> = (0..2 * len).map(|at| (at % 17) as f32).collect();
+            for axis in [0, 1] {
+                let shape = Shape::new(if axis == 1 { [2, len] } else { [len, 2] });
+                let lanes = Lanes::new(&shape, |at| at == axis);
+                let lane = |nth: usize| {
+                    let at = move |at: usize| {
+                        if axis == 1 {
+                            nth * len + at
+                        } else {
+                            2 * at + nth
+                        }
+                    };
+                    (0..len)
+                        .map(at)
+                        .map(|at| f64::from(values[at]))
+                        .collect::<Vec<f64>>()
+                };
+                let mut found = [-1.0; 2];
+                lanes.fold(&values, &mut found, SUM, |total| total);
+                assert_eq!(
+                    found,
+                    [0, 1].map(|nth| lane(nth).iter().sum::<f64>()),
+                    "{len}"
+                );
+                let mut nth = 0;
+                lanes.starts.for_each(|[_, start]| {
+                    let max = lane(nth).into_iter().fold(f64::NEG_INFINITY, f64::max);
+                    assert_eq!(
+                        lanes.fold_reals(&values, start, MAXIMUM, |_| {}),
+                        max,
+                        "{len}"
+                    );
+                    nth += 1;
+                });
+                let mut scratch = vec![0.0; lanes.scratch(values.len())];
+                let mut mapped = values.clone();
+                lanes.map(&values, &mut mapped, &mut scratch, |lane| lane.reverse());
+                let mut again = values.clone();
+                lanes.map(&mapped, &mut again, &mut scratch, |lane| lane.reverse());
+                assert_eq!(again, values);
+                assert!(len < 2 || mapped != values);
+            }
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ fn loss(node: &Node<'_>, softmax: bool) -> Result<Kernel, BuildError> {
             let shift = if softmax { log_sum(classes, score) } else { 0.0 };
             if let Some(logarithms) = &mut logarithms {
                 for class in 0..classes {
-                    logarithms[index(class)] = T::from_f64(score(class) - shift);
+                    logarithms[index(class)] = T::of_f64(score(class) - shift);
                 }
             }
             let label = label.to_i64();
@@ -60,13 +60,13 @@ fn loss(node: &Node<'_>, softmax: bool) -> Result<Kernel, BuildError> {
             sum += loss;
             weight_sum += weight;
             if reduction == Reduction::None {
-                to[at] = T::from_f64(loss);
+                to[at] = T::of_f64(loss);
             }
         }
         match reduction {
             Reduction::None => {}
-            Reduction::Sum => to.fill(T::from_f64(sum)),
-            Reduction::Mean => to.fill(T::from_f64(sum / weight_sum)),
+            Reduction::Sum => to.fill(T::of_f64(sum)),
+            Reduction::Mean => to.fill(T::of_f64(sum / weight_sum)),
         }
         Ok(())
     }))))

@@ -5,11 +5,12 @@ use crate::elements::Elements;
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, numeric, scratch, unsupported, unsupported_type,
 };
-use crate::loop_nest::{LoopNest, broadcast, strides};
-use crate::number::{Accumulator, Number, WidenedArithmetic};
+use crate::loop_nest::{LoopNest, broadcast, for_each_chunk, for_each_chunk_of, strides};
+use crate::number::{Accumulator, Number, WidenedArithmetic, read_terms};
+use crate::product::{Extents, Order, product};
 use tenon_base::{Result, stop};
 use tenon_graph::geometry::{Equation, Label};
-use tenon_tensor::{DataType, Element, Shape};
+use tenon_tensor::{DataType, Shape};
 
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("MatMul", matmul),
@@ -87,61 +88,96 @@ impl BatchedProduct {
         Self::new(&a, &b, transposed)
     }
 
-    /// Calls `store` with the index in the output, the row, the column and the sum of every element.
-    /// `row` holds the sums of one row.
-    fn compute<S: Accumulator>(
+    fn b_order(&self) -> Order {
+        if self.b[0] == 1 && self.b[1] != 1 {
+            Order::Columns
+        } else {
+            Order::Rows
+        }
+    }
+
+    /// Computes all sums of products.
+    ///
+    /// * `a(start, step, i, to)` writes the elements of row `i` of A, which are at `start`, `start + step`...
+    /// * `b(start, step, j, to)` writes those of columns `j`, `j + 1`... of B; of column `j` alone if
+    ///   [`b_order`](Self::b_order) is columns;
+    /// * `store(to, at, i, j, sums)` writes the elements of row `i` from column `j` on, which are those of the output
+    ///   from `at` on.
+    fn compute<S: Accumulator, T: Send>(
         &self,
-        a: impl Fn(usize, usize) -> S,
-        b: impl Fn(usize, usize) -> S,
-        row: &mut [S],
-        mut store: impl FnMut(usize, usize, usize, S),
+        to: &mut [T],
+        a: impl Fn(usize, usize, usize, &mut [S]) + Sync,
+        b: impl Fn(usize, usize, usize, &mut [S]) + Sync,
+        store: impl Fn(&mut [T], usize, usize, usize, &[S]) + Sync,
     ) {
+        let Self { m, n, k, .. } = *self;
         let ([a_row, a_column], [b_row, b_column]) = (self.a, self.b);
-        self.batches.for_each(|[out, a_start, b_start]| {
-            for i in 0..self.m {
-                stop::checkpoint();
-                let a_start = a_start + i * a_row;
-                row.fill(S::default());
-                if b_column == 1 {
-                    for k in 0..self.k {
-                        stop::checkpoint();
-                        let x = a(a_start + k * a_column, i);
-                        let b_start = b_start + k * b_row;
-                        for (j, sum) in row.iter_mut().enumerate() {
-                            *sum = sum.plus_product(x, b(b_start + j, j));
-                        }
-                    }
+        let order = self.b_order();
+        // One row is divided by columns.
+        let unit = if m == 1 { 1 } else { n };
+        let operations = to.len().saturating_mul(k);
+        for_each_chunk_of(to, unit, operations, |first, mut rest| {
+            let mut at = first;
+            while !rest.is_empty() {
+                let (row, column) = (at / n % m, at % n);
+                let (rows, columns) = if m == 1 {
+                    (1, rest.len().min(n - column))
                 } else {
-                    for (j, sum) in row.iter_mut().enumerate() {
-                        stop::checkpoint();
-                        let b_start = b_start + j * b_column;
-                        for k in 0..self.k {
-                            let x = a(a_start + k * a_column, i);
-                            *sum = sum.plus_product(x, b(b_start + k * b_row, j));
-                        }
-                    }
-                }
-                for (j, &sum) in row.iter().enumerate() {
-                    store(out + i * self.n + j, i, j, sum);
-                }
+                    (m.min(row + rest.len() / n) - row, n)
+                };
+                let [_, a_start, b_start] = self.batches.at(at / n / m);
+                let block = rest.split_off_mut(..rows * columns).unwrap_or_default();
+                product(
+                    Extents {
+                        rows,
+                        columns,
+                        depth: k,
+                        b: order,
+                    },
+                    |i, k, to| {
+                        a(
+                            a_start + (row + i) * a_row + k * a_column,
+                            a_column,
+                            row + i,
+                            to,
+                        )
+                    },
+                    |k, j, to| {
+                        let start = b_start + k * b_row + (column + j) * b_column;
+                        let step = if order == Order::Rows {
+                            b_column
+                        } else {
+                            b_row
+                        };
+                        b(start, step, column + j, to);
+                    },
+                    |i, j, sums| {
+                        let within = i * columns + j;
+                        let to = &mut block[within..within + sums.len()];
+                        store(to, at + within, row + i, column + j, sums);
+                    },
+                );
+                at += rows * columns;
             }
         });
     }
 }
 
+/// The elements of a matrix for [`BatchedProduct::compute`].
+fn operand<T: Number>(from: &[T]) -> impl Fn(usize, usize, usize, &mut [T::Accumulator]) + Sync {
+    |start, step, _, to| read_terms(from, start, step as isize, to)
+}
+
 fn matmul(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let products = BatchedProduct::of(node, 1, [false; 2])?;
-    let width = products.n;
-    numeric!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
+    numeric!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (a, b) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
-        let to = outputs.slice::<T>(0)?;
-        let row = scratch(&mut outputs, width)?;
-        let (a, b) = (|at: usize, _| a[at].term(), |at: usize, _| b[at].term());
-        products.compute(a, b, row, |at, _, _, sum| to[at] = T::total(sum));
+        products.compute(outputs.slice::<T>(0)?, operand(a), operand(b), |to, _, _, _, sums| {
+            to.iter_mut().zip(sums).for_each(|(to, &sum)| *to = T::total(sum));
+        });
         Ok(())
-    })
-    .with_scratch(width))
+    })))
 }
 
 fn gemm(node: &Node<'_>) -> Result<Kernel, BuildError> {
@@ -150,7 +186,6 @@ fn gemm(node: &Node<'_>) -> Result<Kernel, BuildError> {
         node.attributes.flag("transB", false)?,
     ];
     let products = BatchedProduct::of(node, 1, flags)?;
-    let width = products.n;
     let alpha = f64::from(node.attributes.float("alpha", 1.0)?);
     let beta = f64::from(node.attributes.float("beta", 1.0)?);
     let out = node.output(0)?.shape();
@@ -159,23 +194,21 @@ fn gemm(node: &Node<'_>) -> Result<Kernel, BuildError> {
         None => vec![0, 0],
     };
     let at_c = move |i: usize, j: usize| i * added[0] as usize + j * added[1] as usize;
-    numeric!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
+    numeric!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (a, b) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
         let c = inputs.optional::<T>(2)?;
-        let to = outputs.slice::<T>(0)?;
-        let row = scratch(&mut outputs, width)?;
-        let (a, b) = (|at: usize, _| a[at].term(), |at: usize, _| b[at].term());
-        products.compute(a, b, row, |at, i, j, sum| {
-            let scaled = sum.scaled(alpha);
-            to[at] = T::total(match c {
-                Some(c) => scaled.added(c[at_c(i, j)].term().scaled(beta)),
-                None => scaled,
-            });
+        products.compute(outputs.slice::<T>(0)?, operand(a), operand(b), |to, _, i, first, sums| {
+            for ((to, sum), j) in to.iter_mut().zip(sums).zip(first..) {
+                let scaled = sum.scaled(alpha);
+                *to = T::total(match c {
+                    Some(c) => scaled.added(c[at_c(i, j)].term().scaled(beta)),
+                    None => scaled,
+                });
+            }
         });
         Ok(())
-    })
-    .with_scratch(width))
+    })))
 }
 
 /// act(scale A' B' + bias + Z).
@@ -185,24 +218,21 @@ fn fused(node: &Node<'_>) -> Result<Kernel, BuildError> {
         node.attributes.flag("trans_b", false)?,
     ];
     let products = BatchedProduct::of(node, 1, flags)?;
-    let width = products.n;
     let scale = f64::from(node.attributes.float("scale", 1.0)?);
     let activation = Activation::of(node)?;
-    floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
+    floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (a, b) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
         let (bias, z) = (inputs.optional::<T>(2)?, inputs.optional::<T>(3)?);
-        let to = outputs.slice::<T>(0)?;
-        let row = scratch(&mut outputs, width)?;
-        let (a, b) = (|at: usize, _| a[at].term(), |at: usize, _| b[at].term());
-        products.compute(a, b, row, |at, _, j, sum| {
-            let bias = bias.map_or(0.0, |bias| bias[j].to_f64());
-            let z = z.map_or(0.0, |z| z[at].to_f64());
-            to[at] = T::from_f64(activation.apply(sum * scale + bias + z));
+        products.compute(outputs.slice::<T>(0)?, operand(a), operand(b), |to, at, _, j, sums| {
+            for (nth, (to, sum)) in to.iter_mut().zip(sums).enumerate() {
+                let bias = bias.map_or(0.0, |bias| bias[j + nth].to_f64());
+                let z = z.map_or(0.0, |z| z[at + nth].to_f64());
+                *to = T::of_f64(activation.apply(sum * scale + bias + z));
+            }
         });
         Ok(())
-    })
-    .with_scratch(width))
+    })))
 }
 
 /// The stride of a quantization parameter: 0 per tensor, 1 per row or column.
@@ -243,30 +273,42 @@ macro_rules! bytes {
 }
 pub(crate) use bytes;
 
+/// Quantized elements less their zero points, in f64, in which products of bytes and their sums are exact. `zero(i)`
+/// is the zero point of row or column `i`, of which `along` elements are apart in one.
+pub(crate) fn quantized<T: Copy + Into<f64> + Sync>(
+    from: &[T],
+    zero: impl Fn(usize) -> f64 + Sync,
+    along: usize,
+) -> impl Fn(usize, usize, usize, &mut [f64]) + Sync {
+    move |start, step, first, to| {
+        for (nth, to) in to.iter_mut().enumerate() {
+            *to = from[start + nth * step].into() - zero(first + nth * along);
+        }
+    }
+}
+
 fn matmul_integer(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let products = BatchedProduct::of(node, 1, [false; 2])?;
-    let width = products.n;
     let (rows, columns) = (
         ParameterStride::new(node, 2, products.m)?,
         ParameterStride::new(node, 3, products.n)?,
     );
-    bytes!(node, 0, 1, A, B => Kernel::new(move |operands| {
+    bytes!(node, 0, 1, A, B => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
-        let (a, b) = (inputs.slice::<A>(0)?, inputs.slice::<B>(1)?);
         let (a_zero, b_zero) = (inputs.optional::<A>(2)?, inputs.optional::<B>(3)?);
-        let a = |at: usize, i| a[at].term() - a_zero.map_or(0, |zero| zero[rows.at(i)].term());
-        let b = |at: usize, j| b[at].term() - b_zero.map_or(0, |zero| zero[columns.at(j)].term());
-        let to = outputs.slice::<i32>(0)?;
-        let row = scratch::<i64>(&mut outputs, width)?;
-        products.compute(a, b, row, |at, _, _, sum| to[at] = sum as i32);
+        let a_zero = |i: usize| a_zero.map_or(0.0, |zero| zero[rows.at(i)].into());
+        let b_zero = |j: usize| b_zero.map_or(0.0, |zero| zero[columns.at(j)].into());
+        let a = quantized(inputs.slice::<A>(0)?, a_zero, 0);
+        let b = quantized(inputs.slice::<B>(1)?, b_zero, 1);
+        products.compute(outputs.slice::<i32>(0)?, a, b, |to, _, _, _, sums| {
+            to.iter_mut().zip(sums).for_each(|(to, &sum)| *to = sum as i64 as i32);
+        });
         Ok(())
-    })
-    .with_scratch(width))
+    })))
 }
 
 fn qlinear_matmul(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let products = BatchedProduct::of(node, 3, [false; 2])?;
-    let width = products.n;
     let rows = [
         ParameterStride::new(node, 1, products.m)?,
         ParameterStride::new(node, 2, products.m)?,
@@ -276,29 +318,65 @@ fn qlinear_matmul(node: &Node<'_>) -> Result<Kernel, BuildError> {
         ParameterStride::new(node, 5, products.n)?,
     ];
     let types = [node.dtype(1)?, node.dtype(4)?, node.dtype(6)?];
-    bytes!(node, 0, 3, A, B => bytes!(node, 7, Y => Kernel::new(move |operands| {
+    bytes!(node, 0, 3, A, B => bytes!(node, 7, Y => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
-        let (a, b) = (inputs.slice::<A>(0)?, inputs.slice::<B>(3)?);
         let (a_zero, b_zero) = (inputs.slice::<A>(2)?, inputs.slice::<B>(5)?);
         let a_scale = Elements::new(&inputs, 1, types[0])?;
         let b_scale = Elements::new(&inputs, 4, types[1])?;
         let y_scale = Elements::new(&inputs, 6, types[2])?.at(0);
         let y_zero = f64::from(inputs.slice::<Y>(7)?[0]);
-        let a = |at: usize, i| a[at].term() - a_zero[rows[1].at(i)].term();
-        let b = |at: usize, j| b[at].term() - b_zero[columns[1].at(j)].term();
-        let to = outputs.slice::<Y>(0)?;
-        let row = scratch::<i64>(&mut outputs, width)?;
-        products.compute(a, b, row, |at, i, j, sum| {
-            let scale = a_scale.at(rows[0].at(i)) * b_scale.at(columns[0].at(j)) / y_scale;
-            to[at] = Y::from_f64((sum as f64 * scale).round_ties_even() + y_zero);
+        let a = quantized(inputs.slice::<A>(0)?, |i| a_zero[rows[1].at(i)].into(), 0);
+        let b = quantized(inputs.slice::<B>(3)?, |j| b_zero[columns[1].at(j)].into(), 1);
+        products.compute(outputs.slice::<Y>(0)?, a, b, |to, _, i, first, sums| {
+            for ((to, sum), j) in to.iter_mut().zip(sums).zip(first..) {
+                let scale = a_scale.at(rows[0].at(i)) * b_scale.at(columns[0].at(j)) / y_scale;
+                *to = Y::of_f64((sum * scale).round_ties_even() + y_zero);
+            }
         });
         Ok(())
-    })
-    .with_scratch(width)))
+    }))))
 }
 
 /// Most inputs of a supported `Einsum`.
 const TERMS: usize = 4;
+
+/// The strides of each term of an equation along a list of labels.
+struct TermStrides<'a> {
+    equation: &'a Equation,
+    shapes: &'a [&'a Shape],
+}
+
+impl TermStrides<'_> {
+    /// The stride of a term along a label: 0 if it does not have it, the sum of both strides (the diagonal) if it
+    /// occurs twice.
+    fn of(&self, term: usize, label: Label) -> isize {
+        let Some(shape) = self.shapes.get(term) else {
+            return 0;
+        };
+        let strides = strides(shape);
+        let labels = self.equation.inputs[term].iter().enumerate();
+        labels
+            .filter(|&(axis, &at)| at == label && shape[axis] != 1)
+            .map(|(axis, _)| strides[axis])
+            .sum()
+    }
+
+    fn along(&self, term: usize, labels: &[Label]) -> Vec<isize> {
+        labels.iter().map(|&label| self.of(term, label)).collect()
+    }
+
+    fn extents(&self, labels: &[Label]) -> Vec<usize> {
+        let extent = |label| self.equation.extents.get(label).copied().unwrap_or(1);
+        labels.iter().map(extent).collect()
+    }
+
+    /// The labels that are summed over.
+    fn summed(&self) -> Vec<Label> {
+        let all = self.equation.extents.keys().copied();
+        all.filter(|label| !self.equation.output.contains(label))
+            .collect()
+    }
+}
 
 fn einsum(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let count = node.inputs.len();
@@ -311,57 +389,163 @@ fn einsum(node: &Node<'_>) -> Result<Kernel, BuildError> {
         .map(|index| node.shape(index))
         .collect::<Result<Vec<_>>>()?;
     let equation = Equation::new(node.attributes.string("equation", "")?, &shapes)?;
-    // A label that occurs twice in a term has the sum of both strides (the diagonal).
-    let steps = |input: usize, label: Label| -> isize {
-        let Some(shape) = shapes.get(input) else {
-            return 0;
-        };
-        let strides = strides(shape);
-        let labels = equation.inputs[input].iter().enumerate();
-        labels
-            .filter(|&(axis, &at)| at == label && shape[axis] != 1)
-            .map(|(axis, _)| strides[axis])
-            .sum()
+    let strides_of = TermStrides {
+        equation: &equation,
+        shapes: &shapes,
     };
-    let summed: Vec<Label> = equation
-        .extents
-        .keys()
-        .copied()
-        .filter(|label| !equation.output.contains(label))
-        .collect();
-    let extents = |labels: &[Label]| -> Vec<usize> {
-        labels
-            .iter()
-            .map(|label| equation.extents.get(label).copied().unwrap_or(1))
-            .collect()
-    };
+    if let Some(contraction) = Contraction::new(&strides_of) {
+        return numeric!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+            let (inputs, mut outputs) = operands.split();
+            let terms = [inputs.slice::<T>(0)?, inputs.slice::<T>(1)?];
+            contraction.compute(terms, outputs.slice::<T>(0)?);
+            Ok(())
+        })));
+    }
     let all = |labels: &[Label]| -> [Vec<isize>; TERMS] {
-        std::array::from_fn(|input| labels.iter().map(|&label| steps(input, label)).collect())
+        std::array::from_fn(|term| strides_of.along(term, labels))
     };
     let [a, b, c, d] = all(&equation.output);
-    let own = strides(node.output(0)?.shape());
-    let outer = LoopNest::new(&extents(&equation.output), [&own, &a, &b, &c, &d]);
+    let outer = LoopNest::new(&strides_of.extents(&equation.output), [&a, &b, &c, &d]);
+    let summed = strides_of.summed();
     let [a, b, c, d] = all(&summed);
-    let inner = LoopNest::new(&extents(&summed), [&a, &b, &c, &d]);
+    let inner = LoopNest::new(&strides_of.extents(&summed), [&a, &b, &c, &d]);
     numeric!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let mut terms: [&[T]; TERMS] = [&[]; TERMS];
         for (index, term) in terms.iter_mut().enumerate().take(count) {
             *term = inputs.slice::<T>(index)?;
         }
-        let to = outputs.slice::<T>(0)?;
-        outer.for_each(|[out, starts @ ..]| {
-            let mut sum = <T as Number>::Widened::ZERO;
-            inner.for_each(|at| {
-                let product = (0..count).fold(<T as Number>::Widened::ONE, |product, n| {
-                    product.times(terms[n][starts[n] + at[n]].widen())
+        for_each_chunk(outputs.slice::<T>(0)?, |first, to| {
+            for (to, nth) in to.iter_mut().zip(first..) {
+                let starts = outer.at(nth);
+                let mut sum = <T as Number>::Widened::ZERO;
+                inner.for_each(|at| {
+                    let product = (0..count).fold(<T as Number>::Widened::ONE, |product, n| {
+                        product.times(terms[n][starts[n] + at[n]].widen())
+                    });
+                    sum = sum.plus(product);
                 });
-                sum = sum.plus(product);
-            });
-            to[out] = T::narrow(sum);
+                *to = T::narrow(sum);
+            }
         });
         Ok(())
     })))
+}
+
+/// An Einsum of two terms, one of which does not have the last label of the output: matrix products, whose columns are
+/// that label.
+struct Contraction {
+    /// The term that has the columns.
+    right: usize,
+    /// Extent and stride in that term.
+    columns: (usize, usize),
+    /// The rows: a label of the output that only the other term has. Extent, and the strides in the output and in the
+    /// other term.
+    rows: (usize, [usize; 2]),
+    /// The other labels of the output, with the positions in the output, the left and the right term.
+    batches: LoopNest<3>,
+    count: usize,
+    /// The labels that are summed over, with the positions in the left and the right term.
+    terms: LoopNest<2>,
+    depth: usize,
+    /// Elements of the output for one index of its first label.
+    unit: usize,
+    /// Whether the first label of the output is that of the rows.
+    rows_are_first: bool,
+}
+
+impl Contraction {
+    fn new(strides_of: &TermStrides<'_>) -> Option<Self> {
+        let output = &strides_of.equation.output;
+        let (&last, lead) = output.split_last()?;
+        if strides_of.shapes.len() != 2 {
+            return None;
+        }
+        let right = (0..2).find(|&term| strides_of.of(1 - term, last) == 0)?;
+        let left = 1 - right;
+        let extents = strides_of.extents(output);
+        let own = strides(&Shape::new(extents.clone()));
+        // Elements of the right term are converted once for all rows.
+        let row = (0..lead.len())
+            .filter(|&axis| strides_of.of(right, lead[axis]) == 0)
+            .max_by_key(|&axis| extents[axis]);
+        let rows = row.map_or((1, [0, 0]), |axis| {
+            let strides = [own[axis], strides_of.of(left, lead[axis])];
+            (extents[axis], strides.map(|stride| stride as usize))
+        });
+        let rest = (0..lead.len()).filter(|&axis| Some(axis) != row);
+        let labels: Vec<Label> = rest.clone().map(|axis| lead[axis]).collect();
+        let out: Vec<isize> = rest.map(|axis| own[axis]).collect();
+        let batch_extents = strides_of.extents(&labels);
+        let [a, b] = [left, right].map(|term| strides_of.along(term, &labels));
+        let summed = strides_of.summed();
+        let sum_extents = strides_of.extents(&summed);
+        let [sum_a, sum_b] = [left, right].map(|term| strides_of.along(term, &summed));
+        Some(Self {
+            right,
+            columns: (extents[lead.len()], strides_of.of(right, last) as usize),
+            rows,
+            count: batch_extents.iter().product(),
+            batches: LoopNest::new(&batch_extents, [&out, &a, &b]),
+            depth: sum_extents.iter().product(),
+            terms: LoopNest::new(&sum_extents, [&sum_a, &sum_b]),
+            unit: strides_of
+                .extents(&output[1..])
+                .iter()
+                .product::<usize>()
+                .max(1)
+                * if lead.is_empty() { extents[0] } else { 1 },
+            rows_are_first: row == Some(0),
+        })
+    }
+
+    fn compute<T: Number>(&self, terms: [&[T]; 2], to: &mut [T]) {
+        let (a, b) = (terms[1 - self.right], terms[self.right]);
+        let (columns, column_step) = self.columns;
+        let (rows, [row_step, a_step]) = self.rows;
+        let operations = to.len().saturating_mul(self.depth);
+        for_each_chunk_of(to, self.unit, operations, |first, to| {
+            // The part of the output is all of some indices of its first label.
+            let (rows, first_row, batches) = if self.rows_are_first {
+                (to.len() / self.unit, first / self.unit, 0..self.count)
+            } else {
+                let each = rows * columns;
+                (rows, 0, first / each..(first + to.len()) / each)
+            };
+            for batch in batches {
+                let [out, a_start, b_start] = self.batches.at(batch);
+                let out = out + first_row * row_step - first;
+                let a_start = a_start + first_row * a_step;
+                product(
+                    Extents {
+                        rows,
+                        columns,
+                        depth: self.depth,
+                        b: Order::Rows,
+                    },
+                    |i, k, terms| {
+                        let mut nth = 0;
+                        self.terms
+                            .for_each_run(k, terms.len(), |[at, _], [step, _], count| {
+                                let start = a_start + i * a_step + at;
+                                read_terms(a, start, step, &mut terms[nth..nth + count]);
+                                nth += count;
+                            });
+                    },
+                    |k, j, terms| {
+                        let start = b_start + self.terms.at(k)[1] + j * column_step;
+                        read_terms(b, start, column_step as isize, terms);
+                    },
+                    |i, j, sums| {
+                        let to = &mut to[out + i * row_step + j..][..sums.len()];
+                        to.iter_mut()
+                            .zip(sums)
+                            .for_each(|(to, &sum)| *to = T::total(sum));
+                    },
+                );
+            }
+        });
+    }
 }
 
 /// Gaussian elimination with partial pivoting.
@@ -375,7 +559,7 @@ fn det(node: &Node<'_>) -> Result<Kernel, BuildError> {
         for (nth, to) in to.iter_mut().enumerate() {
             let from = &from[nth * matrix.len()..(nth + 1) * matrix.len()];
             matrix.iter_mut().zip(from).for_each(|(to, from)| *to = from.to_f64());
-            *to = T::from_f64(determinant(matrix, size));
+            *to = T::of_f64(determinant(matrix, size));
         }
         Ok(())
     })
@@ -409,14 +593,32 @@ fn determinant(matrix: &mut [f64], size: usize) -> f64 {
     product
 }
 
-/// The dot product of two slices.
-pub(crate) fn dot<T: Number + Element>(a: &[T], b: &[T]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64()).sum()
+/// The dot product of two slices, in eight sums, which are independent.
+pub(crate) fn dot<A: Number, B: Number>(a: &[A], b: &[B]) -> f64 {
+    let mut sums = [0.0; 8];
+    let (a_groups, b_groups) = (a.chunks_exact(8), b.chunks_exact(8));
+    let rest = a_groups.remainder().iter().zip(b_groups.remainder());
+    let rest: f64 = rest.map(|(a, b)| a.to_f64() * b.to_f64()).sum();
+    for (a, b) in a_groups.zip(b_groups) {
+        for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
+            *sum += a.to_f64() * b.to_f64();
+        }
+    }
+    sums.iter().sum::<f64>() + rest
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dot_products_of_any_length() {
+        for len in 0..20 {
+            let values: Vec<f32> = (0..len).map(|value| value as f32).collect();
+            let squares: usize = (0..len).map(|value| value * value).sum();
+            assert_eq!(dot(&values, &values), squares as f64);
+        }
+    }
 
     #[test]
     fn determinants() {

@@ -2,9 +2,13 @@
 
 use crate::elements::{Elements, ElementsMut, Value};
 use crate::kernel::{BuildError, BuildKernel, Kernel, Node, axis, floats, scratch};
-use crate::loop_nest::{AxisExtents, Lanes, LoopNest, broadcast, strides};
+use crate::loop_nest::{
+    AxisExtents, BLOCK, Fold, Lanes, LoopNest, SUM, broadcast, fold, for_each_chunk,
+    for_each_chunk_of, strides,
+};
 use crate::number::Number;
-use tenon_base::{Result, stop};
+use crate::unary::transform_reals;
+use tenon_base::{Result, stop, vectorized};
 use tenon_tensor::Shape;
 
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
@@ -49,9 +53,7 @@ fn batch(node: &Node<'_>) -> Result<Kernel, BuildError> {
             let factor = scale.at(channel) / (variance.at(channel) + epsilon).sqrt();
             let (mean, shift) = (mean.at(channel), shift.at(channel));
             let row = row * inner..(row + 1) * inner;
-            for (to, from) in to[row.clone()].iter_mut().zip(&from[row]) {
-                *to = T::from_f64((from.to_f64() - mean) * factor + shift);
-            }
+            transform_reals(&from[row.clone()], &mut to[row], |x| (x - mean) * factor + shift);
         }
         Ok(())
     })))
@@ -68,6 +70,12 @@ struct Normalization {
     centred: bool,
     epsilon: f64,
 }
+
+/// The sum of squares.
+const SQUARES: Fold<f64> = fold!(0.0, |a, b| a + b, |total, x| total + x * x);
+
+/// The sum of magnitudes.
+const MAGNITUDES: Fold<f64> = fold!(0.0, |a, b| a + b, |total, x| total + x.abs());
 
 impl Normalization {
     /// The normalization of a tensor reshaped to `shape`: statistics along the axes `along`, scale and
@@ -102,39 +110,85 @@ impl Normalization {
         floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
             let (inputs, mut outputs) = operands.split();
             let from = inputs.slice::<T>(0)?;
-            let (means, inverses) = scratch(&mut outputs, 2 * count)?.split_at_mut(count);
-            self.statistics(from, means, inverses);
-            for (index, values) in [(1, &*means), (2, &*inverses)] {
-                let Some(dtype) = statistics[index - 1] else { continue };
-                let mut to = ElementsMut::new(&mut outputs, index, dtype)?;
-                values.iter().enumerate().for_each(|(at, &value)| to.set(at, Value::Real(value)));
+            // The mean and the inverse standard deviation of each lane.
+            let moments = scratch(&mut outputs, 2 * count)?;
+            self.moments(from, moments);
+            for (index, dtype) in statistics.into_iter().enumerate() {
+                let Some(dtype) = dtype else { continue };
+                let mut to = ElementsMut::new(&mut outputs, index + 1, dtype)?;
+                for (at, moments) in moments.chunks_exact(2).enumerate() {
+                    to.set(at, Value::Real(moments[index]));
+                }
             }
             let scale = Elements::new(&inputs, 1, scale_type)?;
             let bias = bias_type.map(|dtype| Elements::new(&inputs, 2, dtype)).transpose()?;
-            let to = outputs.slice::<T>(0)?;
-            self.nest.for_each(|[at, lane, scale_at, bias_at]| {
-                let value = (from[at].to_f64() - means[lane]) * inverses[lane];
-                let bias = bias.map_or(0.0, |bias| bias.at(bias_at));
-                to[at] = T::from_f64(value * scale.at(scale_at) + bias);
-            });
+            self.normalize(from, outputs.slice::<T>(0)?, moments, scale, bias);
             Ok(())
         })
         .with_scratch(2 * count))
     }
 
-    fn statistics<T: Number>(&self, from: &[T], means: &mut [f64], inverses: &mut [f64]) {
-        let len = self.lanes.len as f64;
-        self.lanes.starts.for_each(|[nth, start]| {
-            let lane = &self.lanes.lane;
-            let sum = if self.centred {
-                lane.sum(|at| from[start + at].to_f64())
-            } else {
-                0.0
-            };
-            let mean = sum / len;
-            let squares = lane.sum(|at| (from[start + at].to_f64() - mean).powi(2));
-            means[nth] = mean;
-            inverses[nth] = 1.0 / (squares / len + self.epsilon).sqrt();
+    fn moments<T: Number>(&self, from: &[T], moments: &mut [f64]) {
+        let (lanes, operations) = (&self.lanes, 2 * from.len());
+        let len = lanes.len as f64;
+        for_each_chunk_of(moments, 2, operations, |first, moments| {
+            for (nth, moments) in moments.chunks_exact_mut(2).enumerate() {
+                let [_, start] = lanes.starts.at(first / 2 + nth);
+                let sum = if self.centred {
+                    lanes.fold_reals(from, start, SUM, |_| {})
+                } else {
+                    0.0
+                };
+                let mean = sum / len;
+                let squares = lanes.fold_reals(from, start, SQUARES, |values| {
+                    vectorized!(for x in values.iter_mut() {
+                        *x -= mean;
+                    });
+                });
+                moments[0] = mean;
+                moments[1] = 1.0 / (squares / len + self.epsilon).sqrt();
+            }
+        });
+    }
+
+    fn normalize<T: Number>(
+        &self,
+        from: &[T],
+        to: &mut [T],
+        moments: &[f64],
+        scale: Elements<'_>,
+        bias: Option<Elements<'_>>,
+    ) {
+        for_each_chunk(to, |first, mut to| {
+            self.nest
+                .for_each_run(first, to.len(), |at, strides, count| {
+                    let run = to.split_off_mut(..count).unwrap_or_default();
+                    let [mut values, mut scales, mut biases] = [[0.0; BLOCK]; 3];
+                    for (nth, to) in run.chunks_mut(BLOCK).enumerate() {
+                        let at = |operand: usize| {
+                            at[operand]
+                                .wrapping_add_signed((nth * BLOCK) as isize * strides[operand])
+                        };
+                        let len = to.len();
+                        let (values, scales, biases) =
+                            (&mut values[..len], &mut scales[..len], &mut biases[..len]);
+                        T::to_reals(&from[at(0)..at(0) + len], values);
+                        for (step, x) in values.iter_mut().enumerate() {
+                            let lane = at(1).wrapping_add_signed(step as isize * strides[1]);
+                            *x = (*x - moments[2 * lane]) * moments[2 * lane + 1];
+                        }
+                        scale.strided(at(2), strides[2], scales);
+                        if let Some(bias) = bias {
+                            bias.strided(at(3), strides[3], biases);
+                        }
+                        vectorized!(for ((x, scale), bias) in
+                            values.iter_mut().zip(&*scales).zip(&*biases)
+                        {
+                            *x = *x * scale + bias;
+                        });
+                        T::from_reals(values, to);
+                    }
+                });
         });
     }
 }
@@ -187,20 +241,25 @@ fn mean_variance(node: &Node<'_>) -> Result<Kernel, BuildError> {
         .map(|&at| axis(at, shape.len()))
         .collect::<Result<_>>()?;
     let lanes = Lanes::new(shape, |axis| axes.contains(&axis));
-    floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+    let size = lanes.scratch(shape.iter().product());
+    floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         let len = lanes.len as f64;
-        lanes.starts.for_each(|[_, start]| {
-            let mean = lanes.lane.sum(|at| from[start + at].to_f64()) / len;
-            let squares = lanes.lane.sum(|at| (from[start + at].to_f64() - mean).powi(2));
-            let deviation = (squares / len).sqrt() + MEAN_VARIANCE_EPSILON;
-            lanes.lane.for_each(|[at]| {
-                to[start + at] = T::from_f64((from[start + at].to_f64() - mean) / deviation);
+        let scratch = scratch(&mut outputs, size)?;
+        lanes.map(from, to, scratch, |values| {
+            let mean = SUM.of(values) / len;
+            vectorized!(for x in values.iter_mut() {
+                *x -= mean;
+            });
+            let deviation = (SQUARES.of(values) / len).sqrt() + MEAN_VARIANCE_EPSILON;
+            vectorized!(for x in values.iter_mut() {
+                *x /= deviation;
             });
         });
         Ok(())
-    })))
+    })
+    .with_scratch(size))
 }
 
 fn lp(node: &Node<'_>) -> Result<Kernel, BuildError> {
@@ -208,22 +267,24 @@ fn lp(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let along = node.axis("axis", -1, shape.len())?;
     let lanes = Lanes::new(shape, |axis| axis == along);
     let by_squares = node.attributes.int("p", 2)? == 2;
-    floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+    let size = lanes.scratch(shape.iter().product());
+    floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
-        lanes.starts.for_each(|[_, start]| {
-            let norm = lanes.lane.sum(|at| {
-                let x = from[start + at].to_f64();
-                if by_squares { x * x } else { x.abs() }
-            });
-            let norm = if by_squares { norm.sqrt() } else { norm };
-            lanes.lane.for_each(|[at]| {
-                let x = from[start + at].to_f64();
-                to[start + at] = T::from_f64(if norm == 0.0 { 0.0 } else { x / norm });
+        let scratch = scratch(&mut outputs, size)?;
+        lanes.map(from, to, scratch, |values| {
+            let norm = if by_squares {
+                SQUARES.of(values).sqrt()
+            } else {
+                MAGNITUDES.of(values)
+            };
+            vectorized!(for x in values.iter_mut() {
+                *x = if norm == 0.0 { 0.0 } else { *x / norm };
             });
         });
         Ok(())
-    })))
+    })
+    .with_scratch(size))
 }
 
 /// Local response normalization over `size` channels, (size - 1) / 2 of them before.
@@ -251,7 +312,7 @@ fn local_response(node: &Node<'_>) -> Result<Kernel, BuildError> {
                 let squares: f64 = channels.clone().map(|c| from[plane(c) + at].to_f64().powi(2)).sum();
                 let divisor = power(bias + alpha / size as f64 * squares);
                 let at = plane(channel) + at;
-                to[at] = T::from_f64(from[at].to_f64() / divisor);
+                to[at] = T::of_f64(from[at].to_f64() / divisor);
             }
         }
         Ok(())

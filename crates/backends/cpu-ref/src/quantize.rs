@@ -1,12 +1,13 @@
 //! Quantization and dequantization.
 
-use crate::elements::{Elements, ElementsMut, Value, is_numeric};
+use crate::elements::{Elements, ElementsMut, is_numeric};
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, unsupported_type, unsupported_value,
 };
-use crate::loop_nest::AxisExtents;
+use crate::loop_nest::{AxisExtents, BLOCK};
 use crate::number::Number;
-use tenon_base::Result;
+use tenon_backend::Inputs;
+use tenon_base::{Result, stop, vectorized};
 use tenon_tensor::DataType;
 
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
@@ -41,23 +42,90 @@ impl ScaleLayout {
         })
     }
 
-    fn at(self, element: usize) -> usize {
+    /// The scale of an element, the stride of those of the elements after it, and for how many of them that holds.
+    fn run(self, element: usize) -> (usize, isize, usize) {
         match self {
-            ScaleLayout::One => 0,
-            ScaleLayout::Axis(along) => element / along.inner % along.extent,
+            ScaleLayout::One => (0, 0, usize::MAX),
+            ScaleLayout::Axis(along) => {
+                let at = element / along.inner % along.extent;
+                match along.inner {
+                    1 => (at, 1, along.extent - at),
+                    inner => (at, 0, inner - element % inner),
+                }
+            }
             ScaleLayout::Blocks(along, block) => {
                 let (row, column) = (element / along.inner, element % along.inner);
                 let blocks = along.extent.div_ceil(block);
-                let row = row / along.extent * blocks + row % along.extent / block;
-                row * along.inner + column
+                let at = row % along.extent;
+                let first = (row / along.extent * blocks + at / block) * along.inner;
+                match along.inner {
+                    1 => (first, 0, (block - at % block).min(along.extent - at)),
+                    inner => (first + column, 1, inner - column),
+                }
             }
         }
     }
 }
 
-/// Rounds to a floating-point type.
-fn rounding(dtype: DataType) -> Result<fn(f64) -> f64, BuildError> {
-    floats!(dtype, 1, T => Ok(|value| T::from_f64(value).to_f64()))
+/// The inputs of a (de)quantization.
+struct QuantizationInputs<'a> {
+    x: Elements<'a>,
+    scale: Elements<'a>,
+    zero: Option<Elements<'a>>,
+}
+
+impl<'a> QuantizationInputs<'a> {
+    /// `zero` is the type of the zero points, if they count.
+    fn new(
+        inputs: &Inputs<'a>,
+        x: DataType,
+        scale: DataType,
+        zero: Option<DataType>,
+    ) -> Result<Self> {
+        Ok(Self {
+            x: Elements::new(inputs, 0, x)?,
+            scale: Elements::new(inputs, 1, scale)?,
+            zero: zero
+                .map(|dtype| Elements::new(inputs, 2, dtype))
+                .transpose()?,
+        })
+    }
+
+    /// Sets all elements of `to`: `compute` replaces the values by the results, from the scales and zero points. Without
+    /// zero points they are `none`.
+    fn compute(
+        &self,
+        scales: ScaleLayout,
+        count: usize,
+        none: f64,
+        to: &mut ElementsMut<'_>,
+        compute: impl Fn(&mut [f64], &[f64], &[f64]),
+    ) {
+        let [mut values, mut factors, mut zeros] = [[none; BLOCK]; 3];
+        let mut done = 0;
+        while done < count {
+            stop::checkpoint();
+            let (at, stride, run) = scales.run(done);
+            let len = run.min(count - done).min(BLOCK);
+            let (values, factors, zeros) =
+                (&mut values[..len], &mut factors[..len], &mut zeros[..len]);
+            self.x.reals(done, values);
+            self.scale.strided(at, stride, factors);
+            if let Some(zero) = self.zero {
+                zero.strided(at, stride, zeros);
+            }
+            compute(values, factors, zeros);
+            to.set_reals(done, values);
+            done += len;
+        }
+    }
+}
+
+/// Rounds values to a floating-point type.
+fn rounding(dtype: DataType) -> Result<fn(&mut [f64]), BuildError> {
+    floats!(dtype, 1, T => Ok(|values| {
+        vectorized!(for x in values.iter_mut() { *x = T::of_f64(*x).to_f64(); });
+    }))
 }
 
 fn is_f8(dtype: DataType) -> bool {
@@ -90,27 +158,24 @@ fn quantize(node: &Node<'_>) -> Result<Kernel, BuildError> {
     if !is_numeric(x) {
         return Err(unsupported_type(0, x));
     }
+    let to_integers = y.is_integer();
     Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
-        let (x, scale) = (
-            Elements::new(&inputs, 0, x)?,
-            Elements::new(&inputs, 1, scale)?,
-        );
-        let zero = zero
-            .map(|dtype| Elements::new(&inputs, 2, dtype))
-            .transpose()?;
+        let inputs = QuantizationInputs::new(&inputs, x, scale, zero)?;
         let mut to = ElementsMut::new(&mut outputs, 0, y)?;
-        for at in 0..count {
-            let of = scales.at(at);
-            let quotient = round(x.at(at) / scale.at(of));
-            let rounded = if y.is_integer() {
-                quotient.round_ties_even()
-            } else {
-                quotient
-            };
-            let value = zero.map_or(rounded, |zero| rounded + zero.at(of));
-            to.set(at, Value::Real(value.clamp(least, greatest)));
-        }
+        // Negative zero leaves all values as they are, the sign of zero too.
+        inputs.compute(scales, count, -0.0, &mut to, |values, scales, zeros| {
+            vectorized!({
+                for (x, scale) in values.iter_mut().zip(scales) {
+                    *x /= scale;
+                }
+            });
+            round(values);
+            vectorized!(for (x, zero) in values.iter_mut().zip(zeros) {
+                let rounded = if to_integers { x.round_ties_even() } else { *x };
+                *x = (rounded + zero).clamp(least, greatest);
+            });
+        });
         Ok(())
     }))
 }
@@ -130,19 +195,15 @@ fn dequantize(node: &Node<'_>) -> Result<Kernel, BuildError> {
     }
     Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
-        let (x, scale) = (
-            Elements::new(&inputs, 0, x)?,
-            Elements::new(&inputs, 1, scale)?,
-        );
-        let zero = zero
-            .map(|dtype| Elements::new(&inputs, 2, dtype))
-            .transpose()?;
+        let inputs = QuantizationInputs::new(&inputs, x, scale, zero)?;
         let mut to = ElementsMut::new(&mut outputs, 0, y)?;
-        for at in 0..count {
-            let of = scales.at(at);
-            let zero = zero.map_or(0.0, |zero| zero.at(of));
-            to.set(at, Value::Real((x.at(at) - zero) * scale.at(of)));
-        }
+        inputs.compute(scales, count, 0.0, &mut to, |values, scales, zeros| {
+            vectorized!(
+                for ((x, scale), zero) in values.iter_mut().zip(scales).zip(zeros) {
+                    *x = (*x - zero) * scale;
+                }
+            );
+        });
         Ok(())
     }))
 }
@@ -155,8 +216,17 @@ fn dynamic(node: &Node<'_>) -> Result<Kernel, BuildError> {
     Ok(Kernel::new(|operands| {
         let (inputs, mut outputs) = operands.split();
         let x = inputs.slice::<f32>(0)?;
-        let greatest = x.iter().copied().fold(0f32, f32::max);
-        let least = x.iter().copied().fold(0f32, f32::min);
+        // Each of some extremes has its own elements, so that they are computed in vectors.
+        let mut extremes = [[0f32; 2]; BLOCK];
+        for x in x.chunks(BLOCK) {
+            vectorized!(for ([least, greatest], &x) in extremes.iter_mut().zip(x) {
+                (*least, *greatest) = (least.min(x), greatest.max(x));
+            });
+        }
+        let extremes = extremes.iter();
+        let [least, greatest] = extremes.fold([0f32; 2], |[least, greatest], [low, high]| {
+            [least.min(*low), greatest.max(*high)]
+        });
         // All elements are 0: the scale is arbitrary.
         let scale = if greatest == least {
             1.0
@@ -165,9 +235,9 @@ fn dynamic(node: &Node<'_>) -> Result<Kernel, BuildError> {
         };
         let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
         if let Some(to) = outputs.optional::<u8>(0)? {
-            for (to, x) in to.iter_mut().zip(x) {
+            vectorized!(for (to, x) in to.iter_mut().zip(x) {
                 *to = ((x / scale).round_ties_even() + zero).clamp(0.0, 255.0) as u8;
-            }
+            });
         }
         if let Some(to) = outputs.optional::<f32>(1)? {
             to.fill(scale);

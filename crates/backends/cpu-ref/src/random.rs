@@ -51,7 +51,7 @@ fn filled(
 ) -> Result<Kernel, BuildError> {
     floats!(node.output(0)?.dtype(), 0, T => Ok(Kernel::new(move |operands| {
         for_each_block(operands.split().1.slice::<T>(0)?, |index, to| {
-            to.iter_mut().zip(block(index)).for_each(|(to, x)| *to = T::from_f64(x));
+            to.iter_mut().zip(block(index)).for_each(|(to, x)| *to = T::of_f64(x));
         });
         Ok(())
     })))
@@ -65,7 +65,7 @@ fn bernoulli(node: &Node<'_>) -> Result<Kernel, BuildError> {
             for_each_block(to, |index, to| {
                 let from = &from[index as usize * BLOCK..][..to.len()];
                 for ((to, &p), x) in to.iter_mut().zip(from).zip(stream.uniform(index)) {
-                    *to = U::from_f64(f64::from(u8::from(x < p.to_f64())));
+                    *to = U::of_f64(f64::from(u8::from(x < p.to_f64())));
                 }
             });
             Ok(())
@@ -100,7 +100,7 @@ fn multinomial(node: &Node<'_>) -> Result<Kernel, BuildError> {
                     stop::checkpoint();
                     let x = stream.uniform(nth / BLOCK as u64)[nth as usize % BLOCK] * sum;
                     let class = cumulative.partition_point(|&end| end <= x);
-                    *to = I::from_f64(class.min(classes - 1) as f64);
+                    *to = I::of_f64(class.min(classes - 1) as f64);
                 }
             }
             Ok(())

@@ -1,6 +1,7 @@
 //! Recurrent layers (LSTM, GRU, RNN). Sums and states are f64; outputs are rounded once.
 
-use crate::activation::{sigmoid, softplus};
+use crate::activation::softplus;
+use crate::elementary::{sigmoid, tanh};
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, length, scratch, unsupported_type,
     unsupported_value,
@@ -102,14 +103,14 @@ impl ActivationFunction {
     fn apply(self, x: f64) -> f64 {
         match self {
             ActivationFunction::Relu => x.nan_max(0.0),
-            ActivationFunction::Tanh => x.tanh(),
+            ActivationFunction::Tanh => tanh(x),
             ActivationFunction::Sigmoid => sigmoid(x),
             ActivationFunction::Affine(alpha, beta) => alpha * x + beta,
             ActivationFunction::LeakyRelu(alpha) if x < 0.0 => alpha * x,
             ActivationFunction::LeakyRelu(_) => x,
             ActivationFunction::ThresholdedRelu(alpha) if x > alpha => x,
             ActivationFunction::ThresholdedRelu(_) => 0.0,
-            ActivationFunction::ScaledTanh(alpha, beta) => alpha * (beta * x).tanh(),
+            ActivationFunction::ScaledTanh(alpha, beta) => alpha * tanh(beta * x),
             ActivationFunction::HardSigmoid(alpha, beta) => {
                 (alpha * x + beta).nan_max(0.0).nan_min(1.0)
             }
@@ -294,7 +295,7 @@ impl<'a> SequenceState<'a> {
     fn recurrence<T: Number>(h: &[f64], r: &[T], row: usize) -> f64 {
         stop::checkpoint();
         let r = &r[row * h.len()..(row + 1) * h.len()];
-        h.iter().zip(r).map(|(h, r)| h * r.to_f64()).sum()
+        dot(h, r)
     }
 
     fn lstm<T: Number>(&mut self, layer: &RecurrentLayer, weights: &DirectionWeights<'_, T>) {
@@ -365,7 +366,7 @@ fn store<T: Number>(to: &mut Option<&mut [T]>, at: usize, values: &[f64]) {
         to[at..at + values.len()]
             .iter_mut()
             .zip(values)
-            .for_each(|(to, &x)| *to = T::from_f64(x));
+            .for_each(|(to, &x)| *to = T::of_f64(x));
     }
 }
 

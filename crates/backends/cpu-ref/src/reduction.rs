@@ -1,9 +1,10 @@
 //! Reductions of dimensions to one element each.
 
+use crate::elementary::exp;
 use crate::kernel::{BuildError, BuildKernel, Kernel, Node, axis, numeric};
-use crate::loop_nest::Lanes;
+use crate::loop_nest::{Fold, Lanes, MAXIMUM, SUM, fold};
 use crate::number::{Number, WidenedArithmetic};
-use tenon_base::Result;
+use tenon_base::{Result, vectorized};
 use tenon_tensor::DataType;
 
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
@@ -34,19 +35,21 @@ enum Reduction {
 }
 
 impl Reduction {
-    /// Adds an element to the accumulator.
-    fn step<W: WidenedArithmetic>(self) -> fn(W, W) -> W {
+    /// `start` of a maximum and of a minimum are the least and the greatest value of the type.
+    fn fold<W: WidenedArithmetic>(self, [lowest, highest]: [W; 2]) -> Fold<W> {
         match self {
-            Reduction::Max => W::nan_max,
-            Reduction::Min => W::nan_min,
-            Reduction::Prod => W::times,
-            Reduction::L1 => |all, x| all.plus(x.absolute()),
-            Reduction::L2 | Reduction::SumSquare => |all, x| all.plus(x.times(x)),
-            _ => W::plus,
+            Reduction::Max => fold!(lowest, W::nan_max, |total, x| total.nan_max(x)),
+            Reduction::Min => fold!(highest, W::nan_min, |total, x| total.nan_min(x)),
+            Reduction::Prod => fold!(W::ONE, W::times, |total, x| total.times(x)),
+            Reduction::L1 => fold!(W::ZERO, W::plus, |total, x| total.plus(x.absolute())),
+            Reduction::L2 | Reduction::SumSquare => {
+                fold!(W::ZERO, W::plus, |total, x| total.plus(x.times(x)))
+            }
+            _ => fold!(W::ZERO, W::plus, |total, x| total.plus(x)),
         }
     }
 
-    /// The result from the accumulator of `count` elements.
+    /// The result from the total of `count` elements.
     fn finish<W: WidenedArithmetic>(self) -> fn(W, usize) -> W {
         match self {
             Reduction::Mean => |all, count| all.divided_by(W::from_real(count as f64)),
@@ -83,27 +86,13 @@ fn reduce(node: &Node<'_>, reduction: Reduction) -> Result<Kernel, BuildError> {
     }
 }
 
-fn kernel<T: Number>(lanes: Lanes, reduction: Reduction, [lowest, highest]: [T; 2]) -> Kernel {
-    let (step, finish) = (
-        reduction.step::<T::Widened>(),
-        reduction.finish::<T::Widened>(),
-    );
-    let start = match reduction {
-        Reduction::Max => lowest.widen(),
-        Reduction::Min => highest.widen(),
-        Reduction::Prod => WidenedArithmetic::ONE,
-        _ => WidenedArithmetic::ZERO,
-    };
+fn kernel<T: Number>(lanes: Lanes, reduction: Reduction, bounds: [T; 2]) -> Kernel {
+    let fold = reduction.fold(bounds.map(T::widen));
+    let finish = reduction.finish::<T::Widened>();
     Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
-        lanes.starts.for_each(|[out, start_at]| {
-            let mut all = start;
-            lanes
-                .lane
-                .for_each(|[at]| all = step(all, from[start_at + at].widen()));
-            to[out] = T::narrow(finish(all, lanes.len));
-        });
+        lanes.fold(from, to, fold, |total| T::narrow(finish(total, lanes.len)));
         Ok(())
     })
 }
@@ -114,16 +103,14 @@ fn log_sum_exp<T: Number>(lanes: Lanes) -> Kernel {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         lanes.starts.for_each(|[out, start]| {
-            let mut max = f64::NEG_INFINITY;
-            lanes
-                .lane
-                .for_each(|[at]| max = max.nan_max(from[start + at].to_f64()));
+            let max = lanes.fold_reals(from, start, MAXIMUM, |_| {});
             let shift = if max.is_finite() { max } else { 0.0 };
-            let mut sum = 0.0;
-            lanes
-                .lane
-                .for_each(|[at]| sum += (from[start + at].to_f64() - shift).exp());
-            to[out] = T::from_f64(sum.ln() + shift);
+            let sum = lanes.fold_reals(from, start, SUM, |values| {
+                vectorized!(for x in values.iter_mut() {
+                    *x = exp(*x - shift);
+                });
+            });
+            to[out] = T::of_f64(sum.ln() + shift);
         });
         Ok(())
     })

@@ -132,7 +132,7 @@ fn interpolation<T: Number>(
         }
         to.iter_mut()
             .zip(now)
-            .for_each(|(to, from)| *to = T::from_f64(*from));
+            .for_each(|(to, from)| *to = T::of_f64(*from));
         Ok(())
     })
     .with_scratch(2 * capacity)

@@ -4,10 +4,11 @@ use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, axis, floats, indices, integers, invalid, numeric,
     position, scratch, sized, unsupported_type,
 };
-use crate::loop_nest::{AxisExtents, Lanes, LoopNest, broadcast, for_each_chunk};
+use crate::loop_nest::{AxisExtents, BLOCK, Lanes, LoopNest, broadcast, for_each_chunk, gather};
 use crate::number::{Accumulator, Index, Number, WidenedArithmetic};
 use std::cmp::Ordering;
-use tenon_base::{Result, stop};
+use tenon_backend::Inputs;
+use tenon_base::{Result, stop, vectorized};
 use tenon_graph::geometry::{selected_boxes, unique_elements};
 use tenon_tensor::DataType;
 
@@ -37,12 +38,17 @@ fn select(node: &Node<'_>) -> Result<Kernel, BuildError> {
         let (x, y) = (inputs.slice::<T>(1)?, inputs.slice::<T>(2)?);
         for_each_chunk(outputs.slice::<T>(0)?, |first, mut to| {
             nest.for_each_run(first, to.len(), |at, strides, count| {
-                let [c, a, b] = strides.map(|stride| stride as usize);
-                let (run, rest) = std::mem::take(&mut to).split_at_mut(count);
-                to = rest;
-                for (i, to) in run.iter_mut().enumerate() {
-                    let condition = condition[at[0] + i * c] != 0;
-                    *to = if condition { x[at[1] + i * a] } else { y[at[2] + i * b] };
+                let run = to.split_off_mut(..count).unwrap_or_default();
+                let (mut conditions, mut others) = ([0; BLOCK], [T::default(); BLOCK]);
+                for (nth, to) in run.chunks_mut(BLOCK).enumerate() {
+                    let start = |n: usize| at[n].wrapping_add_signed((nth * BLOCK) as isize * strides[n]);
+                    let (conditions, others) = (&mut conditions[..to.len()], &mut others[..to.len()]);
+                    gather(condition, start(0), strides[0], conditions);
+                    gather(x, start(1), strides[1], to);
+                    gather(y, start(2), strides[2], others);
+                    vectorized!(for ((to, &condition), &other) in to.iter_mut().zip(&*conditions).zip(&*others) {
+                            *to = if condition == 0 { other } else { *to };
+                        });
                 }
             });
         });
@@ -88,6 +94,9 @@ fn extreme_position(node: &Node<'_>, better: Ordering) -> Result<Kernel, BuildEr
     })))
 }
 
+/// The most elements that `TopK` keeps in order while it reads, instead of sorting positions.
+const FEW: usize = 32;
+
 /// A stable order: equal elements keep their order. The scratch memory holds a lane's positions.
 fn top_k(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?;
@@ -114,15 +123,33 @@ fn top_k(node: &Node<'_>) -> Result<Kernel, BuildError> {
             stop::checkpoint();
             let (above, below) = (lane / inner, lane % inner);
             let value = |at: u64| from[(above * extent + at as usize) * inner + below];
-            positions.iter_mut().zip(0..).for_each(|(to, at)| *to = at);
             let compare = |&a: &u64, &b: &u64| {
                 let order = order(value(a), value(b));
                 (if largest { order.reverse() } else { order }).then(a.cmp(&b))
             };
-            if (1..extent).contains(&count) {
-                positions.select_nth_unstable_by(count - 1, compare);
+            if count <= FEW && count < extent {
+                // The best so far in order; few elements are better than the last of them.
+                let best = &mut positions[..count];
+                let mut found = 0;
+                for at in 0..extent as u64 {
+                    if found == count {
+                        if best.last().is_none_or(|last| compare(&at, last).is_gt()) {
+                            continue;
+                        }
+                        found -= 1;
+                    }
+                    let to = best[..found].partition_point(|other| compare(other, &at).is_lt());
+                    best.copy_within(to..found, to + 1);
+                    best[to] = at;
+                    found += 1;
+                }
+            } else {
+                positions.iter_mut().zip(0..).for_each(|(to, at)| *to = at);
+                if (1..extent).contains(&count) {
+                    positions.select_nth_unstable_by(count - 1, compare);
+                }
+                positions[..count].sort_unstable_by(compare);
             }
-            positions[..count].sort_unstable_by(compare);
             for (nth, &at) in positions.iter().take(count).enumerate() {
                 let to = (above * count + nth) * inner + below;
                 if let Some(values) = &mut values {
@@ -142,31 +169,47 @@ fn top_k(node: &Node<'_>) -> Result<Kernel, BuildError> {
 fn scan<T: Number, A: Copy + Send + Sync + 'static>(
     node: &Node<'_>,
     start: A,
-    step: fn(A, T) -> A,
-    finish: fn(A) -> T,
+    step: impl Fn(A, T) -> A + Send + Sync + 'static,
+    finish: impl Fn(A) -> T + Send + Sync + 'static,
 ) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?.clone();
     let exclusive = node.attributes.flag("exclusive", false)?;
     let reverse = node.attributes.flag("reverse", false)?;
-    indices!(node.dtype(1)?, 1, I => Ok(Kernel::new(move |operands| {
+    // A function, so that the rest is not compiled for each index type.
+    let along_of = indices!(node.dtype(1)?, 1, I => Ok::<fn(&Inputs<'_>) -> Result<i64>, BuildError>(|inputs| {
+        Ok(inputs.slice::<I>(1)?.first().map_or(0, |along| along.to_i64()))
+    }))?;
+    Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
-        let along = inputs.slice::<I>(1)?.first().map_or(0, |along| along.to_i64());
-        let AxisExtents { outer, extent, inner } = AxisExtents::new(&shape, axis(along, shape.len())?);
-        for (above, below) in crate::convolution::pairs(outer, inner) {
-            stop::checkpoint();
-            let mut total = start;
-            let first = above * extent * inner + below;
-            for nth in 0..extent {
-                let nth = if reverse { extent - 1 - nth } else { nth };
-                let at = first + nth * inner;
-                let next = step(total, from[at]);
-                to[at] = finish(if exclusive { total } else { next });
-                total = next;
+        let along = axis(along_of(&inputs)?, shape.len())?;
+        let AxisExtents {
+            outer,
+            extent,
+            inner,
+        } = AxisExtents::new(&shape, along);
+        for above in 0..outer {
+            // Adjacent columns together, so that whole lines of memory are read.
+            for column in (0..inner).step_by(BLOCK) {
+                let width = BLOCK.min(inner - column);
+                let mut totals = [start; BLOCK];
+                for nth in 0..extent {
+                    stop::checkpoint();
+                    let nth = if reverse { extent - 1 - nth } else { nth };
+                    let first = (above * extent + nth) * inner + column;
+                    let (from, to) = (&from[first..first + width], &mut to[first..first + width]);
+                    vectorized!(
+                        for ((total, &x), to) in totals.iter_mut().zip(from).zip(to) {
+                            let next = step(*total, x);
+                            *to = finish(if exclusive { *total } else { next });
+                            *total = next;
+                        }
+                    );
+                }
             }
         }
         Ok(())
-    })))
+    }))
 }
 
 fn cum_sum(node: &Node<'_>) -> Result<Kernel, BuildError> {
@@ -178,7 +221,7 @@ fn cum_sum(node: &Node<'_>) -> Result<Kernel, BuildError> {
 fn cum_prod(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let dtype = node.dtype(0)?;
     if dtype.is_float() {
-        floats!(dtype, 0, T => scan::<T, f64>(node, 1.0, |a, x| a * x.to_f64(), T::from_f64))
+        floats!(dtype, 0, T => scan::<T, f64>(node, 1.0, |a, x| a * x.to_f64(), T::of_f64))
     } else {
         integers!(dtype, 0, T => {
             scan::<T, i64>(node, 1, |a, x| a.wrapping_mul(x.term()), T::total)

@@ -1,4 +1,4 @@
-//! Signal operators: discrete Fourier transforms by their definition, and mel filter banks.
+//! Signal operators: discrete Fourier transforms, and mel filter banks.
 
 use crate::elements::Elements;
 use crate::kernel::{
@@ -21,26 +21,92 @@ fn fill_twiddles(table: &mut [f64]) {
     }
 }
 
-/// One frequency of the transform of `count` samples, by the definition.
+/// A complex value.
+type Complex = [f64; 2];
+
+/// Adds `x` times the twiddle factor of an angle.
+fn add_rotated(sum: &mut Complex, [re, im]: Complex, table: &[f64], angle: usize, forward: bool) {
+    let (cos, sin) = table.split_at(table.len() / 2);
+    let (cos, sin) = (cos[angle], if forward { -sin[angle] } else { sin[angle] });
+    sum[0] += re * cos - im * sin;
+    sum[1] += re * sin + im * cos;
+}
+
+/// The discrete Fourier transform of the samples at `start`, `start + step`... in mixed radix (Cooley and Tukey, "An
+/// algorithm for the machine calculation of complex Fourier series", 1965): by the definition for prime lengths, else from
+/// the transforms of the samples with the same remainder by the least prime factor. `table` has the twiddle factors of the
+/// whole transform, `work` the size of `to`.
 fn transform(
     table: &[f64],
-    count: usize,
-    frequency: usize,
     forward: bool,
-    sample: impl Fn(usize) -> [f64; 2],
-) -> [f64; 2] {
-    let length = table.len() / 2;
-    let (cos, sin) = table.split_at(length);
-    let mut sum = [0.0, 0.0];
-    let mut phase = 0;
-    for at in 0..count {
-        let [re, im] = sample(at);
-        let (cos, sin) = (cos[phase], if forward { -sin[phase] } else { sin[phase] });
-        sum[0] += re * cos - im * sin;
-        sum[1] += re * sin + im * cos;
-        phase = (phase + frequency) % length;
+    samples: &impl Fn(usize) -> Complex,
+    [start, step]: [usize; 2],
+    to: &mut [Complex],
+    work: &mut [Complex],
+) {
+    let length = to.len();
+    if length == 1 {
+        to[0] = samples(start);
+        return;
     }
-    sum
+    let radix = (2..length)
+        .find(|radix| length.is_multiple_of(*radix))
+        .unwrap_or(length);
+    let part = length / radix;
+    let parts = work.chunks_exact_mut(part).zip(to.chunks_exact_mut(part));
+    for (nth, (work, to)) in parts.enumerate() {
+        let first = start + nth * step;
+        transform(table, forward, samples, [first, step * radix], work, to);
+    }
+    // The angle of one sample of this transform in steps of the table.
+    let unit = table.len() / 2 / length;
+    for (frequency, to) in to.iter_mut().enumerate() {
+        if radix > 2 {
+            stop::checkpoint();
+        }
+        *to = [0.0; 2];
+        let mut angle = 0;
+        for nth in 0..radix {
+            add_rotated(
+                to,
+                work[nth * part + frequency % part],
+                table,
+                angle * unit,
+                forward,
+            );
+            angle += frequency;
+            while angle >= length {
+                angle -= length;
+            }
+        }
+    }
+}
+
+/// The twiddle factors and two buffers of a transform, in scratch memory of [`SCRATCH`] times its length.
+struct Transform<'a> {
+    table: &'a [f64],
+    to: &'a mut [Complex],
+    work: &'a mut [Complex],
+}
+
+/// Elements of scratch memory for each sample of a transform.
+const SCRATCH: usize = 6;
+
+impl<'a> Transform<'a> {
+    fn new(length: usize, scratch: &'a mut [f64]) -> Self {
+        let (table, buffers) = scratch.split_at_mut(2 * length);
+        fill_twiddles(table);
+        let (to, work) = buffers.as_chunks_mut().0.split_at_mut(length);
+        Self { table, to, work }
+    }
+
+    /// The frequencies of the samples.
+    fn compute(&mut self, forward: bool, samples: impl Fn(usize) -> Complex) -> &[Complex] {
+        if !self.to.is_empty() {
+            transform(self.table, forward, &samples, [0, 1], self.to, self.work);
+        }
+        self.to
+    }
 }
 
 fn dft(node: &Node<'_>) -> Result<Kernel, BuildError> {
@@ -67,12 +133,10 @@ fn dft(node: &Node<'_>) -> Result<Kernel, BuildError> {
     };
     // A real result from one half of the spectrum: the other half is its conjugate mirror.
     let mirrored = inverse && one_sided;
-    let count = if mirrored { length } else { length.min(extent) };
     floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
-        let table = scratch::<f64>(&mut outputs, 2 * length)?;
-        fill_twiddles(table);
+        let mut transform = Transform::new(length, scratch(&mut outputs, SCRATCH * length)?);
         let factor = if inverse { 1.0 / length as f64 } else { 1.0 };
         for lane in 0..outer * inner {
             let at = |nth: usize, extent: usize| (lane / inner * extent + nth) * inner + lane % inner;
@@ -95,22 +159,21 @@ fn dft(node: &Node<'_>) -> Result<Kernel, BuildError> {
                     }
                 }
             };
-            for frequency in 0..frequencies {
-                stop::checkpoint();
-                let sum = if mirrored {
-                    transform(table, count, frequency, !inverse, half)
-                } else {
-                    transform(table, count, frequency, !inverse, sample)
-                };
+            let spectrum = if mirrored {
+                transform.compute(!inverse, half)
+            } else {
+                transform.compute(!inverse, sample)
+            };
+            for (frequency, sum) in spectrum[..frequencies].iter().enumerate() {
                 let at = at(frequency, frequencies) * out_parts;
                 for (to, sum) in to[at..at + out_parts].iter_mut().zip(sum) {
-                    *to = T::from_f64(sum * factor);
+                    *to = T::of_f64(sum * factor);
                 }
             }
         }
         Ok(())
     })
-    .with_scratch(2 * length))
+    .with_scratch(length.saturating_mul(SCRATCH)))
 }
 
 fn stft(node: &Node<'_>) -> Result<Kernel, BuildError> {
@@ -132,8 +195,7 @@ fn stft(node: &Node<'_>) -> Result<Kernel, BuildError> {
         let (inputs, mut outputs) = operands.split();
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         let window = window_type.map(|dtype| Elements::new(&inputs, 2, dtype)).transpose()?;
-        let table = scratch::<f64>(&mut outputs, 2 * length)?;
-        fill_twiddles(table);
+        let mut transform = Transform::new(length, scratch(&mut outputs, SCRATCH * length)?);
         for row in 0..batches * frames {
             let start = row / frames * samples + row % frames * step;
             let sample = |nth: usize| -> [f64; 2] {
@@ -141,17 +203,13 @@ fn stft(node: &Node<'_>) -> Result<Kernel, BuildError> {
                 let part = |part: usize| from[(start + nth) * parts + part].to_f64() * weight;
                 [part(0), if parts == 2 { part(1) } else { 0.0 }]
             };
-            for frequency in 0..frequencies {
-                stop::checkpoint();
-                let sum = transform(table, length, frequency, true, sample);
-                let at = (row * frequencies + frequency) * 2;
-                to[at] = T::from_f64(sum[0]);
-                to[at + 1] = T::from_f64(sum[1]);
-            }
+            let spectrum = &transform.compute(true, sample)[..frequencies];
+            let first = row * frequencies * 2;
+            T::from_reals(spectrum.as_flattened(), &mut to[first..first + 2 * frequencies]);
         }
         Ok(())
     })
-    .with_scratch(2 * length))
+    .with_scratch(length.saturating_mul(SCRATCH)))
 }
 
 /// Triangular filters between adjacent edges, which are equidistant on the mel scale.
@@ -187,14 +245,14 @@ fn mel(node: &Node<'_>) -> Result<Kernel, BuildError> {
         to.fill(T::default());
         for band in 0..bands {
             let (left, middle, right) = (edge(band)?, edge(band + 1)?, edge(band + 2)?);
-            to[middle * bands + band] = T::from_f64(1.0);
+            to[middle * bands + band] = T::of_f64(1.0);
             for row in left..middle {
                 let share = (row - left) as f64 / (middle - left) as f64;
-                to[row * bands + band] = T::from_f64(share);
+                to[row * bands + band] = T::of_f64(share);
             }
             for row in middle + 1..right {
                 let share = (right - row) as f64 / (right - middle) as f64;
-                to[row * bands + band] = T::from_f64(share);
+                to[row * bands + band] = T::of_f64(share);
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Operators with a state from one part of a sequence to the next: causal convolution and linear attention.
 
-use crate::activation::sigmoid;
+use crate::elementary::sigmoid;
 use crate::kernel::{BuildError, BuildKernel, Kernel, Node, floats, scratch, unsupported_value};
 use crate::number::Number;
 use tenon_base::{Result, stop};
@@ -41,7 +41,7 @@ fn causal_convolution(node: &Node<'_>) -> Result<Kernel, BuildError> {
                     sum += weight[channel * kernel + position].to_f64() * element(at + position).to_f64();
                 }
                 let activated = if swish { sum * sigmoid(sum) } else { sum };
-                to[line * length + at] = T::from_f64(activated);
+                to[line * length + at] = T::of_f64(activated);
             }
             if let Some(present) = &mut present {
                 let present = &mut present[line * before..(line + 1) * before];
@@ -186,13 +186,13 @@ fn linear_attention(node: &Node<'_>) -> Result<Kernel, BuildError> {
                     let query = extents.part(query, step, queries, head);
                     let to = &mut to[(step * queries + head) * rows..][..rows];
                     for (row, to) in to.iter_mut().enumerate() {
-                        *to = T::from_f64(scale * memory.read(query, row));
+                        *to = T::of_f64(scale * memory.read(query, row));
                     }
                 }
             }
             if let Some(present) = &mut present {
                 let present = present[whole].iter_mut();
-                present.zip(&*memory.state).for_each(|(to, from)| *to = S::from_f64(*from));
+                present.zip(&*memory.state).for_each(|(to, from)| *to = S::of_f64(*from));
             }
         }
         Ok(())

@@ -1,13 +1,26 @@
 //! Elementwise (unary) operators.
 
+use crate::elementary::{acos, asin, erf, exp};
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, integers, numeric, unsupported_type,
 };
-use crate::loop_nest::{CHECKPOINT_ELEMENTS, for_each_chunk};
+use crate::loop_nest::{BLOCK, CHECKPOINT_ELEMENTS, for_each_chunk};
 use crate::number::{Number, WidenedArithmetic};
 use tenon_backend::OperandPair;
-use tenon_base::{Result, stop};
+use tenon_base::{Result, stop, vectorized};
 use tenon_tensor::{DataType, Element};
+
+/// A kernel that computes a floating-point function in f64, which is inlined into its loop.
+macro_rules! float {
+    ($node:expr, |$x:ident| $result:expr) => {
+        $crate::unary::map_reals(
+            $node,
+            #[inline(always)]
+            move |$x: f64| $result,
+        )
+    };
+}
+pub(crate) use float;
 
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Abs", |node| {
@@ -21,25 +34,25 @@ pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Sign", |node| {
         float_or_integer(node, WidenedArithmetic::signum, WidenedArithmetic::signum)
     }),
-    ("Reciprocal", |node| float(node, f64::recip)),
-    ("Sqrt", |node| float(node, f64::sqrt)),
-    ("Exp", |node| float(node, f64::exp)),
-    ("Log", |node| float(node, f64::ln)),
-    ("Ceil", |node| float(node, f64::ceil)),
-    ("Floor", |node| float(node, f64::floor)),
-    ("Round", |node| float(node, f64::round_ties_even)),
-    ("Erf", |node| float(node, libm::erf)),
-    ("Sin", |node| float(node, f64::sin)),
-    ("Cos", |node| float(node, f64::cos)),
-    ("Tan", |node| float(node, f64::tan)),
-    ("Asin", |node| float(node, f64::asin)),
-    ("Acos", |node| float(node, f64::acos)),
-    ("Atan", |node| float(node, f64::atan)),
-    ("Sinh", |node| float(node, f64::sinh)),
-    ("Cosh", |node| float(node, f64::cosh)),
-    ("Asinh", |node| float(node, f64::asinh)),
-    ("Acosh", |node| float(node, f64::acosh)),
-    ("Atanh", |node| float(node, f64::atanh)),
+    ("Reciprocal", |node| float!(node, |x| x.recip())),
+    ("Sqrt", |node| float!(node, |x| x.sqrt())),
+    ("Exp", |node| float!(node, |x| exp(x))),
+    ("Log", |node| float!(node, |x| x.ln())),
+    ("Ceil", |node| float!(node, |x| x.ceil())),
+    ("Floor", |node| float!(node, |x| x.floor())),
+    ("Round", |node| float!(node, |x| x.round_ties_even())),
+    ("Erf", |node| float!(node, |x| erf(x))),
+    ("Sin", |node| float!(node, |x| x.sin())),
+    ("Cos", |node| float!(node, |x| x.cos())),
+    ("Tan", |node| float!(node, |x| x.tan())),
+    ("Asin", |node| float!(node, |x| asin(x))),
+    ("Acos", |node| float!(node, |x| acos(x))),
+    ("Atan", |node| float!(node, |x| x.atan())),
+    ("Sinh", |node| float!(node, |x| x.sinh())),
+    ("Cosh", |node| float!(node, |x| x.cosh())),
+    ("Asinh", |node| float!(node, |x| x.asinh())),
+    ("Acosh", |node| float!(node, |x| x.acosh())),
+    ("Atanh", |node| float!(node, |x| x.atanh())),
     ("Not", not),
     ("BitwiseNot", bitwise_not),
     ("IsInf", is_inf),
@@ -48,18 +61,39 @@ pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
 
 /// A kernel that applies `apply` to each element, in place where allowed.
 pub(crate) fn map<T: Element>(apply: impl Fn(T) -> T + Send + Sync + 'static) -> Kernel {
-    Kernel::new(move |operands| {
-        match operands.pair::<T>(0, 0)? {
-            OperandPair::InPlace(values) => for_each_chunk(values, |_, values| {
-                for values in values.chunks_mut(CHECKPOINT_ELEMENTS) {
-                    stop::checkpoint();
-                    for value in values {
-                        *value = apply(*value);
-                    }
+    map_slices(move |from: Option<&[T]>, to| {
+        vectorized!(match from {
+            Some(from) => {
+                for (to, &from) in to.iter_mut().zip(from) {
+                    *to = apply(from);
                 }
-            }),
-            OperandPair::Apart(from, to) => transform(from, to, &apply),
-        }
+            }
+            None => {
+                for value in to {
+                    *value = apply(*value);
+                }
+            }
+        });
+    })
+}
+
+/// A kernel that computes slices of elements: from the input, or in place.
+fn map_slices<T: Element>(
+    apply: impl Fn(Option<&[T]>, &mut [T]) + Send + Sync + 'static,
+) -> Kernel {
+    Kernel::new(move |operands| {
+        let (from, to) = match operands.pair::<T>(0, 0)? {
+            OperandPair::InPlace(values) => (None, values),
+            OperandPair::Apart(from, to) => (Some(from), to),
+        };
+        for_each_chunk(to, |first, to| {
+            for (index, to) in to.chunks_mut(CHECKPOINT_ELEMENTS).enumerate() {
+                stop::checkpoint();
+                let first = first + index * CHECKPOINT_ELEMENTS;
+                let from = from.map(|from| &from[first..first + to.len()]);
+                apply(from, to);
+            }
+        });
         Ok(())
     })
     .in_place()
@@ -75,21 +109,53 @@ pub(crate) fn transform<A: Element, B: Element>(
         for (index, to) in to.chunks_mut(CHECKPOINT_ELEMENTS).enumerate() {
             stop::checkpoint();
             let from = &from[first + index * CHECKPOINT_ELEMENTS..];
-            to.iter_mut()
-                .zip(from)
-                .for_each(|(to, &from)| *to = apply(from));
+            vectorized!(for (to, &from) in to.iter_mut().zip(from) {
+                *to = apply(from);
+            });
         }
     });
 }
 
-/// A kernel that computes a floating-point function in f64.
-pub(crate) fn float(
+/// Applies `apply` to each element of `from` in f64; the slices are equally long.
+pub(crate) fn transform_reals<T: Number>(from: &[T], to: &mut [T], apply: impl Fn(f64) -> f64) {
+    let mut reals = [0.0; BLOCK];
+    for (from, to) in from.chunks(BLOCK).zip(to.chunks_mut(BLOCK)) {
+        stop::checkpoint();
+        let reals = &mut reals[..from.len()];
+        T::to_reals(from, reals);
+        vectorized!(for x in reals.iter_mut() {
+            *x = apply(*x);
+        });
+        T::from_reals(reals, to);
+    }
+}
+
+/// Replaces values by a function of them.
+type ReplaceReals = dyn Fn(&mut [f64]) + Send + Sync;
+
+/// The kernel of [`float!`].
+pub(crate) fn map_reals(
     node: &Node<'_>,
     apply: impl Fn(f64) -> f64 + Send + Sync + 'static,
 ) -> Result<Kernel, BuildError> {
     // Boxed, so that the function is not compiled for each type.
-    let apply: Box<dyn Fn(f64) -> f64 + Send + Sync> = Box::new(apply);
-    floats!(node.dtype(0)?, 0, T => Ok(map(move |x: T| T::from_f64(apply(x.to_f64())))))
+    let apply: Box<ReplaceReals> = Box::new(move |values| {
+        vectorized!(for value in values.iter_mut() {
+            *value = apply(*value);
+        });
+    });
+    floats!(node.dtype(0)?, 0, T => Ok(map_slices(move |from: Option<&[T]>, to| {
+        let mut reals = [0.0; BLOCK];
+        for (index, to) in to.chunks_mut(BLOCK).enumerate() {
+            let reals = &mut reals[..to.len()];
+            match from {
+                Some(from) => T::to_reals(&from[index * BLOCK..][..to.len()], reals),
+                None => T::to_reals(to, reals),
+            }
+            apply(reals);
+            T::from_reals(reals, to);
+        }
+    })))
 }
 
 /// A kernel that computes the same function in f64 and in integers.
@@ -99,7 +165,7 @@ pub(crate) fn float_or_integer(
     integer: impl Fn(i128) -> i128 + Send + Sync + 'static,
 ) -> Result<Kernel, BuildError> {
     if node.dtype(0)?.is_float() {
-        return float(node, real);
+        return map_reals(node, real);
     }
     integers!(node.dtype(0)?, 0, T => Ok(map(move |x: T| T::narrow(integer(x.widen())))))
 }

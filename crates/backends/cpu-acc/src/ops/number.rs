@@ -1,6 +1,7 @@
 //! The arithmetic of numeric element types: integers wrap, 16-bit floating-point types compute in f32.
 
 use half::{bf16, f16};
+use tenon_base::round_to_odd;
 use tenon_tensor::Element;
 
 /// A numeric type with the unsigned word of its size.
@@ -105,8 +106,8 @@ macro_rules! float_types {
 float_types! {
     f32, u32, |value| value as f32;
     f64, u64, |value| value;
-    f16, u16, f16::from_f64;
-    bf16, u16, bf16::from_f64;
+    f16, u16, |value| f16::from_f32(round_to_odd(value));
+    bf16, u16, |value| bf16::from_f32(round_to_odd(value));
 }
 
 macro_rules! integer_types {

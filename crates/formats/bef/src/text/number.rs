@@ -2,7 +2,7 @@
 
 use crate::syntax::Cursor;
 use crate::{Attribute, DType};
-use tenon_base::Result;
+use tenon_base::{Result, round_to_odd};
 
 /// The text of a number without its type; `None` when `attribute` is no number.
 pub(crate) fn print_number(attribute: &Attribute) -> Option<String> {
@@ -118,8 +118,8 @@ impl Literal<'_> {
         let finite = self.float()?;
         Some(match dtype {
             DType::F32 => Attribute::F32(single()?),
-            DType::F16 => Attribute::F16(half::f16::from_f64(finite).to_bits()),
-            DType::BF16 => Attribute::BF16(half::bf16::from_f64(finite).to_bits()),
+            DType::F16 => Attribute::F16(half::f16::from_f32(round_to_odd(finite)).to_bits()),
+            DType::BF16 => Attribute::BF16(half::bf16::from_f32(round_to_odd(finite)).to_bits()),
             _ => Attribute::F64(finite),
         })
     }

@@ -6,7 +6,7 @@ use crate::ops::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::disjoint::for_each_chunk;
 use tenon_backend::{Inputs, Operands, Refusal, Workload};
-use tenon_base::Result;
+use tenon_base::{Result, round_to_odd};
 use tenon_tensor::{ConvertFn, DataType, Packing, converter};
 
 /// Elements below which one thread is used.
@@ -194,8 +194,8 @@ enum Function {
 fn rounded(value: f64, to: FloatType) -> f64 {
     match to {
         FloatType::F32 => f64::from(value as f32),
-        FloatType::F16 => half::f16::from_f64(value).to_f64(),
-        FloatType::Bf16 => half::bf16::from_f64(value).to_f64(),
+        FloatType::F16 => half::f16::from_f32(round_to_odd(value)).to_f64(),
+        FloatType::Bf16 => half::bf16::from_f32(round_to_odd(value)).to_f64(),
     }
 }
 
