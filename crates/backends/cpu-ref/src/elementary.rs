@@ -125,14 +125,20 @@ const SCALED_ERFC: [f64; 17] = [
     -2.394352580785136e-13,
 ];
 
-/// A polynomial by Horner's rule, coefficients in ascending order.
+/// A polynomial, coefficients in ascending order: those of even and of odd powers by Horner's rule, which are two
+/// independent chains.
 #[inline(always)]
 fn polynomial<const N: usize>(coefficients: &[f64; N], x: f64) -> f64 {
-    let mut sum = 0.0;
-    for &coefficient in coefficients.iter().rev() {
-        sum = sum * x + coefficient;
+    let square = x * x;
+    let [mut even, mut odd] = [0.0; 2];
+    if !N.is_multiple_of(2) {
+        even = coefficients[N - 1];
     }
-    sum
+    for &[a, b] in coefficients.as_chunks().0.iter().rev() {
+        even = even * square + a;
+        odd = odd * square + b;
+    }
+    even + odd * x
 }
 
 /// The error function.
@@ -167,10 +173,12 @@ const ASIN_SERIES: [f64; 25] = {
 #[inline(always)]
 fn split_asin(x: f64) -> (f64, bool) {
     let magnitude = x.abs();
+    // Up to 1/2 the square is the smaller one, from there on the other.
+    let (near, far) = (x * x, 0.5 - 0.5 * magnitude);
+    let square = if near < far { near } else { far };
+    let sum = polynomial(&ASIN_SERIES, square);
     let is_far = magnitude > 0.5;
-    let square = if is_far { 0.5 - 0.5 * magnitude } else { x * x };
-    let root = if is_far { square.sqrt() } else { magnitude };
-    (root * polynomial(&ASIN_SERIES, square), is_far)
+    (sum * if is_far { far.sqrt() } else { magnitude }, is_far)
 }
 
 /// The arcsine; NaN beyond 1.

@@ -322,13 +322,13 @@ pub(crate) struct Fold<W> {
     pub(crate) start: W,
     /// Adds elements to totals: the first to the first total, and again from it when all have one.
     pub(crate) add: fn(&mut [W], &[W]),
-    /// Joins two totals.
-    pub(crate) join: fn(W, W) -> W,
+    /// Joins totals.
+    pub(crate) join: fn(&mut [W; TOTALS]) -> W,
 }
 
-/// A [`Fold`] from its start, the function that joins totals, and the total after an element.
+/// A [`Fold`] from its start, the function of two totals that joins them, and the total after an element.
 macro_rules! fold {
-    ($start:expr, $join:expr, |$total:ident, $x:ident| $next:expr) => {
+    ($start:expr, |$a:ident, $b:ident| $join:expr, |$total:ident, $x:ident| $next:expr) => {
         $crate::loop_nest::Fold {
             start: $start,
             add: |totals, values| {
@@ -339,7 +339,18 @@ macro_rules! fold {
                     }
                 });
             },
-            join: $join,
+            join: |totals| {
+                let mut half = totals.len() / 2;
+                while half > 0 {
+                    let (first, second) = totals.split_at_mut(half);
+                    for (first, second) in first.iter_mut().zip(second) {
+                        let ($a, $b) = (*first, *second);
+                        *first = $join;
+                    }
+                    half /= 2;
+                }
+                totals[0]
+            },
         }
     };
 }
@@ -350,25 +361,21 @@ pub(crate) const SUM: Fold<f64> = fold!(0.0, |a, b| a + b, |total, x| total + x)
 
 /// The maximum; NaN if any element is NaN.
 pub(crate) const MAXIMUM: Fold<f64> =
-    fold!(f64::NEG_INFINITY, f64::nan_max, |total, x| total.nan_max(x));
+    fold!(f64::NEG_INFINITY, |a, b| a.nan_max(b), |total, x| total
+        .nan_max(x));
 
 /// Most lanes that are in scratch memory at a time.
 const MAPPED: usize = 16;
 
-/// Independent totals of a lane.
-const TOTALS: usize = 32;
+/// Independent totals of a lane, a power of two.
+pub(crate) const TOTALS: usize = 32;
 
 impl<W: Copy> Fold<W> {
     /// The total of all elements.
     pub(crate) fn of(&self, values: &[W]) -> W {
         let mut totals = [self.start; TOTALS];
         (self.add)(&mut totals, values);
-        self.joined(&totals[..values.len().min(TOTALS)])
-    }
-
-    fn joined(&self, totals: &[W]) -> W {
-        let totals = totals.iter();
-        totals.fold(self.start, |all, &total| (self.join)(all, total))
+        (self.join)(&mut totals)
     }
 }
 
@@ -435,7 +442,6 @@ impl Lanes {
     ) -> W {
         let mut totals = [fold.start; TOTALS];
         let mut values = [fold.start; BLOCK];
-        let mut used = 0;
         self.lane
             .for_each_run(0, self.len, |[at], [stride], count| {
                 for first in (0..count).step_by(BLOCK) {
@@ -443,10 +449,9 @@ impl Lanes {
                     let at = (start + at).wrapping_add_signed(first as isize * stride);
                     read(at, stride, values);
                     (fold.add)(&mut totals, values);
-                    used = used.max(values.len().min(TOTALS));
                 }
             });
-        fold.joined(&totals[..used])
+        (fold.join)(&mut totals)
     }
 
     /// Reads the lane at `start` as f64.

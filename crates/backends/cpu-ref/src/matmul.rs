@@ -5,10 +5,12 @@ use crate::elements::Elements;
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, numeric, scratch, unsupported, unsupported_type,
 };
-use crate::loop_nest::{LoopNest, broadcast, for_each_chunk, for_each_chunk_of, strides};
+use crate::loop_nest::{
+    BLOCK, LoopNest, SUM, TOTALS, broadcast, for_each_chunk, for_each_chunk_of, strides,
+};
 use crate::number::{Accumulator, Number, WidenedArithmetic, read_terms};
 use crate::product::{Extents, Order, product};
-use tenon_base::{Result, stop};
+use tenon_base::{Result, stop, vectorized};
 use tenon_graph::geometry::{Equation, Label};
 use tenon_tensor::{DataType, Shape};
 
@@ -593,18 +595,20 @@ fn determinant(matrix: &mut [f64], size: usize) -> f64 {
     product
 }
 
-/// The dot product of two slices, in eight sums, which are independent.
+/// The dot product of two slices.
 pub(crate) fn dot<A: Number, B: Number>(a: &[A], b: &[B]) -> f64 {
-    let mut sums = [0.0; 8];
-    let (a_groups, b_groups) = (a.chunks_exact(8), b.chunks_exact(8));
-    let rest = a_groups.remainder().iter().zip(b_groups.remainder());
-    let rest: f64 = rest.map(|(a, b)| a.to_f64() * b.to_f64()).sum();
-    for (a, b) in a_groups.zip(b_groups) {
-        for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
-            *sum += a.to_f64() * b.to_f64();
-        }
+    let mut totals = [0.0; TOTALS];
+    let [mut x, mut y] = [[0.0; BLOCK]; 2];
+    for (a, b) in a.chunks(BLOCK).zip(b.chunks(BLOCK)) {
+        let (x, y) = (&mut x[..a.len()], &mut y[..b.len()]);
+        A::to_reals(a, x);
+        B::to_reals(b, y);
+        vectorized!(for (x, y) in x.iter_mut().zip(&*y) {
+            *x *= y;
+        });
+        (SUM.add)(&mut totals, x);
     }
-    sums.iter().sum::<f64>() + rest
+    (SUM.join)(&mut totals)
 }
 
 #[cfg(test)]
@@ -613,7 +617,7 @@ mod tests {
 
     #[test]
     fn dot_products_of_any_length() {
-        for len in 0..20 {
+        for len in [0, 1, 7, 31, 32, 33, 128, 300] {
             let values: Vec<f32> = (0..len).map(|value| value as f32).collect();
             let squares: usize = (0..len).map(|value| value * value).sum();
             assert_eq!(dot(&values, &values), squares as f64);

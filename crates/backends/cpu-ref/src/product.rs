@@ -13,9 +13,6 @@ pub(crate) const COLUMNS: usize = 128;
 /// Terms of a sum that are added before the next tile of operands is read.
 pub(crate) const DEPTH: usize = 16;
 
-/// Sums of a row that are in registers together.
-const LANES: usize = 32;
-
 /// How an operand is read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Order {
@@ -76,7 +73,7 @@ pub(crate) fn product<S: Accumulator>(
                 }
                 for (i, sums) in sums.iter_mut().take(height).enumerate() {
                     a(row + i, first, &mut terms[..count]);
-                    add_products(&terms[..count], &tile, sums, width);
+                    add_products(&terms[..count], &tile, &mut sums[..width]);
                 }
             }
             for (i, sums) in sums.iter().take(height).enumerate() {
@@ -86,26 +83,26 @@ pub(crate) fn product<S: Accumulator>(
     }
 }
 
-/// Adds `a[k] tile[k][j]` to `sums[j]` for each `k` and at least the first `width` columns.
+/// Adds `a[k] tile[k][j]` to `sums[j]` for each `k`.
 #[inline(never)]
-fn add_products<S: Accumulator>(
-    a: &[S],
-    tile: &[[S; COLUMNS]; DEPTH],
-    sums: &mut [S; COLUMNS],
-    width: usize,
-) {
-    vectorized!({
-        let lanes = sums.chunks_exact_mut(LANES).take(width.div_ceil(LANES));
-        for (nth, sums) in lanes.enumerate() {
-            let mut totals = [S::default(); LANES];
-            totals.copy_from_slice(sums);
-            for (&a, row) in a.iter().zip(tile) {
-                let row = &row[nth * LANES..(nth + 1) * LANES];
-                for (total, &b) in totals.iter_mut().zip(row) {
-                    *total = total.plus_product(a, b);
-                }
+fn add_products<S: Accumulator>(a: &[S], tile: &[[S; COLUMNS]; DEPTH], sums: &mut [S]) {
+    let width = sums.len();
+    let (fours, rest) = a.as_chunks::<4>();
+    let (rows, rest_rows) = tile[..a.len()].as_chunks::<4>();
+    // Four terms for each access to a sum.
+    vectorized!(
+        for (&[a0, a1, a2, a3], [b0, b1, b2, b3]) in fours.iter().zip(rows) {
+            let (b0, b1) = (&b0[..width], &b1[..width]);
+            let (b2, b3) = (&b2[..width], &b3[..width]);
+            for (j, sum) in sums.iter_mut().enumerate() {
+                let total = sum.plus_product(a0, b0[j]).plus_product(a1, b1[j]);
+                *sum = total.plus_product(a2, b2[j]).plus_product(a3, b3[j]);
             }
-            sums.copy_from_slice(&totals);
+        }
+    );
+    vectorized!(for (&a, row) in rest.iter().zip(rest_rows) {
+        for (sum, &b) in sums.iter_mut().zip(row) {
+            *sum = sum.plus_product(a, b);
         }
     });
 }

@@ -38,14 +38,15 @@ impl Reduction {
     /// `start` of a maximum and of a minimum are the least and the greatest value of the type.
     fn fold<W: WidenedArithmetic>(self, [lowest, highest]: [W; 2]) -> Fold<W> {
         match self {
-            Reduction::Max => fold!(lowest, W::nan_max, |total, x| total.nan_max(x)),
-            Reduction::Min => fold!(highest, W::nan_min, |total, x| total.nan_min(x)),
-            Reduction::Prod => fold!(W::ONE, W::times, |total, x| total.times(x)),
-            Reduction::L1 => fold!(W::ZERO, W::plus, |total, x| total.plus(x.absolute())),
+            Reduction::Max => fold!(lowest, |a, b| a.nan_max(b), |total, x| total.nan_max(x)),
+            Reduction::Min => fold!(highest, |a, b| a.nan_min(b), |total, x| total.nan_min(x)),
+            Reduction::Prod => fold!(W::ONE, |a, b| a.times(b), |total, x| total.times(x)),
+            Reduction::L1 => fold!(W::ZERO, |a, b| a.plus(b), |total, x| total
+                .plus(x.absolute())),
             Reduction::L2 | Reduction::SumSquare => {
-                fold!(W::ZERO, W::plus, |total, x| total.plus(x.times(x)))
+                fold!(W::ZERO, |a, b| a.plus(b), |total, x| total.plus(x.times(x)))
             }
-            _ => fold!(W::ZERO, W::plus, |total, x| total.plus(x)),
+            _ => fold!(W::ZERO, |a, b| a.plus(b), |total, x| total.plus(x)),
         }
     }
 
