@@ -1,10 +1,14 @@
-//! The handle of a long operation: reports progress, receives cancellation and a deadline.
+//! The handle of a long operation: reports progress, receives cancellation and a deadline, polls the caller.
 
 use crate::stop::{self, StopToken};
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+/// The least time between two polls of a [`Control`].
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Progress of one step of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +28,47 @@ struct Inner {
     cancelled: AtomicBool,
     deadline: Option<Instant>,
     listener: Option<Box<Listener>>,
+    poll: Option<Poll>,
+    /// Whether this handle or one of its parents has a poll.
+    is_polled: bool,
     /// The handle whose cancellation and listener this one inherits.
     parent: Option<Control>,
+}
+
+/// A function that the thread which made the handle calls during the work.
+struct Poll {
+    is_stopped: Box<dyn Fn() -> bool + Send + Sync>,
+    thread: ThreadId,
+    start: Instant,
+    /// The time of the next call, in nanoseconds from the start.
+    next: AtomicU64,
+}
+
+impl Poll {
+    fn new(is_stopped: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self {
+            is_stopped: Box::new(is_stopped),
+            thread: std::thread::current().id(),
+            start: Instant::now(),
+            next: AtomicU64::new(POLL_INTERVAL.as_nanos() as u64),
+        }
+    }
+
+    /// Calls the function if it is due on this thread.
+    fn call(&self) -> bool {
+        let next = self.next.load(Ordering::Relaxed);
+        if std::thread::current().id() != self.thread {
+            return false;
+        }
+        let now = || self.start.elapsed().as_nanos() as u64;
+        if now() < next {
+            return false;
+        }
+        let is_stopped = (self.is_stopped)();
+        let next = now() + POLL_INTERVAL.as_nanos() as u64;
+        self.next.store(next, Ordering::Relaxed);
+        is_stopped
+    }
 }
 
 /// Progress, cancellation and deadline of one long operation. Clones share one state.
@@ -99,6 +142,28 @@ impl Control {
     pub fn child(&self) -> Self {
         Self::of(Inner {
             deadline: self.shared.deadline,
+            is_polled: self.shared.is_polled,
+            parent: Some(self.clone()),
+            ..Inner::default()
+        })
+    }
+
+    /// A handle for the same work that also calls `is_stopped`, on this thread alone, at checks and checkpoints at
+    /// least 50 ms apart; `true` cancels the work. For callers that receive their cancellation on the thread that
+    /// works, such as an interpreter its signals.
+    ///
+    /// ```
+    /// use tenon_base::{Control, ErrorKind};
+    /// let control = Control::new().polled(|| true);
+    /// control.check().unwrap();
+    /// std::thread::sleep(std::time::Duration::from_millis(51));
+    /// assert_eq!(control.check().unwrap_err().kind(), ErrorKind::Cancelled);
+    /// ```
+    pub fn polled(&self, is_stopped: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self::of(Inner {
+            deadline: self.shared.deadline,
+            poll: Some(Poll::new(is_stopped)),
+            is_polled: true,
             parent: Some(self.clone()),
             ..Inner::default()
         })
@@ -126,6 +191,7 @@ impl Control {
     /// Fails with `Cancelled` after [`cancel`](Self::cancel), with `DeadlineExceeded` past the
     /// deadline.
     pub fn check(&self) -> Result<()> {
+        self.poll();
         if self.is_cancelled() {
             return Err(Error::new(ErrorKind::Cancelled, "the work was cancelled"));
         }
@@ -135,6 +201,17 @@ impl Control {
                 "the work did not end by its deadline",
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// Calls the polls of this handle and its parents that are due on this thread.
+    fn poll(&self) {
+        let mut source = Some(self);
+        while let Some(control) = source.filter(|control| control.shared.is_polled) {
+            if (control.shared.poll.as_ref()).is_some_and(|poll| poll.call()) {
+                control.cancel();
+            }
+            source = control.shared.parent.as_ref();
         }
     }
 
@@ -164,7 +241,7 @@ impl StopToken for Control {
     }
 
     fn is_timed(&self) -> bool {
-        self.has_deadline()
+        self.has_deadline() || self.shared.is_polled
     }
 
     fn check(&self) -> Result<()> {
@@ -201,6 +278,34 @@ mod tests {
         assert_eq!(steps.load(Ordering::Relaxed), 1);
         parent.cancel();
         assert_eq!(second.check().unwrap_err().kind(), ErrorKind::Cancelled);
+    }
+
+    #[test]
+    fn a_poll_stops_a_loop_on_its_thread_alone() {
+        let (calls, stopped) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counter, flag) = (calls.clone(), stopped.clone());
+        let outer = Control::new();
+        let control = outer.polled(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            flag.load(Ordering::Relaxed)
+        });
+        // A check of another thread does not poll.
+        std::thread::sleep(POLL_INTERVAL);
+        std::thread::scope(|scope| scope.spawn(|| control.check().unwrap()).join().unwrap());
+        assert_eq!(calls.load(Ordering::Relaxed), 0);
+        let start = Instant::now();
+        let done = control.child().run(|| {
+            crate::pool::for_each(2000, |_| {
+                if start.elapsed() > 2 * POLL_INTERVAL {
+                    stopped.store(true, Ordering::Relaxed);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            });
+            Ok(())
+        });
+        assert_eq!(done.unwrap_err().kind(), ErrorKind::Cancelled);
+        assert!((2..8).contains(&calls.load(Ordering::Relaxed)));
+        assert!(!outer.is_cancelled());
     }
 
     #[test]

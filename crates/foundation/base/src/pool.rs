@@ -25,7 +25,7 @@ use crate::trace::TraceSink;
 use std::cell::Cell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -127,7 +127,8 @@ struct Pool {
     panic: Mutex<Option<Box<dyn std::any::Any + Send>>>,
     /// Number of parked workers.
     sleepers: AtomicUsize,
-    workers: OnceLock<Workers>,
+    /// Null until the first loop of the process. Never freed.
+    workers: AtomicPtr<Workers>,
 }
 
 struct Workers {
@@ -205,7 +206,7 @@ static POOL: Pool = Pool {
     }),
     panic: Mutex::new(None),
     sleepers: AtomicUsize::new(0),
-    workers: OnceLock::new(),
+    workers: AtomicPtr::new(std::ptr::null_mut()),
 };
 
 thread_local! {
@@ -247,6 +248,22 @@ pub fn threads() -> usize {
 fn cpus() -> usize {
     static CPUS: OnceLock<usize> = OnceLock::new();
     *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, |count| count.get()))
+}
+
+/// Prepares the pool in the child of a fork, which has no workers: its next loop starts them. If another thread of the
+/// parent was in a loop at the time, the loops of the child stay on their callers' threads. The only thread of the
+/// child calls it before any loop.
+pub fn after_fork() {
+    // A lock that another thread of the parent held is held for ever.
+    let is_busy = POOL.is_publishing.swap(true, Ordering::Acquire)
+        || POOL.publisher.try_lock().is_err()
+        || POOL.panic.try_lock().is_err();
+    if !is_busy {
+        POOL.workers.store(std::ptr::null_mut(), Ordering::Relaxed);
+        POOL.gate.store(0, Ordering::Relaxed);
+        POOL.sleepers.store(0, Ordering::Relaxed);
+        POOL.is_publishing.store(false, Ordering::Release);
+    }
 }
 
 /// Runs `work` with at most `limit` threads for each loop that it starts on this thread.
@@ -375,15 +392,20 @@ impl Pool {
         }
     }
 
+    /// The workers, which the thread that publishes the first loop starts.
     fn workers(&'static self) -> &'static Workers {
-        self.workers.get_or_init(|| {
-            let workers = start_workers(cpus() - 1);
-            let parts = (0..=workers.len()).map(|_| Part(AtomicU64::new(0)));
-            Workers {
-                parts: parts.collect(),
-                workers,
-            }
-        })
+        // SAFETY: null, or a box that was leaked below.
+        if let Some(workers) = unsafe { self.workers.load(Ordering::Acquire).as_ref() } {
+            return workers;
+        }
+        let workers = start_workers(cpus() - 1);
+        let parts = (0..=workers.len()).map(|_| Part(AtomicU64::new(0)));
+        let started = Box::leak(Box::new(Workers {
+            parts: parts.collect(),
+            workers,
+        }));
+        self.workers.store(started, Ordering::Release);
+        started
     }
 
     /// Takes and executes iterations until none is left; whether there were any. `thread` is the position of this
