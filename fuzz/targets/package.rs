@@ -3,7 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use tenon::neff::Limits;
-use tenon::{Control, LoadOptions, Model, Package};
+use tenon::neff::Package;
+use tenon::{Control, LoadOptions, Model};
 use tenon_tensor::BufferMut;
 
 fuzz_target!(|bytes: &[u8]| {

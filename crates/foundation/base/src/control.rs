@@ -282,7 +282,10 @@ mod tests {
 
     #[test]
     fn a_poll_stops_a_loop_on_its_thread_alone() {
-        let (calls, stopped) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (calls, stopped) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
         let (counter, flag) = (calls.clone(), stopped.clone());
         let outer = Control::new();
         let control = outer.polled(move || {

@@ -26,7 +26,7 @@ pub fn compare(onnx: &Path, first: &str, second: &str) -> Result<Comparison> {
     let options = CompareOptions::new(first, second)
         .tolerance(tolerance)
         .fused_nodes(package.fused_nodes());
-    compare_backends(&package.to_package()?, &inputs, &options)
+    compare_backends(&package.to_neff()?, &inputs, &options)
 }
 
 fn main() -> Result<()> {

@@ -18,7 +18,7 @@ pub fn load(onnx: &Path, device: &AsyncBackend) -> Result<Model> {
     let package = compiler
         .registry(registry.clone())
         .compile_file(onnx)?
-        .to_package()?;
+        .to_neff()?;
     Model::from_package(&package, &LoadOptions::new().runtime(runtime(registry)))
 }
 

@@ -22,7 +22,7 @@ pub fn report(onnx: &Path) -> Result<Vec<String>> {
         }
     }
     lines.push(placement.to_string());
-    let contents = Contents::read(&compiled.to_package()?)?;
+    let contents = Contents::read(&compiled.to_neff()?)?;
     let memory = MemoryReport::new(&contents)?;
     lines.push(format!(
         "arena: {} bytes, {:.1} % more than the live bytes at its peak",

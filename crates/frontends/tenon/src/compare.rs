@@ -13,7 +13,7 @@
 //! let compiled = Compiler::new().compile_file(onnx)?;
 //! let image = Tensor::from_slice([1, 1, 8, 8], &[0.5f32; 64])?;
 //! let options = CompareOptions::new("CpuAcc", "CpuRef").fused_nodes(compiled.fused_nodes());
-//! let comparison = compare_backends(&compiled.to_package()?, &[("image", &image)], &options)?;
+//! let comparison = compare_backends(&compiled.to_neff()?, &[("image", &image)], &options)?;
 //! assert!(comparison.divergence.is_none());
 //! # Ok::<(), tenon::Error>(())
 //! ```
@@ -101,7 +101,7 @@ pub struct Divergence {
 }
 
 /// The subgraphs that backends fused into one node each, by the name of that node. A package does not
-/// contain them; see [`CompiledPackage::fused_nodes`](crate::CompiledPackage::fused_nodes).
+/// contain them; see [`CompiledPackage::fused_nodes`](crate::Package::fused_nodes).
 pub type FusedNodes = BTreeMap<String, Arc<Graph>>;
 
 /// Operands with the names of their variables; `None` for absent ones.

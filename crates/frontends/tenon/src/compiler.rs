@@ -1,6 +1,6 @@
 //! Compiling: from an ONNX model to a package.
 
-use crate::{CompiledPackage, StatePair};
+use crate::{Package, StatePair};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -264,7 +264,7 @@ impl Compiler {
     /// # Errors
     /// A file that cannot be read or is malformed, symbolic dimensions without an extent, operators
     /// that no chosen backend supports. All problems of a model are reported together.
-    pub fn compile_file(&self, path: impl AsRef<Path>) -> Result<CompiledPackage> {
+    pub fn compile_file(&self, path: impl AsRef<Path>) -> Result<Package> {
         let path = path.as_ref();
         let model = OnnxModel::open(path, &self.control)?;
         let compiled = self.compile_model(&model);
@@ -275,7 +275,7 @@ impl Compiler {
     ///
     /// # Errors
     /// As [`Self::compile_file`].
-    pub fn compile_bytes(&self, onnx: impl Into<Vec<u8>>) -> Result<CompiledPackage> {
+    pub fn compile_bytes(&self, onnx: impl Into<Vec<u8>>) -> Result<Package> {
         self.compile_model(&OnnxModel::from_bytes(onnx, &self.control)?)
     }
 
@@ -283,7 +283,7 @@ impl Compiler {
     ///
     /// # Errors
     /// As [`Self::compile_file`].
-    pub fn compile_model(&self, model: &OnnxModel) -> Result<CompiledPackage> {
+    pub fn compile_model(&self, model: &OnnxModel) -> Result<Package> {
         let mut compiled = self.compile_for_sizes(model)?;
         if !self.buckets.is_empty() || !self.paddings.is_empty() {
             let bucket = |(symbol, sizes): (&String, &Vec<u64>)| BucketInfo {
@@ -300,7 +300,7 @@ impl Compiler {
         Ok(compiled)
     }
 
-    fn compile_for_sizes(&self, model: &OnnxModel) -> Result<CompiledPackage> {
+    fn compile_for_sizes(&self, model: &OnnxModel) -> Result<Package> {
         let registry = self.registry.clone();
         let registry = &registry.unwrap_or_else(tenon_builtin::registry);
         // Functions of libraries take tensors of fixed shapes.
@@ -310,7 +310,7 @@ impl Compiler {
         // Sizes that the model refuses say nothing about others, and small extents that windows and strides leave of
         // an example may be taken for fixed ones.
         let mut first = None;
-        let mut best: Option<CompiledPackage> = None;
+        let mut best: Option<Package> = None;
         for examples in [
             ExampleSizes::Primes,
             ExampleSizes::MultiplesOf32,
@@ -321,7 +321,7 @@ impl Compiler {
             match self.compile_with(model, registry, Some(examples), false) {
                 Ok(compiled) if compiled.left_out() == 0 => return Ok(compiled),
                 Ok(compiled) => {
-                    let fewest = best.as_ref().map_or(usize::MAX, CompiledPackage::left_out);
+                    let fewest = best.as_ref().map_or(usize::MAX, Package::left_out);
                     if compiled.left_out() < fewest {
                         best = Some(compiled);
                     }
@@ -364,7 +364,7 @@ impl Compiler {
         registry: &Registry,
         symbolic: Option<ExampleSizes>,
         open_extents: bool,
-    ) -> Result<CompiledPackage> {
+    ) -> Result<Package> {
         let known = self.known_inputs.iter();
         let import = ImportOptions {
             dims: self.dims.clone(),
@@ -411,7 +411,7 @@ impl Compiler {
         let cpu_nodes = calls.into_iter().filter_map(cpu_node).collect();
         let outputs = &model.signature().outputs;
         let compiled = tenon_compiler::compile_nodes(graph, cpu_nodes, outputs.len(), &compiler)?;
-        let package = CompiledPackage::new(compiled, self.control.clone());
+        let package = Package::new(compiled, self.control.clone());
         check_outputs(outputs, package.nodes(), &package.states())?;
         Ok(package)
     }

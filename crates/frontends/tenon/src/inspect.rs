@@ -6,7 +6,7 @@
 //! use tenon::inspect::{Contents, MemoryReport, program_text};
 //!
 //! # let onnx = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../models/digits/digits.onnx");
-//! let package = Compiler::new().compile_file(onnx)?.to_package()?;
+//! let package = Compiler::new().compile_file(onnx)?.to_neff()?;
 //! println!("{}", program_text(&package)?);
 //! let report = MemoryReport::new(&Contents::read(&package)?)?;
 //! assert!(report.arena_bytes >= report.live_bytes);

@@ -75,11 +75,12 @@
 #![forbid(unsafe_code)]
 
 mod bindings;
-mod compiled_package;
+
 mod compiler;
 mod load_options;
 mod model;
 mod model_file;
+mod package;
 mod run_options;
 mod run_outputs;
 mod run_queue;
@@ -101,7 +102,7 @@ pub mod profile;
 pub mod tap;
 
 pub use bindings::Bindings;
-pub use compiled_package::CompiledPackage;
+
 pub use compiler::{
     Compiler, Hint, LibraryFunction, MEMORY_STRATEGIES, MemoryStrategy, StateSelection,
     memory_strategy,
@@ -109,6 +110,7 @@ pub use compiler::{
 pub use load_options::LoadOptions;
 pub use model::{Dimension, Model, Signature};
 pub use model_file::{ModelFile, OpenOptions};
+pub use package::Package;
 pub use run_options::{AsyncOptions, RunOptions};
 pub use run_outputs::Outputs;
 pub use run_queue::{Priority, RunFuture, RunQueue};
@@ -119,6 +121,5 @@ pub use tenon_tensor as tensor;
 
 pub use tenon_backend::{BackendId, DeviceTensor};
 pub use tenon_base::{Control, Count, Error, ErrorKind, Location, Pattern, Progress, Result};
-pub use tenon_neff::Package;
 pub use tenon_onnx::Model as OnnxModel;
 pub use tenon_tensor::{DataType, ModelValue, Shape, Tensor, TensorType, ValueKind};

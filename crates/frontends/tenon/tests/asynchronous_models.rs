@@ -21,7 +21,7 @@ fn load(onnx: &Path) -> (Model, AsyncBackend) {
     let compiler = Compiler::new().backends(["SimAsync", "CpuRef"]);
     let compiled = compiler.registry(registry.clone()).compile_file(onnx);
     let options = LoadOptions::new().runtime(runtime(registry));
-    let model = Model::from_package(&compiled.unwrap().to_package().unwrap(), &options).unwrap();
+    let model = Model::from_package(&compiled.unwrap().to_neff().unwrap(), &options).unwrap();
     (model, device)
 }
 

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use tenon::compare::{CompareOptions, compare_backends};
 use tenon::inputs::random_tensor;
 use tenon::neff::Limits;
-use tenon::{BackendId, Control, ErrorKind, LoadOptions, Model, Package, RunOptions, Tensor};
+use tenon::neff::Package;
+use tenon::{BackendId, Control, ErrorKind, LoadOptions, Model, RunOptions, Tensor};
 use tenon_compiler::Options;
 use tenon_graph::Graph;
 

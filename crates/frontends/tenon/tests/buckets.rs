@@ -1,16 +1,15 @@
 //! Packages with buckets: padded runs compared with onnxruntime's outputs and with plain arithmetic.
 
 use std::path::{Path, PathBuf};
+use tenon::neff;
 use tenon::tensor::{BufferMut, npy};
-use tenon::{
-    CompiledPackage, Compiler, Control, DataType, ErrorKind, LoadOptions, Model, Package, Tensor,
-};
+use tenon::{Compiler, Control, DataType, ErrorKind, LoadOptions, Model, Package, Tensor};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-fn compile(compiler: &Compiler, model: &str) -> CompiledPackage {
+fn compile(compiler: &Compiler, model: &str) -> Package {
     compiler.compile_file(root().join(model)).unwrap()
 }
 
@@ -258,7 +257,7 @@ fn load_changed(bytes: &[u8], from: &str, to: &str) -> tenon::Result<Model> {
     let mut changed = bytes.to_vec();
     changed[at..at + to.len()].copy_from_slice(to.as_bytes());
     let buffer = BufferMut::copy_of(&changed)?.freeze();
-    let package = Package::from_buffer(buffer, &Default::default(), &Control::new())?;
+    let package = neff::Package::from_buffer(buffer, &Default::default(), &Control::new())?;
     Model::from_package(&package, &LoadOptions::new())
 }
 

@@ -8,8 +8,9 @@ use tenon::host_program::{
     AllocatorKind, ExecOptions, KernelDef, Log, ProgramInput, Registry, execute,
 };
 use tenon::inspect::Contents;
+use tenon::neff::Package;
 use tenon::profile::TraceSink;
-use tenon::{Compiler, Control, LoadOptions, Model, Package, Result, RunOptions};
+use tenon::{Compiler, Control, LoadOptions, Model, Result, RunOptions};
 use tenon_executor::{Frame, Kernel, Signature};
 
 const MODEL: &str = concat!(

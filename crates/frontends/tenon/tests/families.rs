@@ -128,7 +128,7 @@ fn nodes_whose_constants_are_prepared_are_compared() {
     let model = path.with_extension("onnx");
     let compiled = Compiler::new().compile_file(model).unwrap();
     let fused_nodes = compiled.fused_nodes();
-    let package = compiled.to_package().unwrap();
+    let package = compiled.to_neff().unwrap();
     let options = CompareOptions::new("CpuAcc", "CpuRef").fused_nodes(fused_nodes);
     let compared = compare_backends(&package, &inputs, &options).unwrap();
     assert!(compared.divergence.is_none());

@@ -3,8 +3,9 @@
 //! the integers from 0 to 11.
 
 use tenon::neff::Limits;
+use tenon::neff::Package;
 use tenon::tensor::BufferMut;
-use tenon::{Control, LoadOptions, Model, Package, Tensor};
+use tenon::{Control, LoadOptions, Model, Tensor};
 
 fn load(bytes: &[u8]) -> Model {
     let buffer = BufferMut::copy_of(bytes).unwrap().freeze();

@@ -43,7 +43,7 @@ fn made_by(script: &str, count: usize, seed: u64) -> Option<tempfile::TempDir> {
 
 fn load(path: &Path) -> tenon::Result<Model> {
     let compiled = Compiler::new().compile_file(path)?;
-    Model::from_package(&compiled.to_package()?, &LoadOptions::default())
+    Model::from_package(&compiled.to_neff()?, &LoadOptions::default())
 }
 
 /// The arrays of a sample whose names have a prefix.
@@ -341,7 +341,7 @@ fn nodes_of_loops_are_compared_in_every_iteration() {
         .unwrap();
     let (_, inputs, _) = observed(folder.path(), 1);
     let options = CompareOptions::new("CpuAcc", "CpuRef").fused_nodes(compiled.fused_nodes());
-    let package = compiled.to_package().unwrap();
+    let package = compiled.to_neff().unwrap();
     let found = compare_backends(&package, &named(&inputs), &options).unwrap();
     assert!(found.divergence.is_none());
     let nodes: BTreeSet<&str> = found.compared.iter().map(|it| &*it.node).collect();

@@ -5,8 +5,9 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tenon::inputs::random_tensor;
 use tenon::inspect::{PackageCheck, verify_package};
+use tenon::neff::Package;
 use tenon::neff::{Limits, VerifyOptions};
-use tenon::{Compiler, Control, ErrorKind, LoadOptions, Model, OnnxModel, Package, RunOptions};
+use tenon::{Compiler, Control, ErrorKind, LoadOptions, Model, OnnxModel, RunOptions};
 use tenon_tensor::BufferMut;
 
 fn onnx() -> &'static [u8] {

@@ -4,10 +4,11 @@
 use std::time::{Duration, Instant};
 use tenon::inspect::Contents;
 use tenon::neff::Limits;
+use tenon::neff::Package;
 use tenon::neff::WriteOptions;
 use tenon::netlist::Job;
 use tenon::netlist::Source;
-use tenon::{Control, LoadOptions, Model, Package, Result, RunOptions, Tensor};
+use tenon::{Control, LoadOptions, Model, Result, RunOptions, Tensor};
 use tenon_bef::{Attribute, EncodeOptions, Kernel, Module};
 use tenon_tensor::BufferMut;
 

@@ -12,7 +12,7 @@ use tenon::{Compiler, LoadOptions, Model, Tensor};
 fn differences(folder: &Path, name: &str) -> Vec<String> {
     let load = || -> tenon::Result<Model> {
         let compiled = Compiler::new().compile_file(folder.join(format!("{name}.onnx")))?;
-        Model::from_package(&compiled.to_package()?, &LoadOptions::default())
+        Model::from_package(&compiled.to_neff()?, &LoadOptions::default())
     };
     let arrays = npy::read_npz(folder.join(format!("{name}.npz"))).unwrap();
     let with = |prefix: &'static str| {

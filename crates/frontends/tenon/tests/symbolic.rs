@@ -19,7 +19,7 @@ fn file(name: &str) -> PathBuf {
 /// The model without any `--dim`, from the bytes of its package.
 fn load(name: &str, options: &LoadOptions) -> Model {
     let compiled = Compiler::new().compile_file(file(name)).unwrap();
-    Model::from_package(&compiled.to_package().unwrap(), options).unwrap()
+    Model::from_package(&compiled.to_neff().unwrap(), options).unwrap()
 }
 
 /// Runs the model on the inputs of each sample and compares with the outputs that onnxruntime computed.

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 use tenon::backends::{BackendSetup, Runtime};
-use tenon::{BackendId, LoadOptions, Model, Package, RunOptions, Tensor};
+use tenon::neff::Package;
+use tenon::{BackendId, LoadOptions, Model, RunOptions, Tensor};
 use tenon_backend::CrossingKind;
 use tenon_base::Control;
 use tenon_compiler::{Options, Placement, compile};

@@ -10,9 +10,10 @@ use crate::table::{Table, bytes};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use tenon::inspect::{Contents, PackageVariable, Role};
+use tenon::neff::Package;
 use tenon::neff::{BucketInfo, FeatureBits, HeaderBlock, NodeTable, PaddingInfo, SymbolInfo};
 use tenon::tensor::size::Symbols;
-use tenon::{Location, ModelFile, OnnxModel, OpenOptions, Package, Result};
+use tenon::{Location, ModelFile, OnnxModel, OpenOptions, Result};
 
 pub fn run(flags: &Info) -> Result<()> {
     let here = |error: tenon::Error| error.at(Location::file(&flags.file));

@@ -12,17 +12,18 @@ use tenon::activity::{ActiveModel, Activity, ModelReport};
 use tenon::backends::{CpuLevel, Registry, Runtime};
 use tenon::compare::FusedNodes;
 use tenon::inputs::ImageOptions;
+use tenon::neff;
 use tenon::neff::FeatureBits;
 use tenon::{
-    BackendId, CompiledPackage, Compiler, Control, Error, ErrorKind, LibraryFunction, LoadOptions,
-    Location, Model, ModelFile, OnnxModel, OpenOptions, Package, Result, TensorType,
+    BackendId, Compiler, Control, Error, ErrorKind, LibraryFunction, LoadOptions, Location, Model,
+    ModelFile, OnnxModel, OpenOptions, Package, Result, TensorType,
 };
 
 /// A model ready to run, and how long it took to get there.
 pub struct Loaded {
     pub runtime: Runtime,
     pub model: Model,
-    pub package: Package,
+    pub package: neff::Package,
     /// The nodes that backends fused when the model was compiled.
     pub fused_nodes: FusedNodes,
     /// `None` when the file was a package.
@@ -114,7 +115,7 @@ pub fn load_file(
             );
             let compiled = compiled.map_err(here)?;
             let fused_nodes = compiled.fused_nodes();
-            let package = compiled.to_package()?;
+            let package = compiled.to_neff()?;
             // The package contains only the libraries that the user has named.
             options.native_nodes |= !compiling.cpu_nodes.is_empty();
             (package, fused_nodes, Some(start.elapsed()))
@@ -194,7 +195,7 @@ fn warn_of_refused(refused: Vec<(BackendId, Error)>) {
 }
 
 /// Refuses flags of compiling for a package, which they cannot change.
-fn no_compile_flags(flags: &CompileFlags, package: &Package, any_size: bool) -> Result<()> {
+fn no_compile_flags(flags: &CompileFlags, package: &neff::Package, any_size: bool) -> Result<()> {
     let features = package.header().feature_bits;
     let fixed = !features.contains(FeatureBits::TENON_SYMBOLS);
     let given = [
@@ -263,7 +264,7 @@ pub fn compile(
     given: Option<(&mut InputFiles, &InputFlags)>,
     registry: &Registry,
     control: &Control,
-) -> Result<CompiledPackage> {
+) -> Result<Package> {
     compile_with(Compiler::new(), onnx, flags, given, registry, control)
 }
 
@@ -275,7 +276,7 @@ pub fn compile_with(
     given: Option<(&mut InputFiles, &InputFlags)>,
     registry: &Registry,
     control: &Control,
-) -> Result<CompiledPackage> {
+) -> Result<Package> {
     let mut compiler = compiler
         .backends(flags.backends.iter().map(String::as_str))
         .cpu_level(flags.loading.cpu.unwrap_or_default())

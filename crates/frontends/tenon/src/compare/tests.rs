@@ -112,7 +112,7 @@ fn bert(registry: &Registry, backends: &[BackendId]) -> (Package, Vec<(String, T
         .into_iter()
         .map(|(name, ty)| (name, random_tensor(&ty, 3).unwrap()));
     let compiled = compiler.compile_model(&model).unwrap();
-    (compiled.to_package().unwrap(), inputs.collect())
+    (compiled.to_neff().unwrap(), inputs.collect())
 }
 
 fn compare(
@@ -217,8 +217,8 @@ fn of_several_nodes(registry: &Registry) -> Package {
     let mut options = tenon_compiler::Options::new(registry);
     options.backends = BOTH.to_vec();
     let compiled = compile_nodes(graph, vec![twice], 1, &options).unwrap();
-    let compiled = crate::CompiledPackage::new(compiled, Control::new());
-    compiled.to_package().unwrap()
+    let compiled = crate::Package::new(compiled, Control::new());
+    compiled.to_neff().unwrap()
 }
 
 #[test]
@@ -268,10 +268,10 @@ fn operators_that_one_backend_refuses_are_skipped() {
     let registry = tenon_builtin::registry();
     let options = tenon_compiler::Options::new(&registry);
     let compiled = compile_nodes(graph, Vec::new(), 1, &options).unwrap();
-    let compiled = crate::CompiledPackage::new(compiled, Control::new());
+    let compiled = crate::Package::new(compiled, Control::new());
     let x = Tensor::from_slice([2, 3], &[0.5f64, 2.0, -1.0, 3.0, 0.0, 1.0]).unwrap();
     let pair = [BackendId::new("CpuAcc"), BackendId::new("CpuRef")];
-    let package = compiled.to_package().unwrap();
+    let package = compiled.to_neff().unwrap();
     let found = compare(&package, &registry, pair, &[("x".into(), x)]).unwrap();
     let skipped: Vec<&str> = found.skipped.iter().map(|node| node.operator).collect();
     assert_eq!(skipped, ["Hardmax"]);

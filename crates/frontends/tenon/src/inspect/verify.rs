@@ -13,7 +13,7 @@ use tenon_runtime::{Model, Runtime};
 /// use tenon::inspect::{PackageCheck, verify_package};
 ///
 /// # let onnx = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../models/digits/digits.onnx");
-/// let package = Compiler::new().compile_file(onnx)?.to_package()?;
+/// let package = Compiler::new().compile_file(onnx)?.to_neff()?;
 /// assert!(verify_package(&package, &PackageCheck::new())?.is_good());
 /// # Ok::<(), tenon::Error>(())
 /// ```

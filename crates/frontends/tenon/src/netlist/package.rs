@@ -27,7 +27,7 @@ impl CompiledNetlist {
     }
 
     /// The package as if it was read from a file.
-    pub fn to_package(&self) -> Result<Package> {
+    pub fn to_neff(&self) -> Result<Package> {
         let bytes = self
             .contents
             .to_bytes(WriteOptions::default(), &self.control)?;
@@ -36,7 +36,7 @@ impl CompiledNetlist {
 
     /// Loads the package without a file.
     pub fn load(&self, options: &LoadOptions) -> Result<Model> {
-        Model::from_package(&self.to_package()?, options)
+        Model::from_package(&self.to_neff()?, options)
     }
 
     /// The contents of the package.

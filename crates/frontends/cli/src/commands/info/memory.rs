@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use tenon::backends::{self, DeviceMemory, Runtime};
 use tenon::inspect::{Contents, MemoryReport};
-use tenon::{BackendId, LoadOptions, Model, Package, Result, files};
+use tenon::neff::Package;
+use tenon::{BackendId, LoadOptions, Model, Result, files};
 
 /// What a package needs of the memory of backends that have their own.
 #[derive(Default)]

@@ -6,10 +6,11 @@ use crate::output::{self, say};
 use crate::table::{Table, bytes};
 use serde_json::{Map, Value, json};
 use tenon::inspect::Contents;
+use tenon::neff::Package;
 use tenon::neff::{
     CpuFunction, GraphPort, HostFunction, NodeAttribute, NodeGraph, NodeWork, PackageNode,
 };
-use tenon::{Location, Package, Result};
+use tenon::{Location, Result};
 
 /// Prints the selected parts, or all of it as JSON.
 pub fn run(flags: &Info, package: &Package) -> Result<()> {

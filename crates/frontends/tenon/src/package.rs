@@ -8,21 +8,21 @@ use tenon_backend::Registry;
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_compiler::{CompiledNodes, Placement};
 use tenon_neff::{
-    BucketInfo, Buckets, Limits, NodeGraph, NodeWork, Package, PaddingInfo, PlacementReport,
-    StateInfo, WriteOptions,
+    BucketInfo, Buckets, Limits, NodeGraph, NodeWork, PaddingInfo, PlacementReport, StateInfo,
+    WriteOptions,
 };
 use tenon_tensor::Buffer;
 
 /// The package that a [`Compiler`](crate::Compiler) made, in memory.
 #[derive(Clone)]
-pub struct CompiledPackage {
+pub struct Package {
     compiled: CompiledNodes,
     /// The placement of all subgraphs.
     placement: PlacementReport,
     control: Control,
 }
 
-impl CompiledPackage {
+impl Package {
     /// A package whose writing `control` can cancel.
     pub(crate) fn new(compiled: CompiledNodes, control: Control) -> Self {
         Self {
@@ -76,13 +76,13 @@ impl CompiledPackage {
     }
 
     /// The package as if it was read from a file.
-    pub fn to_package(&self) -> Result<Package> {
-        Package::from_buffer(self.to_buffer()?, &Limits::default(), &self.control)
+    pub fn to_neff(&self) -> Result<tenon_neff::Package> {
+        tenon_neff::Package::from_buffer(self.to_buffer()?, &Limits::default(), &self.control)
     }
 
     /// Loads the package without a file.
     pub fn load(&self, options: &LoadOptions) -> Result<Model> {
-        Model::from_package(&self.to_package()?, options)
+        Model::from_package(&self.to_neff()?, options)
     }
 
     /// The contents of the package: its subgraphs, CPU nodes and the tensors between them.
@@ -144,9 +144,9 @@ fn no_buckets() -> Error {
     Error::new(ErrorKind::Unsupported, text).help("compile it without --bucket and --pad")
 }
 
-impl std::fmt::Debug for CompiledPackage {
+impl std::fmt::Debug for Package {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CompiledPackage")
+        f.debug_struct("Package")
             .field("placement", &self.placement)
             .finish_non_exhaustive()
     }
