@@ -326,6 +326,16 @@ impl Error {
         &self.0.message
     }
 
+    /// The expected value.
+    pub fn expected_text(&self) -> Option<&str> {
+        self.0.expected.as_deref()
+    }
+
+    /// The value found instead.
+    pub fn found_text(&self) -> Option<&str> {
+        self.0.found.as_deref()
+    }
+
     /// The remedy.
     pub fn help_text(&self) -> Option<&str> {
         self.0.help.as_deref()

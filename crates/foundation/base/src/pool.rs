@@ -254,7 +254,7 @@ fn cpus() -> usize {
 /// parent was in a loop at the time, the loops of the child stay on their callers' threads. The only thread of the
 /// child calls it before any loop.
 pub fn after_fork() {
-    // A lock that another thread of the parent held is held for ever.
+    // A lock that another thread of the parent held is never released.
     let is_busy = POOL.is_publishing.swap(true, Ordering::Acquire)
         || POOL.publisher.try_lock().is_err()
         || POOL.panic.try_lock().is_err();

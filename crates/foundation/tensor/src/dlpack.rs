@@ -226,6 +226,15 @@ impl DlpackTensor {
     /// # Errors
     /// Types that Tenon does not have, and elements that are not contiguous in row-major order.
     pub fn ty(&self) -> Result<TensorType> {
+        let ty = self.type_in_any_order()?;
+        if let Some(strides) = self.strides(&ty)? {
+            check_contiguous(&ty, strides)?;
+        }
+        Ok(ty)
+    }
+
+    /// Its type, of elements in any order.
+    fn type_in_any_order(&self) -> Result<TensorType> {
         let tensor = self.tensor()?;
         let dtype = data_type(tensor.dtype).ok_or_else(|| {
             let ElementType { code, bits, lanes } = tensor.dtype;
@@ -246,14 +255,80 @@ impl DlpackTensor {
         let extents: Result<Vec<usize>, _> = extents.iter().map(|&n| usize::try_from(n)).collect();
         let extents = extents.map_err(|_| damaged("a negative extent"))?;
         let ty = TensorType::new(dtype, Shape::new(&extents))?;
-        // SAFETY: as for the shape; no strides mean contiguous elements.
-        if let Some(strides) = unsafe { list(tensor.strides, rank) } {
-            check_contiguous(&ty, strides)?;
-        }
         if tensor.data.is_null() && ty.bytes() > 0 {
             return Err(damaged("the address"));
         }
         Ok(ty)
+    }
+
+    /// The strides in elements; `None` of contiguous elements.
+    fn strides(&self, ty: &TensorType) -> Result<Option<&[i64]>> {
+        let tensor = self.tensor()?;
+        // SAFETY: the library that made the tensor gives the strides of all dimensions or none (`from_versioned`), and
+        // the rank of `ty` is that of the tensor.
+        Ok(unsafe { list(tensor.strides, ty.shape().len()) })
+    }
+
+    /// A contiguous copy of the tensor, whose elements may be in any order, in memory of the host.
+    ///
+    /// # Safety
+    /// No code may write the elements meanwhile.
+    ///
+    /// # Errors
+    /// As [`into_tensor`](Self::into_tensor); elements below 8 bits that are not contiguous.
+    pub unsafe fn copied(&self) -> Result<Tensor> {
+        let ty = self.type_in_any_order()?;
+        self.expect_host()?;
+        let strides = self.strides(&ty)?;
+        let start = self.start()?.cast_const();
+        let is_contiguous = strides.is_none_or(|strides| check_contiguous(&ty, strides).is_ok());
+        if ty.bytes() == 0 {
+            return Tensor::zeroed(ty);
+        }
+        if is_contiguous {
+            // SAFETY: the library gives the tensor's bytes at its address (`from_versioned`), which no code writes.
+            let source = unsafe { std::slice::from_raw_parts(start, ty.bytes()) };
+            return Tensor::new(ty, BufferMut::copy_of(source)?.freeze());
+        }
+        let (Some(strides), true) = (strides, ty.dtype().bits() >= 8) else {
+            return self.ty().and_then(Tensor::zeroed);
+        };
+        let mut copy = BufferMut::zeroed(ty.bytes())?;
+        let size = ty.dtype().bits() / 8;
+        let mut position = vec![0usize; ty.shape().len()];
+        for element in copy.chunks_exact_mut(size) {
+            let steps = position.iter().zip(strides);
+            let offset = steps
+                .map(|(&at, &stride)| stride.wrapping_mul(at as i64))
+                .fold(0, i64::wrapping_add);
+            let source = start.wrapping_offset((offset as isize).wrapping_mul(size as isize));
+            // SAFETY: the library gives every element at its position times the strides (`from_versioned`); no code
+            // writes it, and `element` is separate memory.
+            unsafe {
+                std::ptr::copy_nonoverlapping(source, element.as_mut_ptr(), size);
+            }
+            for (at, &extent) in position.iter_mut().zip(ty.shape().iter()).rev() {
+                *at += 1;
+                if *at < extent {
+                    break;
+                }
+                *at = 0;
+            }
+        }
+        Tensor::new(ty, copy.freeze())
+    }
+
+    fn expect_host(&self) -> Result<()> {
+        let device = self.device()?;
+        if device.is_host() {
+            return Ok(());
+        }
+        let text = "a DLPack tensor is in memory of a device";
+        let error = Error::new(ErrorKind::InvalidArgument, text).expected("memory of the host");
+        Err(error.found(format_args!(
+            "device {} of kind {}",
+            device.index, device.kind
+        )))
     }
 
     /// The tensor, in memory of the host. It shares its elements with the library that it came from; it is a copy where
@@ -262,15 +337,8 @@ impl DlpackTensor {
     /// # Safety
     /// Until the result and its clones are dropped, no code may write the elements.
     pub unsafe fn into_tensor(self) -> Result<Tensor> {
-        let (ty, device, start) = (self.ty()?, self.device()?, self.start()?);
-        if !device.is_host() {
-            let text = "a DLPack tensor is in memory of a device";
-            let error = Error::new(ErrorKind::InvalidArgument, text).expected("memory of the host");
-            return Err(error.found(format_args!(
-                "device {} of kind {}",
-                device.index, device.kind
-            )));
-        }
+        let (ty, start) = (self.ty()?, self.start()?);
+        self.expect_host()?;
         let (bytes, align) = (ty.bytes(), (ty.dtype().bits() / 8).clamp(1, 8));
         let Some(start) = NonNull::new(start).filter(|_| bytes > 0) else {
             return Tensor::zeroed(ty);
@@ -494,6 +562,34 @@ mod tests {
         assert_eq!(back.as_slice::<f32>().unwrap(), elements.as_slice());
         drop(back);
         assert_eq!(Arc::strong_count(&elements), 1);
+    }
+
+    #[test]
+    fn elements_in_another_order_are_copied() {
+        // The transpose, and rows in reverse.
+        let cases = [
+            ([3, 2], [1, 3], 0, [1f32, 4., 2., 5., 3., 6.]),
+            ([2, 3], [-3, 1], 12, [4., 5., 6., 1., 2., 3.]),
+        ];
+        for (shape, strides, offset, expected) in cases {
+            let (tensor, elements) = foreign(|raw| {
+                // SAFETY: the lists of two extents that `new` made.
+                unsafe {
+                    std::slice::from_raw_parts_mut(raw.tensor.shape, 2).copy_from_slice(&shape);
+                    std::slice::from_raw_parts_mut(raw.tensor.strides, 2).copy_from_slice(&strides);
+                }
+                raw.tensor.byte_offset = offset;
+            });
+            // SAFETY: no code writes the elements.
+            let copy = unsafe { tensor.copied() }.unwrap();
+            assert_eq!(copy.as_slice::<f32>().unwrap(), expected);
+            assert!(into_tensor(tensor).is_err());
+            assert_eq!(Arc::strong_count(&elements), 1);
+        }
+        let (tensor, _elements) = foreign(|_| ());
+        // SAFETY: as above.
+        let copy = unsafe { tensor.copied() }.unwrap();
+        assert_eq!(copy.as_slice::<f32>().unwrap(), [1., 2., 3., 4., 5., 6.]);
     }
 
     #[test]

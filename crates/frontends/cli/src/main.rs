@@ -1,73 +1,9 @@
-//! The `tenon` command: flags and output; the logic is in the crate `tenon`.
+//! The `tenon` command.
 
 #![forbid(unsafe_code)]
 
-mod commands;
-mod dashes;
-mod flags;
-mod model_flags;
-mod netlist_flags;
-mod netlist_view_flags;
-mod output;
-mod package_flags;
-mod plugin_flags;
-mod program_flags;
-mod progress;
-mod session_flags;
-mod signals;
-mod table;
-mod thread_flags;
-mod watch_flags;
-
-use clap::Parser;
-use flags::{Cli, Command};
 use std::process::ExitCode;
-use tenon::Result;
 
 fn main() -> ExitCode {
-    signals::watch();
-    let done = match Cli::parse_from(dashes::two::<Cli>(std::env::args_os())).command {
-        Command::Compile(flags) => done(commands::compile::run(&flags)),
-        Command::Run(flags) => done(commands::run::run(&flags)),
-        Command::Compare(flags) => commands::compare::run(&flags),
-        Command::Bench(flags) => done(commands::bench::run(&flags)),
-        Command::Profile(flags) => done(commands::profile::run(&flags)),
-        Command::Info(flags) => done(commands::info::run(&flags)),
-        Command::Translate(flags) => commands::translate::run(&flags),
-        Command::Unpack(flags) => done(commands::package::unpack(&flags)),
-        Command::Pack(flags) => done(commands::package::pack(&flags)),
-        Command::Strip(flags) => done(commands::package::strip(&flags)),
-        Command::Verify(flags) => commands::package::verify(&flags),
-        Command::Diff(flags) => commands::package::diff(&flags),
-        Command::Ls(flags) => done(commands::package::ls(&flags)),
-        Command::Cat(flags) => done(commands::package::cat(&flags)),
-        Command::Dma(flags) => done(commands::dma::run(&flags)),
-        Command::Exec(flags) => commands::exec::run(&flags),
-        Command::Opt(flags) => commands::opt::run(&flags),
-        Command::Disasm(flags) => done(commands::disasm::run(&flags)),
-        Command::Netlist(flags) => commands::netlist::run(&flags),
-        Command::Plugin(flags) => commands::plugin::run(&flags),
-        Command::Cache(flags) => done(commands::cache::run(&flags)),
-        Command::Backends(flags) => done(commands::backends::run(&flags)),
-        Command::Devices(flags) => done(commands::watch::devices(&flags)),
-        Command::Monitor(flags) => done(commands::watch::monitor(&flags)),
-        Command::Top(flags) => done(commands::watch::top(&flags)),
-        Command::Completions(flags) => done(commands::manual::completions(&flags)),
-        Command::Man(_) => done(commands::manual::man()),
-    };
-    match done {
-        Ok(status) => status,
-        // The reader, such as `head`, has closed its end: not a failure.
-        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            for problem in error.all() {
-                output::complain(format_args!("error: {}", problem.single()));
-            }
-            ExitCode::from(error.kind().exit_status())
-        }
-    }
-}
-
-fn done(result: Result<()>) -> Result<ExitCode> {
-    result.map(|()| ExitCode::SUCCESS)
+    tenon_cli::main(std::env::args_os())
 }
