@@ -69,16 +69,16 @@ fn dependencies(manifest: &str) -> BTreeSet<String> {
 fn the_crate_table_lists_every_crate_and_its_folder() {
     let listed: BTreeMap<_, _> = rows().into_iter().collect();
     let mut found = BTreeSet::new();
-    for layer in std::fs::read_dir(root().join("crates")).unwrap() {
-        for folder in std::fs::read_dir(layer.unwrap().path()).unwrap() {
-            let folder = folder.unwrap().path();
-            let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
-            let name = manifest.split('"').nth(1).unwrap().to_owned();
-            let row = listed.get(&name);
-            let row = row.unwrap_or_else(|| panic!("`{name}` has no row in ARCHITECTURE.md"));
-            assert!(folder.ends_with(&row.folder), "{name}: {}", row.folder);
-            found.insert(name);
-        }
+    let layers = std::fs::read_dir(root().join("crates")).unwrap();
+    let folders = layers.flat_map(|layer| std::fs::read_dir(layer.unwrap().path()).unwrap());
+    let folders = folders.map(|folder| folder.unwrap().path());
+    for folder in folders.chain([root().join("python")]) {
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let name = manifest.split('"').nth(1).unwrap().to_owned();
+        let row = listed.get(&name);
+        let row = row.unwrap_or_else(|| panic!("`{name}` has no row in ARCHITECTURE.md"));
+        assert!(folder.ends_with(&row.folder), "{name}: {}", row.folder);
+        found.insert(name);
     }
     let without_folder = listed.keys().filter(|name| !found.contains(*name));
     assert_eq!(without_folder.collect::<Vec<_>>(), Vec::<&String>::new());

@@ -1,0 +1,213 @@
+"""Reports: placement, profile, comparison."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a backend did not take a node."""
+
+    backend: str
+    """The backend, or `dma`."""
+    reason: str
+    """The code of the reason."""
+    text: str
+    """The reason as a sentence."""
+
+
+@dataclass(frozen=True)
+class PlacedNode:
+    """A node and its backend."""
+
+    node: str
+    operator: str
+    backend: str
+    """A backend's name, `dma`, `view`, `host` or `cpu node`."""
+    refusals: Sequence[Refusal]
+    """Why backends of higher preference refused it."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The backend of each node, and why other backends refused it."""
+
+    backends: Sequence[str]
+    """The backends in order of preference."""
+    nodes: Sequence[PlacedNode]
+    """Every node."""
+    notes: Sequence[str]
+    """Optimisations that were left out, each with the reason."""
+
+    @property
+    def refused(self) -> Sequence[PlacedNode]:
+        """The nodes that a backend of higher preference refused."""
+        return [node for node in self.nodes if node.refusals]
+
+    def counts(self) -> dict[str, int]:
+        """The number of nodes by backend."""
+        counts: dict[str, int] = {}
+        for node in self.nodes:
+            counts[node.backend] = counts.get(node.backend, 0) + 1
+        return counts
+
+    @staticmethod
+    def from_json(text: str) -> Placement:
+        """The report that the extension module makes."""
+        report = json.loads(text)
+        nodes = [
+            PlacedNode(
+                node["node"],
+                node["operator"],
+                node["backend"],
+                tuple(Refusal(**refusal) for refusal in node["refusals"]),
+            )
+            for node in report["nodes"]
+        ]
+        return Placement(tuple(report["backends"]), tuple(nodes), tuple(report["notes"]))
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count} on {backend}" for backend, count in self.counts().items())
+        return f"{len(self.nodes)} nodes: {counts}" if self.nodes else "no nodes"
+
+    def _repr_html_(self) -> str:
+        from tenon import _html
+
+        return _html.placement(self)
+
+
+@dataclass(frozen=True)
+class ProfileRow:
+    """A kernel: means of one execution."""
+
+    node: str
+    operator: str
+    """The operator; empty for data movement."""
+    backend: str
+    seconds: float
+    runs: float
+    """Runs in one execution; other than 1 in branches and loops."""
+    share: float
+    """The share of the time of all rows, 0 to 1."""
+    flops: int
+    bytes: int
+    gflops: float
+    gigabytes_per_second: float
+    of_ceiling: float | None
+    """The least time that the machine's measured peaks allow, divided by the time."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The times of a model's kernels."""
+
+    executions: int
+    rows: Sequence[ProfileRow]
+    """The kernels in the program's order."""
+    _trace: str = field(repr=False)
+
+    @property
+    def seconds(self) -> float:
+        """The time of all kernels of one execution."""
+        return sum(row.seconds for row in self.rows)
+
+    def trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes the trace of one execution in the format of Perfetto and `chrome://tracing`."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self._trace)
+
+    @staticmethod
+    def from_json(text: str) -> Profile:
+        """The report that the extension module makes."""
+        report = json.loads(text)
+        rows = tuple(ProfileRow(**row) for row in report["rows"])
+        return Profile(report["executions"], rows, report["trace"])
+
+    def __iter__(self) -> Iterator[ProfileRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        rows = sorted(self.rows, key=lambda row: -row.seconds)
+        lines = [
+            f"{1e6 * row.seconds:10.1f} us {100 * row.share:5.1f} %  {row.backend:8} {row.operator or '-':12} {row.node}"
+            for row in rows
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from tenon import _html
+
+        return _html.profile(self)
+
+
+@dataclass(frozen=True)
+class ComparedNode:
+    """A node that both backends computed."""
+
+    node: str
+    operator: str
+    absolute: float
+    """The largest absolute difference."""
+    relative: float
+    """The largest relative difference."""
+
+
+@dataclass(frozen=True)
+class SkippedNode:
+    """A node that one backend could not compute."""
+
+    node: str
+    operator: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first node whose outputs differ by more than the tolerance."""
+
+    node: str
+    operator: str
+    output: str
+    absolute: float
+    relative: float
+    element: int
+    values: Sequence[Any]
+    """The element of the largest difference on the first backend and the second."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of running two backends in lock step."""
+
+    backends: Sequence[str]
+    compared: Sequence[ComparedNode]
+    skipped: Sequence[SkippedNode]
+    divergence: Divergence | None
+
+    def __bool__(self) -> bool:
+        """Whether all compared nodes agree."""
+        return self.divergence is None
+
+    @staticmethod
+    def from_json(text: str) -> Comparison:
+        """The report that the extension module makes."""
+        report = json.loads(text)
+        compared = [
+            ComparedNode(row["node"], row["operator"], float(row["absolute"]), float(row["relative"]))
+            for row in report["compared"]
+        ]
+        skipped = [SkippedNode(**row) for row in report["skipped"]]
+        found = report["divergence"]
+        divergence = None
+        if found is not None:
+            found["absolute"], found["relative"] = float(found["absolute"]), float(found["relative"])
+            divergence = Divergence(**found)
+        return Comparison(tuple(report["backends"]), tuple(compared), tuple(skipped), divergence)

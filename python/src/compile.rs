@@ -1,0 +1,136 @@
+//! `tenon.compile`: an ONNX model becomes a package.
+
+use crate::arrays;
+use crate::call::Call;
+use crate::error::{Failure, invalid};
+use crate::package::PyPackage;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyRange, PyRangeMethods, PyString};
+use std::path::PathBuf;
+use tenon::backends::CpuLevel;
+use tenon::{BackendId, Compiler, Hint, Pattern, StatePair, StateSelection};
+
+/// The model to compile.
+enum ModelInput {
+    File(PathBuf),
+    Bytes(Vec<u8>),
+}
+
+/// Compiles the ONNX file of a path, or its bytes.
+#[pyfunction]
+#[pyo3(signature = (model, *, dims, pad, constants, known_inputs, backends, hints, cpu, states, symbolic,
+    linked_folders, timeout, progress))]
+pub fn compile_model(
+    py: Python<'_>,
+    model: &Bound<'_, PyAny>,
+    dims: &Bound<'_, PyDict>,
+    pad: &Bound<'_, PyDict>,
+    constants: &Bound<'_, PyDict>,
+    known_inputs: &Bound<'_, PyDict>,
+    backends: Vec<String>,
+    hints: Vec<(String, String)>,
+    cpu: &str,
+    states: &Bound<'_, PyAny>,
+    symbolic: bool,
+    linked_folders: Vec<PathBuf>,
+    timeout: Option<f64>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PyPackage> {
+    let call = Call::new(timeout, progress)?;
+    let model = match model.extract::<Vec<u8>>() {
+        Ok(bytes) if !model.is_instance_of::<PyString>() => ModelInput::Bytes(bytes),
+        _ => ModelInput::File(model.extract()?),
+    };
+    let level = match cpu {
+        "native" => CpuLevel::native(),
+        name => name
+            .parse()
+            .map_err(|error: tenon::Error| crate::error::exception(&error))?,
+    };
+    let mut compiler = Compiler::new()
+        .backends(backends.into_iter().map(BackendId::from))
+        .cpu_level(level)
+        .symbolic(symbolic)
+        .states(state_selection(states)?);
+    for (name, size) in dims {
+        compiler = dimension(compiler, name.extract()?, &size)?;
+    }
+    for (input, value) in pad {
+        compiler = compiler.pad(input.extract::<String>()?, value.str()?.to_string());
+    }
+    for (input, value) in constants {
+        compiler = compiler.constant(input.extract::<String>()?, copied(&value)?);
+    }
+    for (input, value) in known_inputs {
+        compiler = compiler.known_input(input.extract::<String>()?, copied(&value)?);
+    }
+    for (pattern, backend) in hints {
+        compiler = compiler.hint(Hint {
+            pattern: Pattern::new(&pattern),
+            backend: BackendId::from(backend),
+        });
+    }
+    for folder in linked_folders {
+        compiler = compiler.linked_folder(folder);
+    }
+    let package = call.run(py, move |control| {
+        let compiler = compiler.control(control.clone());
+        match model {
+            ModelInput::File(path) => compiler.compile_file(path),
+            ModelInput::Bytes(bytes) => compiler.compile_bytes(bytes),
+        }
+    })?;
+    Ok(PyPackage::new(package))
+}
+
+/// A tensor of the package, which does not change when the array does.
+fn copied(value: &Bound<'_, PyAny>) -> Result<tenon::Tensor, Failure> {
+    let tensor = arrays::read(value, None)?;
+    let bytes = tenon::tensor::BufferMut::copy_of(tensor.bytes())?;
+    Ok(tenon::Tensor::new(tensor.ty().clone(), bytes.freeze())?)
+}
+
+/// Sets the size, the range or the buckets of a dimension.
+fn dimension(compiler: Compiler, name: String, size: &Bound<'_, PyAny>) -> PyResult<Compiler> {
+    if let Ok(size) = size.extract::<usize>() {
+        return Ok(compiler.dim(name, size));
+    }
+    if let Ok(range) = size.cast::<PyRange>() {
+        let (start, stop) = (range.start()?, range.stop()?);
+        if range.step()? == 1 && start >= 0 && stop > start {
+            return Ok(compiler.dim_range(name, start as u64..=stop as u64 - 1));
+        }
+    } else if let Ok(sizes) = size.extract::<Vec<u64>>() {
+        return Ok(compiler.bucket(name, sizes));
+    }
+    let error = invalid(format!("dimension '{name}' has no size"));
+    let error = error.expected("an int, a range with step 1, or a list of sizes (buckets)");
+    Err(Failure::from(error.found(size)).into())
+}
+
+/// Which outputs are inputs of the next execution.
+fn state_selection(states: &Bound<'_, PyAny>) -> PyResult<StateSelection> {
+    if let Ok(automatic) = states.cast::<PyBool>() {
+        return Ok(match automatic.is_true() {
+            true => StateSelection::Automatic,
+            false => StateSelection::None,
+        });
+    }
+    Ok(StateSelection::Pairs(state_pairs(states)?))
+}
+
+/// States as a dictionary of outputs to inputs.
+pub fn state_pairs(states: &Bound<'_, PyAny>) -> PyResult<Vec<StatePair>> {
+    let Ok(pairs) = states.cast::<PyDict>() else {
+        let error = invalid("states are no dict of output names to input names");
+        let error = error.found(crate::error::class_name(states));
+        return Err(Failure::from(error).into());
+    };
+    let pairs = pairs.iter().map(|(output, input)| {
+        Ok(StatePair {
+            output: output.extract()?,
+            input: input.extract()?,
+        })
+    });
+    pairs.collect()
+}
