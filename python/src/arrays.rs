@@ -11,7 +11,7 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple,
+    PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple, PyType,
 };
 use tenon::tensor::{BufferMut, Packing};
 use tenon::{DataType, Error, Signature, Tensor, TensorType};
@@ -31,7 +31,9 @@ pub fn read(value: &Bound<'_, PyAny>, dtype: Option<DataType>) -> Result<Tensor,
         Err(_) => {}
     }
     let mut refusal = None;
-    if value.hasattr("__dlpack__")? {
+    // A class has the methods of its instances.
+    let is_class = value.is_instance_of::<PyType>();
+    if !is_class && value.hasattr("__dlpack__")? {
         match dlpack::read(value) {
             Ok(tensor) => return Ok(tensor),
             Err(Failure::Raised(error)) if may_have_other_form(&error, value.py()) => {
@@ -46,7 +48,7 @@ pub fn read(value: &Bound<'_, PyAny>, dtype: Option<DataType>) -> Result<Tensor,
     if let Some(error) = refusal {
         return Err(error.into());
     }
-    if value.hasattr("__array__")? && !value.is_instance_of::<pyo3::types::PyType>() {
+    if !is_class && value.hasattr("__array__")? {
         let array = value.call_method0("__array__")?;
         if !array.is(value) && PyUntypedBuffer::get(&array).is_ok() {
             return read(&array, dtype);
@@ -137,6 +139,11 @@ fn from_numpy(value: &Bound<'_, PyAny>) -> Result<Option<Tensor>, Failure> {
             None => BufferMut::copy_of(&bytes)?,
         };
         return Ok(Some(Tensor::new(ty, bytes.freeze())?));
+    }
+    if matches!(kind.as_str(), "b" | "i" | "u" | "f" | "c") && !value.hasattr("__dlpack__")? {
+        // A scalar, whose buffer has no shape.
+        let array = py.import("numpy")?.call_method1("asarray", (value,))?;
+        return Ok(Some(dlpack::read(&array)?));
     }
     if matches!(kind.as_str(), "U" | "T" | "O" | "S") {
         let flat = value.call_method0("ravel")?.call_method0("tolist")?;

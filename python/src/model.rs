@@ -172,6 +172,29 @@ pub fn read_inputs(signatures: &[Signature], inputs: &Bound<'_, PyAny>) -> PyRes
     Err(Failure::from(error).into())
 }
 
+/// Reads the values of a call: in order, by name, or in one dictionary.
+pub fn call_inputs(
+    signatures: &[Signature],
+    arrays: &Bound<'_, PyTuple>,
+    named: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Inputs> {
+    match (arrays.len(), named) {
+        (0, Some(named)) => read_inputs(signatures, named),
+        (_, Some(_)) => {
+            let error = invalid("inputs are given in order and by name");
+            Err(Failure::from(error.expected("one of both")).into())
+        }
+        (1, None) => {
+            let only = arrays.get_item(0)?;
+            match only.is_instance_of::<PyDict>() || only.cast::<PyMapping>().is_ok() {
+                true => read_inputs(signatures, &only),
+                false => ordered_inputs(signatures, &[only]),
+            }
+        }
+        _ => ordered_inputs(signatures, &arrays.iter().collect::<Vec<_>>()),
+    }
+}
+
 /// Reads values by name.
 fn named_inputs<'py>(
     signatures: &[Signature],
@@ -420,21 +443,7 @@ impl PyModel {
         named: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<PyOutputs> {
         let model = self.model().or_raise()?;
-        let inputs = match (arrays.len(), named) {
-            (0, Some(named)) => read_inputs(model.inputs(), named)?,
-            (_, Some(_)) => {
-                let error = invalid("inputs are given in order and by name");
-                return Err(Failure::from(error.expected("one of both")).into());
-            }
-            (1, None) => {
-                let only = arrays.get_item(0)?;
-                match only.is_instance_of::<PyDict>() || only.cast::<PyMapping>().is_ok() {
-                    true => read_inputs(model.inputs(), &only)?,
-                    false => ordered_inputs(model.inputs(), &[only])?,
-                }
-            }
-            _ => ordered_inputs(model.inputs(), &arrays.iter().collect::<Vec<_>>())?,
-        };
+        let inputs = call_inputs(model.inputs(), arrays, named)?;
         self.execute(py, &model, inputs, None)
     }
 
@@ -717,7 +726,7 @@ pub fn load(
     let model = call.run(py, move |control| {
         let loaded = Model::load_with(&path, &used.options(control));
         loaded.map_err(|error| match error.kind() {
-            ErrorKind::InvalidPackage if is_onnx => {
+            ErrorKind::InvalidPackage | ErrorKind::UnsupportedVersion if is_onnx => {
                 error.help("an ONNX model is compiled first: tenon.compile(path).load()")
             }
             _ => error,

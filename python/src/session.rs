@@ -2,17 +2,17 @@
 
 use crate::call::Call;
 use crate::error::{Failure, OrRaise};
-use crate::model::{Executions, output_names, read_inputs, tensors};
+use crate::model::{Executions, Inputs, call_inputs, output_names, read_inputs, tensors};
 use crate::outputs::{PyOutputs, array};
 use crate::port::{PyPort, ports};
 use crate::tensor::PyTensor;
 use crate::{arrays, error};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use tenon::tensor::BufferMut;
-use tenon::{ModelValue, RunOptions, Session, Tensor};
+use tenon::{ModelValue, RunOptions, Session, Signature, Tensor};
 
 /// A model whose states are kept between executions.
 #[pyclass(frozen, module = "tenon", name = "Session", weakref)]
@@ -41,6 +41,32 @@ impl PySession {
                     .into())
             }
         }
+    }
+}
+
+impl PySession {
+    fn execute(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+        read: impl FnOnce(&[Signature]) -> PyResult<Inputs>,
+    ) -> PyResult<PyOutputs> {
+        let mut session = self.lock()?;
+        let inputs = read(session.inputs())?;
+        let call = Call::new(timeout, None)?;
+        let running = self.executions.begin().or_raise()?;
+        let names = output_names(session.outputs());
+        let executed = &mut *session;
+        let outputs = call.run(py, move |control| {
+            let _running = running;
+            let options = RunOptions::new().control(control.clone());
+            executed.run_with(&tensors(&inputs)?, options)
+        })?;
+        PyOutputs::new(
+            py,
+            names,
+            outputs.into_iter().map(ModelValue::from).collect(),
+        )
     }
 }
 
@@ -79,30 +105,20 @@ impl PySession {
         inputs: &Bound<'_, PyAny>,
         timeout: Option<f64>,
     ) -> PyResult<PyOutputs> {
-        let mut session = self.lock()?;
-        let inputs = read_inputs(session.inputs(), inputs)?;
-        let call = Call::new(timeout, None)?;
-        let running = self.executions.begin().or_raise()?;
-        let names = output_names(session.outputs());
-        let executed = &mut *session;
-        let outputs = call.run(py, move |control| {
-            let _running = running;
-            executed.run_with(
-                &tensors(&inputs)?,
-                RunOptions::new().control(control.clone()),
-            )
-        })?;
-        PyOutputs::new(
-            py,
-            names,
-            outputs.into_iter().map(ModelValue::from).collect(),
-        )
+        self.execute(py, timeout, |signatures| read_inputs(signatures, inputs))
     }
 
-    #[pyo3(signature = (**named))]
-    fn __call__(&self, py: Python<'_>, named: Option<&Bound<'_, PyDict>>) -> PyResult<PyOutputs> {
-        let empty = PyDict::new(py);
-        self.run(py, named.unwrap_or(&empty), None)
+    /// Executes on arrays in the order of the inputs, or by name, or in one dictionary.
+    #[pyo3(signature = (*arrays, **named))]
+    fn __call__(
+        &self,
+        py: Python<'_>,
+        arrays: &Bound<'_, PyTuple>,
+        named: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<PyOutputs> {
+        self.execute(py, None, |signatures| {
+            call_inputs(signatures, arrays, named)
+        })
     }
 
     /// A session that continues from here by itself.

@@ -1,0 +1,43 @@
+"""The stubs are those of the extension module, and the types of the package are consistent."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tenon
+
+PYTHON = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run(*arguments: str) -> None:
+        package = Path(tenon.__file__).resolve().parents[1]
+        environment = {**os.environ, "MYPYPATH": str(package)}
+        command = [sys.executable, "-m", *arguments]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return run
+
+
+def test_stubs_are_those_of_the_module(run):
+    options = ["--mypy-config-file", str(PYTHON / "pyproject.toml"), "--allowlist", str(PYTHON / "tests/stubtest.txt")]
+    run("mypy.stubtest", "tenon", *options, "--ignore-unused-allowlist")
+
+
+def test_types_are_consistent(run):
+    run("mypy", "--config-file", str(PYTHON / "pyproject.toml"), "-p", "tenon")
+
+
+def test_the_marker_of_types_is_there():
+    assert (Path(tenon.__file__).parent / "py.typed").exists()
+
+
+def test_the_version_is_that_of_the_workspace():
+    manifest = (PYTHON.parent / "Cargo.toml").read_text()
+    assert f'\nversion = "{tenon.__version__}"\n' in manifest
