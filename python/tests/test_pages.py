@@ -1,0 +1,25 @@
+"""The examples of the pages run."""
+
+from __future__ import annotations
+
+import re
+
+import numpy
+import onnx
+import pytest
+from conftest import ROOT, make_model, value
+from onnx import TensorProto, helper
+
+
+@pytest.mark.parametrize("page", ["docs/python.md", "README.md", "python/README.md"])
+def test_the_examples_run(page, tmp_path, monkeypatch):
+    text = (ROOT / page).read_text()
+    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert examples
+    node = helper.make_node("Mul", ["x", "two"], ["y"])
+    ports = [value("x", TensorProto.FLOAT, [1, 3])], [value("y", TensorProto.FLOAT, [1, 3])]
+    onnx.save(make_model([node], *ports, {"two": numpy.array([2], numpy.float32)}), tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for example in examples:
+        exec(compile(example, page, "exec"), names)
