@@ -133,10 +133,11 @@ fn from_numpy(value: &Bound<'_, PyAny>) -> Result<Option<Tensor>, Failure> {
     if let Some(dtype) = types::of_ml_name(&name) {
         let ty = TensorType::new(dtype, shape)?;
         // Copies arrays that are not contiguous.
-        let bytes: Vec<u8> = value.call_method0("tobytes")?.extract()?;
+        let bytes = value.call_method0("tobytes")?;
+        let bytes = bytes.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes();
         let bytes = match Packing::of(dtype) {
-            Some(packing) => packed(&ty, packing, &bytes)?,
-            None => BufferMut::copy_of(&bytes)?,
+            Some(packing) => packed(&ty, packing, bytes)?,
+            None => BufferMut::copy_of(bytes)?,
         };
         return Ok(Some(Tensor::new(ty, bytes.freeze())?));
     }

@@ -135,10 +135,9 @@ impl PyBindings {
             inputs.iter().map(|input| input.clone_ref(py)).collect()
         };
         let call = Call::new(timeout, None)?;
-        let running = self.executions.begin().or_raise()?;
+        let _running = self.executions.begin().or_raise()?;
         let (model, outputs) = (&self.model, &self.outputs);
         let done = call.run(py, |control| {
-            let _running = running;
             execute(
                 model,
                 &inputs,

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::error::{Failure, invalid};
 use crate::package::PyPackage;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyRange, PyRangeMethods, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyRange, PyRangeMethods};
 use std::path::PathBuf;
 use tenon::backends::CpuLevel;
 use tenon::{BackendId, Compiler, Hint, Pattern, StatePair, StateSelection};
@@ -37,9 +37,9 @@ pub fn compile_model(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyPackage> {
     let call = Call::new(timeout, progress)?;
-    let model = match model.extract::<Vec<u8>>() {
-        Ok(bytes) if !model.is_instance_of::<PyString>() => ModelInput::Bytes(bytes),
-        _ => ModelInput::File(model.extract()?),
+    let model = match model.cast::<PyBytes>() {
+        Ok(bytes) => ModelInput::Bytes(bytes.as_bytes().to_vec()),
+        Err(_) => ModelInput::File(model.extract()?),
     };
     let level = match cpu {
         "native" => CpuLevel::native(),

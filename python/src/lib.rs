@@ -45,7 +45,7 @@ mod _tenon {
     #[pymodule_export]
     use crate::netlist::PyNetlist;
     #[pymodule_export]
-    use crate::outputs::PyOutputs;
+    use crate::outputs::{PyOutputs, make_outputs};
     #[pymodule_export]
     use crate::package::PyPackage;
     #[pymodule_export]

@@ -616,11 +616,9 @@ impl PyModel {
         timeout: Option<f64>,
     ) -> PyResult<Vec<ModelValue>> {
         let call = Call::new(timeout, None)?;
-        let running = self.executions.begin().or_raise()?;
-        call.run(py, move |control| {
-            let _running = running;
-            execute(model, &inputs, control)
-        })
+        let _running = self.executions.begin().or_raise()?;
+        // The inputs are dropped here, attached to Python: buffers are released at once.
+        call.run(py, |control| execute(model, &inputs, control))
     }
 
     fn execute(

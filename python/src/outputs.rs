@@ -1,6 +1,6 @@
 //! `tenon.Outputs`: the outputs of one execution.
 
-use crate::error::OrRaise;
+use crate::error::{OrRaise, exception, invalid};
 use crate::tensor::PyTensor;
 use pyo3::exceptions::{PyAttributeError, PyIndexError, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
@@ -173,6 +173,16 @@ impl PyOutputs {
         self.find(key)?.tensor(key.py())
     }
 
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let make = py.import("tenon._tenon")?.getattr("make_outputs")?;
+        let values: PyResult<Vec<_>> = self.values.iter().map(|value| value.tensor(py)).collect();
+        let arguments = (self.keys(), PyList::new(py, values?)?).into_pyobject(py)?;
+        Ok((make, arguments))
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let mut parts = Vec::new();
         for (name, value) in self.names.iter().zip(&self.values) {
@@ -185,4 +195,30 @@ impl PyOutputs {
         }
         Ok(format!("<tenon.Outputs {}>", parts.join(", ")))
     }
+}
+
+/// The outputs of a pickle: names, and tensors, lists of tensors, or `None`.
+#[pyfunction]
+pub fn make_outputs(names: Vec<String>, values: Vec<Bound<'_, PyAny>>) -> PyResult<PyOutputs> {
+    if names.len() != values.len() {
+        let error = invalid("the count of outputs is not that of their names");
+        let error = error.expected(names.len()).found(values.len());
+        return Err(exception(&error));
+    }
+    let read = |value: Bound<'_, PyAny>| -> PyResult<OutputValue> {
+        if value.is_none() {
+            return Ok(OutputValue::None);
+        }
+        if let Ok(tensor) = value.cast::<PyTensor>() {
+            return Ok(OutputValue::Tensor(tensor.clone().unbind()));
+        }
+        let tensors = value
+            .try_iter()?
+            .map(|item| Ok(item?.cast::<PyTensor>()?.clone().unbind()));
+        Ok(OutputValue::Sequence(tensors.collect::<PyResult<_>>()?))
+    };
+    Ok(PyOutputs {
+        names: names.into(),
+        values: values.into_iter().map(read).collect::<PyResult<_>>()?,
+    })
 }

@@ -1,7 +1,6 @@
 //! `tenon.Package`: a compiled model in memory.
 
 use crate::call::Call;
-use crate::error::OrRaise;
 use crate::model::{LoadSettings, ModelSource, PyModel, placement_report};
 use crate::port::{PyPort, ports};
 use pyo3::prelude::*;
@@ -27,7 +26,8 @@ impl PyPackage {
     /// The package.
     pub fn new(package: Package) -> Self {
         Self {
-            package,
+            // The timeout of compiling has no effect on what comes later.
+            package: package.control(Control::new()),
             bytes: OnceLock::new(),
             model: OnceLock::new(),
         }
@@ -38,22 +38,23 @@ impl PyPackage {
         &self.package
     }
 
-    fn bytes(&self) -> Result<Buffer> {
+    fn bytes(&self, control: &Control) -> Result<Buffer> {
         if let Some(bytes) = self.bytes.get() {
             return Ok(bytes.clone());
         }
-        let made = BufferMut::copy_of(&self.package.to_bytes()?)?.freeze();
+        let package = self.package.clone().control(control.clone());
+        let made = BufferMut::copy_of(&package.to_bytes()?)?.freeze();
         Ok(self.bytes.get_or_init(|| made).clone())
     }
 
     fn model(&self, py: Python<'_>) -> PyResult<&Model> {
         if self.model.get().is_none() {
-            let load = || {
-                let opened = open(self.bytes()?, &Control::new())?;
-                let loaded = Model::from_package(&opened, &LoadOptions::new())?;
+            return Call::new(None, None)?.run(py, |control| {
+                let opened = open(self.bytes(control)?, control)?;
+                let options = LoadOptions::new().control(control.clone());
+                let loaded = Model::from_package(&opened, &options)?;
                 Ok(self.model.get_or_init(|| loaded))
-            };
-            return py.detach(load).or_raise();
+            });
         }
         let missing =
             || crate::error::exception(&crate::error::invalid("the package is not loaded"));
@@ -70,7 +71,7 @@ impl PyPackage {
         let settings = Arc::new(settings);
         let used = settings.clone();
         let (bytes, model) = call.run(py, move |control| {
-            let bytes = self.bytes()?;
+            let bytes = self.bytes(control)?;
             let opened = open(bytes.clone(), control)?;
             let model = Model::from_package(&opened, &used.options(control))?;
             Ok((bytes, model))
@@ -104,6 +105,13 @@ impl PyPackage {
         Ok(self.model(py)?.metadata().clone())
     }
 
+    /// The size of the file in bytes.
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> PyResult<usize> {
+        let bytes = Call::new(None, None)?.run(py, |control| self.bytes(control))?;
+        Ok(bytes.len())
+    }
+
     /// The backend of each node, and why other backends refused it.
     #[getter]
     fn placement<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -112,7 +120,10 @@ impl PyPackage {
 
     /// Writes the file, under a temporary name first: `path` is replaced as a whole or not at all.
     fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        py.detach(|| self.package.write(path)).or_raise()
+        Call::new(None, None)?.run(py, |control| {
+            let package = self.package.clone().control(control.clone());
+            package.write(path)
+        })
     }
 
     /// Loads the package without a file.
@@ -146,12 +157,13 @@ impl PyPackage {
 
     /// The host program as text.
     fn program_text(&self, py: Python<'_>) -> PyResult<String> {
-        let text = || tenon::inspect::program_text(&open(self.bytes()?, &Control::new())?);
-        py.detach(text).or_raise()
+        Call::new(None, None)?.run(py, |control| {
+            tenon::inspect::program_text(&open(self.bytes(control)?, control)?)
+        })
     }
 
     fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = py.detach(|| self.bytes()).or_raise()?;
+        let bytes = Call::new(None, None)?.run(py, |control| self.bytes(control))?;
         Ok(PyBytes::new(py, &bytes))
     }
 
@@ -159,7 +171,7 @@ impl PyPackage {
         let model = self.model(py)?;
         let name = model.name();
         let nodes = self.package.placement_report().nodes.len();
-        let bytes = py.detach(|| self.bytes()).or_raise()?.len();
+        let bytes = self.nbytes(py)?;
         Ok(format!(
             "<tenon.Package {name:?}: {nodes} nodes, {bytes} bytes>"
         ))

@@ -54,11 +54,10 @@ impl PySession {
         let mut session = self.lock()?;
         let inputs = read(session.inputs())?;
         let call = Call::new(timeout, None)?;
-        let running = self.executions.begin().or_raise()?;
+        let _running = self.executions.begin().or_raise()?;
         let names = output_names(session.outputs());
         let executed = &mut *session;
-        let outputs = call.run(py, move |control| {
-            let _running = running;
+        let outputs = call.run(py, |control| {
             let options = RunOptions::new().control(control.clone());
             executed.run_with(&tensors(&inputs)?, options)
         })?;

@@ -104,6 +104,11 @@ def test_a_timeout_ends_compilation_and_execution(slow, slow_inputs):
     with pytest.raises(TimeoutError):
         slow.run(slow_inputs, timeout=0.2)
     assert 0.15 < time.monotonic() - started < 0.5
+    # The timeout of compiling is not that of writing.
+    package = tenon.compile(DIGITS, timeout=5.0)
+    timely = tenon.compile(DIGITS, timeout=0.5)
+    time.sleep(0.5)
+    assert bytes(timely) == bytes(package)
     for timeout in (-1.0, float("nan")):
         with pytest.raises(tenon.InvalidArgument, match="timeout"):
             slow.run(slow_inputs, timeout=timeout)
@@ -219,6 +224,8 @@ def test_pickles(tmp_path, image):
     data = pickle.dumps(tenon.load(tmp_path / "digits.neff", threads=1))
     assert len(data) < 400
     assert numpy.array_equal(pickle.loads(data)(image)[0], expected)
+    outputs = pickle.loads(pickle.dumps(model(image)))
+    assert outputs.keys() == ["probabilities"] and numpy.array_equal(outputs[0], expected)
     tensor = tenon.tensor([[1.5, 2.0]])
     assert pickle.loads(pickle.dumps(tensor)).tolist() == [[1.5, 2.0]]
     error = pickle.loads(pickle.dumps(caught(lambda: tenon.load(tmp_path / "absent.neff"))))

@@ -66,7 +66,7 @@ def model(model: _tenon.Model) -> str:
 
 def package(package: _tenon.Package) -> str:
     """The size and the ports of a package, and the nodes by backend."""
-    title = f"<b>tenon.Package</b>, {_bytes(len(bytes(package)))}"
+    title = f"<b>tenon.Package</b>, {_bytes(package.nbytes)}"
     return title + _ports(package.inputs, package.outputs) + _counts(package.placement)
 
 

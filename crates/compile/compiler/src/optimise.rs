@@ -95,7 +95,7 @@ fn run(
     let mut undone = BTreeSet::new();
     for _ in 0..MAX_ROUNDS {
         control.progress(name, 0, 1)?;
-        let rewritten = rewrite(graph, rules, selector, sizes)?;
+        let rewritten = rewrite(graph, rules, selector, (sizes, control))?;
         undone.extend(rewritten.undone);
         specialise(graph, registry, control)?;
         let merged = clean::merge_equal(graph);

@@ -13,7 +13,7 @@ use crate::place::{Assignment, BackendSelector};
 use crate::symbolic::OtherSizes;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
-use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_graph::operator::OperatorClass;
 use tenon_graph::{
     Attribute, Attributes, Graph, Node, OperatorDef, UniqueNames, ValueId, operator,
@@ -97,12 +97,14 @@ pub(crate) fn rewrite(
     graph: &mut Graph,
     sets: &[RuleSet],
     selector: &BackendSelector<'_>,
-    sizes: &OtherSizes,
+    (sizes, control): (&OtherSizes, &Control),
 ) -> Result<Rewritten> {
     let names = UniqueNames::of(graph);
     let unvisited = std::mem::take(&mut graph.nodes);
     let mut rewriter = Rewriter::new(graph, &unvisited, names, sizes);
     for node in unvisited {
+        // Composing long chains of operators takes seconds.
+        control.check()?;
         rewriter.visit(node, sets, selector)?;
     }
     Ok(rewriter.finish())

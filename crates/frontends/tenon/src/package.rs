@@ -32,6 +32,13 @@ impl Package {
         }
     }
 
+    /// Sets cancellation and deadline of writing, which are those of compiling otherwise.
+    #[must_use]
+    pub fn control(mut self, control: Control) -> Self {
+        self.control = control;
+        self
+    }
+
     /// Gives symbols buckets, and inputs their paddings.
     pub(crate) fn set_buckets(
         &mut self,
