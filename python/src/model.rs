@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use tenon::files::escape_controls;
 use tenon::inspect::PlacementReport;
 use tenon::profile::Recording;
 use tenon::tap::Taps;
@@ -68,7 +69,9 @@ impl LoadSettings {
 
 /// Where a model came from; pickled in its place.
 pub enum ModelSource {
+    /// The absolute path of its file.
     File(PathBuf),
+    /// The bytes of the package.
     Bytes(Buffer),
 }
 
@@ -595,7 +598,8 @@ impl PyModel {
                     ports.join(", ")
                 };
                 let (inputs, outputs) = (list(model.inputs()), list(model.outputs()));
-                format!("<tenon.Model {:?} ({inputs}) -> ({outputs})>", model.name())
+                let text = format!("<tenon.Model {:?} ({inputs}) -> ({outputs})>", model.name());
+                escape_controls(&text).to_string()
             }
             Err(_) => "<tenon.Model, closed>".into(),
         }

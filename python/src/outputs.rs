@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use std::sync::Arc;
 use tenon::ModelValue;
+use tenon::files::escape_controls;
 
 /// The outputs of one execution: by name, by position, and in order when unpacked.
 #[pyclass(frozen, module = "tenon", name = "Outputs", weakref)]
@@ -193,7 +194,8 @@ impl PyOutputs {
             };
             parts.push(format!("{name}: {text}"));
         }
-        Ok(format!("<tenon.Outputs {}>", parts.join(", ")))
+        let text = format!("<tenon.Outputs {}>", parts.join(", "));
+        Ok(escape_controls(&text).to_string())
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::types;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
+use tenon::files::escape_controls;
 use tenon::{Dimension, Signature};
 
 /// An input or output of a model: name, data type, dimensions.
@@ -62,10 +63,10 @@ impl PyPort {
     }
 
     fn __repr__(&self) -> String {
-        format!("<tenon.Port {:?}: {}>", self.0.name, self.0)
+        escape_controls(&format!("<tenon.Port {:?}: {}>", self.0.name, self.0)).to_string()
     }
 
     fn __str__(&self) -> String {
-        format!("{}: {}", self.0.name, self.0)
+        escape_controls(&format!("{}: {}", self.0.name, self.0)).to_string()
     }
 }

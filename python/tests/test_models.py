@@ -258,6 +258,19 @@ def test_pages_of_notebooks_escape_every_name():
         assert name in checker.text
 
 
+def test_names_send_no_escape_sequences_to_the_terminal(capsys):
+    name = "\x1b[31mred"
+    node = helper.make_node("Tanh", [name], [name + "y"])
+    ports = [value(name, TensorProto.FLOAT, [2])], [value(name + "y", TensorProto.FLOAT, [2])]
+    model = tenon.compile(make_model([node], *ports)).load()
+    for text in (repr(model), repr(model.inputs[0]), str(model.inputs[0]), repr(model([0.0, 1.0]))):
+        assert "\x1b" not in text and "red" in text
+    from tenon._progress import Bar
+
+    Bar()._show(name)
+    assert "\x1b" not in capsys.readouterr().err
+
+
 NETLIST = """\
 devices: {arch: grayskull}
 queues:

@@ -7,6 +7,7 @@ import re
 import numpy
 import onnx
 import pytest
+import tenon
 from conftest import ROOT, make_model, value
 from onnx import TensorProto, helper
 
@@ -23,3 +24,12 @@ def test_the_examples_run(page, tmp_path, monkeypatch):
     names: dict[str, object] = {}
     for example in examples:
         exec(compile(example, page, "exec"), names)
+
+
+def test_the_page_names_the_whole_interface():
+    page = (ROOT / "docs/python.md").read_text()
+    words = set(re.findall(r"\w+", page))
+    assert not set(tenon.__all__) - words
+    for kind in (tenon.Package, tenon.Model, tenon.Bindings, tenon.Session, tenon.Tensor, tenon.Port, tenon.Outputs):
+        public = {name for name in vars(kind) if not name.startswith("_")}
+        assert not public - words, kind

@@ -1,5 +1,11 @@
 //! The tests of the Python package: builds the extension module and runs `python/tests` with pytest.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the report of pytest, and the reason of a skip"
+)]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -41,7 +41,8 @@ class Bar:
             self._write("\r" + " " * self._length + "\r")
 
     def _show(self, text: str) -> None:
-        text = text[:100]
+        # Names in models send no escape sequences to the terminal.
+        text = "".join(c if c.isprintable() else f"\\u{{{ord(c):x}}}" for c in text)[:100]
         self._write("\r" + text.ljust(self._length))
         self._length = len(text)
 
