@@ -6,7 +6,7 @@ use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, numeric, scratch, unsupported, unsupported_type,
 };
 use crate::loop_nest::{
-    BLOCK, LoopNest, SUM, TOTALS, broadcast, for_each_chunk, for_each_chunk_of, strides,
+    LoopNest, SUM, TOTALS, broadcast, for_each_chunk, for_each_chunk_of, strides,
 };
 use crate::number::{Accumulator, Number, WidenedArithmetic, read_terms};
 use crate::product::{Extents, Order, product};
@@ -598,16 +598,11 @@ fn determinant(matrix: &mut [f64], size: usize) -> f64 {
 /// The dot product of two slices.
 pub(crate) fn dot<A: Number, B: Number>(a: &[A], b: &[B]) -> f64 {
     let mut totals = [0.0; TOTALS];
-    let [mut x, mut y] = [[0.0; BLOCK]; 2];
-    for (a, b) in a.chunks(BLOCK).zip(b.chunks(BLOCK)) {
-        let (x, y) = (&mut x[..a.len()], &mut y[..b.len()]);
-        A::to_reals(a, x);
-        B::to_reals(b, y);
-        vectorized!(for (x, y) in x.iter_mut().zip(&*y) {
-            *x *= y;
-        });
-        (SUM.add)(&mut totals, x);
-    }
+    vectorized!(for (a, b) in a.chunks(TOTALS).zip(b.chunks(TOTALS)) {
+        for ((total, a), b) in totals.iter_mut().zip(a).zip(b) {
+            *total += a.to_f64() * b.to_f64();
+        }
+    });
     (SUM.join)(&mut totals)
 }
 
