@@ -146,6 +146,7 @@ impl Pool {
             let w = first * widths.stride + kw * widths.dilation - widths.before;
             let end = (totals.len() - 1) * stride + 1;
             vectorized!(for row in rows.clone() {
+                stop::checkpoint();
                 let start = row + w * self.0.x.spatial[2];
                 let from = &from[start..start + end];
                 if stride == 1 {
