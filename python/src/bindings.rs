@@ -4,7 +4,7 @@
 
 use crate::call::Call;
 use crate::error::{Failure, OrRaise, invalid};
-use crate::model::Executions;
+use crate::fork::Executions;
 use crate::tensor::PyTensor;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -1,25 +1,8 @@
-//! The `tenon` command, and the child of a fork.
+//! The `tenon` command.
 
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Forks of this process and its parents since the module was loaded.
-static FORKS: AtomicU64 = AtomicU64::new(0);
-
-/// The number of forks, which a model compares with that of its last execution.
-pub fn forks() -> u64 {
-    FORKS.load(Ordering::Relaxed)
-}
-
-/// Runs in the child of a fork (`os.register_at_fork`).
-#[pyfunction]
-pub fn after_fork() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
-    tenon_base::pool::after_fork();
-    crate::submit::after_fork();
-}
 
 /// Runs the `tenon` command with these arguments, the name of the program first; returns its exit status.
 #[pyfunction]

@@ -2,7 +2,8 @@
 
 use crate::call::Call;
 use crate::error::{Failure, invalid};
-use crate::model::{read_inputs, report_of, tensors};
+use crate::inputs::{read_inputs, tensors};
+use crate::model::report_of;
 use crate::package::PyPackage;
 use pyo3::prelude::*;
 use tenon::compare::{CompareOptions, Tolerance, compare_backends};

@@ -12,7 +12,9 @@ mod compile;
 mod dlpack;
 mod elements;
 mod error;
+mod fork;
 mod host_program;
+mod inputs;
 mod memory;
 mod model;
 mod netlist;
@@ -33,11 +35,13 @@ mod _tenon {
     #[pymodule_export]
     use crate::bindings::PyBindings;
     #[pymodule_export]
-    use crate::command::{after_fork, main};
+    use crate::command::main;
     #[pymodule_export]
     use crate::compare::compare_package;
     #[pymodule_export]
     use crate::compile::compile_model;
+    #[pymodule_export]
+    use crate::fork::after_fork;
     #[pymodule_export]
     use crate::host_program::PyHostProgram;
     #[pymodule_export]

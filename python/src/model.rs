@@ -3,18 +3,18 @@
 use crate::arrays;
 use crate::bindings::PyBindings;
 use crate::call::Call;
-use crate::command;
 use crate::error::{Failure, OrRaise, class_name, invalid};
+use crate::fork::Executions;
+use crate::inputs::{Inputs, call_inputs, read_inputs, tensors};
 use crate::outputs::{PyOutputs, array};
 use crate::package::{PyPackage, open};
 use crate::port::{PyPort, ports};
 use crate::session::PySession;
 use crate::tensor::PyTensor;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use tenon::files::escape_controls;
 use tenon::inspect::PlacementReport;
@@ -75,52 +75,6 @@ pub enum ModelSource {
     Bytes(Buffer),
 }
 
-/// The executions of a model that run: after a fork the child has none of the threads that drive them.
-#[derive(Default)]
-pub struct Executions {
-    running: AtomicUsize,
-    /// The count of forks at the last execution.
-    forks: AtomicU64,
-    is_lost: AtomicBool,
-}
-
-/// An execution that runs.
-pub struct Running(Arc<Executions>);
-
-impl Executions {
-    fn new() -> Arc<Self> {
-        let executions = Self::default();
-        executions.forks.store(command::forks(), Ordering::Relaxed);
-        Arc::new(executions)
-    }
-
-    /// Counts an execution.
-    ///
-    /// # Errors
-    /// In the child of a fork, if another thread of the parent was executing the model.
-    pub fn begin(self: &Arc<Self>) -> Result<Running> {
-        let forks = command::forks();
-        if self.forks.swap(forks, Ordering::Relaxed) != forks
-            && self.running.swap(0, Ordering::Relaxed) > 0
-        {
-            self.is_lost.store(true, Ordering::Relaxed);
-        }
-        if self.is_lost.load(Ordering::Relaxed) {
-            let text = "another thread was executing the model when the process was forked";
-            let error = Error::new(ErrorKind::InvalidHandle, text);
-            return Err(error.help("load the model in the child process"));
-        }
-        self.running.fetch_add(1, Ordering::Relaxed);
-        Ok(Running(self.clone()))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// A loaded package, ready to run on any number of threads.
 #[pyclass(frozen, module = "tenon", name = "Model", weakref)]
 pub struct PyModel {
@@ -130,9 +84,6 @@ pub struct PyModel {
     settings: Arc<LoadSettings>,
     executions: Arc<Executions>,
 }
-
-/// The values of some inputs, by name.
-pub type Inputs = Vec<(String, ModelValue)>;
 
 impl PyModel {
     /// A loaded model.
@@ -151,153 +102,6 @@ impl PyModel {
             Error::new(ErrorKind::Closed, "the model is closed").help("load it again")
         })
     }
-}
-
-/// Reads the values of inputs from a mapping by name or a sequence in order.
-pub fn read_inputs(signatures: &[Signature], inputs: &Bound<'_, PyAny>) -> PyResult<Inputs> {
-    if let Ok(named) = inputs.cast::<PyDict>() {
-        let pairs = named
-            .iter()
-            .map(|(name, value)| Ok((name.extract()?, value)));
-        return named_inputs(signatures, pairs);
-    }
-    if let Ok(named) = inputs.cast::<PyMapping>() {
-        let items = named.items()?;
-        let pairs = items.iter().map(|pair| pair.extract());
-        return named_inputs(signatures, pairs);
-    }
-    if inputs.is_instance_of::<PyList>() || inputs.is_instance_of::<PyTuple>() {
-        let values: PyResult<Vec<_>> = inputs.try_iter()?.collect();
-        return ordered_inputs(signatures, &values?);
-    }
-    let error = invalid("the inputs are no dict by name and no list in order");
-    let error = error.found(class_name(inputs));
-    Err(Failure::from(error).into())
-}
-
-/// Reads the values of a call: in order, by name, or in one dictionary.
-pub fn call_inputs(
-    signatures: &[Signature],
-    arrays: &Bound<'_, PyTuple>,
-    named: Option<&Bound<'_, PyDict>>,
-) -> PyResult<Inputs> {
-    match (arrays.len(), named) {
-        (0, Some(named)) => read_inputs(signatures, named),
-        (_, Some(_)) => {
-            let error = invalid("inputs are given in order and by name");
-            Err(Failure::from(error.expected("one of both")).into())
-        }
-        (1, None) => {
-            let only = arrays.get_item(0)?;
-            match only.is_instance_of::<PyDict>() || only.cast::<PyMapping>().is_ok() {
-                true => read_inputs(signatures, &only),
-                false => ordered_inputs(signatures, &[only]),
-            }
-        }
-        _ => ordered_inputs(signatures, &arrays.iter().collect::<Vec<_>>()),
-    }
-}
-
-/// Reads values by name.
-fn named_inputs<'py>(
-    signatures: &[Signature],
-    pairs: impl Iterator<Item = PyResult<(String, Bound<'py, PyAny>)>>,
-) -> PyResult<Inputs> {
-    let mut reader = InputReader::default();
-    for pair in pairs {
-        let (name, value) = pair?;
-        match signatures.iter().find(|input| input.name == name) {
-            Some(input) => reader.read(input, &value)?,
-            None => {
-                let error = invalid(format!("the model has no input '{name}'"));
-                reader.errors.push(error.expected(names(signatures)));
-            }
-        }
-    }
-    reader.finish()
-}
-
-/// Reads values in the order of the inputs.
-fn ordered_inputs(signatures: &[Signature], values: &[Bound<'_, PyAny>]) -> PyResult<Inputs> {
-    if values.len() != signatures.len() {
-        let error = invalid("the number of arrays is not that of the inputs");
-        let expected = format!("{} ({})", signatures.len(), names(signatures));
-        return Err(Failure::from(error.expected(expected).found(values.len())).into());
-    }
-    let mut reader = InputReader::default();
-    for (input, value) in signatures.iter().zip(values) {
-        reader.read(input, value)?;
-    }
-    reader.finish()
-}
-
-fn names(signatures: &[Signature]) -> String {
-    let names: Vec<&str> = signatures.iter().map(|input| input.name.as_str()).collect();
-    names.join(", ")
-}
-
-/// Reads values of inputs and collects their problems.
-#[derive(Default)]
-struct InputReader {
-    inputs: Inputs,
-    errors: Vec<Error>,
-}
-
-impl InputReader {
-    fn read(&mut self, input: &Signature, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        match read_value(input, value) {
-            Ok(value) => self.inputs.push((input.name.clone(), value)),
-            Err(Failure::Unsuitable(error)) => self.errors.push(error),
-            Err(Failure::Raised(error)) => return Err(error),
-        }
-        Ok(())
-    }
-
-    fn finish(self) -> PyResult<Inputs> {
-        match Error::from_all(self.errors) {
-            Some(error) => Err(Failure::from(error).into()),
-            None => Ok(self.inputs),
-        }
-    }
-}
-
-fn read_value(
-    input: &Signature,
-    value: &Bound<'_, PyAny>,
-) -> std::result::Result<ModelValue, Failure> {
-    if input.kind.is_optional() && value.is_none() {
-        return Ok(ModelValue::None);
-    }
-    if !input.kind.is_sequence() {
-        return Ok(arrays::read_input(value, input)?.into());
-    }
-    if !value.is_instance_of::<PyList>() && !value.is_instance_of::<PyTuple>() {
-        let error = invalid(format!("input '{}' is a sequence", input.name));
-        let error = error.expected("a list of arrays").found(class_name(value));
-        return Err(error.into());
-    }
-    let mut tensors = Vec::new();
-    for item in value.try_iter()? {
-        tensors.push(arrays::read_input(&item?, input)?);
-    }
-    Ok(tensors.into())
-}
-
-/// The tensors of inputs that are all tensors.
-pub fn tensors(inputs: &Inputs) -> Result<Vec<(&str, &Tensor)>> {
-    let tensor = |(name, value): &'_ (String, ModelValue)| match value {
-        ModelValue::Tensor(_) => Ok(()),
-        other => {
-            let error = invalid(format!("input '{name}' is no tensor"));
-            Err(error.found(other.description()))
-        }
-    };
-    inputs.iter().try_for_each(tensor)?;
-    let pairs = inputs.iter().filter_map(|(name, value)| match value {
-        ModelValue::Tensor(tensor) => Some((name.as_str(), tensor)),
-        _ => None,
-    });
-    Ok(pairs.collect())
 }
 
 /// Executes a model on these inputs.

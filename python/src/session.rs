@@ -2,7 +2,9 @@
 
 use crate::call::Call;
 use crate::error::{Failure, OrRaise};
-use crate::model::{Executions, Inputs, call_inputs, output_names, read_inputs, tensors};
+use crate::fork::Executions;
+use crate::inputs::{Inputs, call_inputs, read_inputs, tensors};
+use crate::model::output_names;
 use crate::outputs::{PyOutputs, array};
 use crate::port::{PyPort, ports};
 use crate::tensor::PyTensor;

@@ -2,7 +2,9 @@
 
 use crate::call::deadline;
 use crate::error::{Failure, exception};
-use crate::model::{Inputs, Running, output_names, tensors};
+use crate::fork::Running;
+use crate::inputs::{Inputs, tensors};
+use crate::model::output_names;
 use crate::outputs::PyOutputs;
 use pyo3::prelude::*;
 use std::pin::Pin;

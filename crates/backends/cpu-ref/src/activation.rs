@@ -4,7 +4,8 @@ use crate::elementary::{erf, exp, exp_m1, sigmoid, tanh};
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, numeric, scratch, unsupported_value,
 };
-use crate::loop_nest::{BLOCK, Lanes, MAXIMUM, SUM};
+use crate::lanes::{Lanes, MAXIMUM, SUM};
+use crate::loop_nest::BLOCK;
 use crate::number::{Number, WidenedArithmetic};
 use crate::unary::{float, float_or_integer, map, transform};
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};

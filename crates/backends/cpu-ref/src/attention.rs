@@ -1,23 +1,20 @@
-//! Scaled dot-product attention (Vaswani et al., 2017) and rotary position embedding (Su et al., 2021).
+//! Scaled dot-product attention (Vaswani et al., 2017).
 
+use crate::chunks::for_each_chunk_with;
 use crate::elementary::{exp, tanh};
 use crate::elements::{Elements, ElementsMut};
-use crate::kernel::{
-    BuildError, BuildKernel, Kernel, Node, floats, length, position, scratch, unsupported,
-};
-use crate::loop_nest::{BLOCK, broadcast, for_each_chunk_with};
-use crate::number::{Number, WidenedArithmetic};
+use crate::kernel::{BuildError, BuildKernel, Kernel, Node, floats, length, scratch, unsupported};
+use crate::lanes::{MAXIMUM, SUM};
+use crate::loop_nest::{BLOCK, broadcast};
+use crate::number::Number;
 use crate::product::{COLUMNS, Extents, Order, product};
 use std::ops::Range;
 use tenon_backend::Inputs;
 use tenon_base::{Result, stop, vectorized};
 use tenon_tensor::{DataType, Shape};
 
-pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
-    ("tenon.Attention", fused),
-    ("Attention", attention),
-    ("RotaryEmbedding", rotary),
-];
+pub(crate) static KERNELS: &[(&str, BuildKernel)] =
+    &[("tenon.Attention", fused), ("Attention", attention)];
 
 /// Stages of the scores, as `qk_matmul_output_mode` counts them; 0 is after the scale.
 const CAPPED: i64 = 1;
@@ -26,14 +23,12 @@ const SOFTMAX: i64 = 3;
 
 /// Softmax of `scores` in place; zeros where every score is negative infinity.
 fn softmax(scores: &mut [f64]) {
-    let max = scores
-        .iter()
-        .fold(f64::NEG_INFINITY, |max, &score| max.nan_max(score));
+    let max = MAXIMUM.of(scores);
     let shift = if max == f64::NEG_INFINITY { 0.0 } else { max };
     vectorized!(for score in scores.iter_mut() {
         *score = exp(*score - shift);
     });
-    let sum: f64 = scores.iter().sum();
+    let sum = SUM.of(scores);
     let sum = if sum == 0.0 { 1.0 } else { sum };
     vectorized!(for score in scores.iter_mut() {
         *score /= sum;
@@ -83,15 +78,15 @@ fn fused(node: &Node<'_>) -> Result<Kernel, BuildError> {
 
 /// The layout of a tensor with heads: separate, [B, H, S, D], or merged, [B, S, H D].
 #[derive(Debug, Clone, Copy)]
-struct HeadRows {
-    heads: usize,
-    steps: usize,
-    width: usize,
+pub(crate) struct HeadRows {
+    pub(crate) heads: usize,
+    pub(crate) steps: usize,
+    pub(crate) width: usize,
     is_separate: bool,
 }
 
 impl HeadRows {
-    fn new(node: &Node<'_>, index: usize, heads: &str) -> Result<Self> {
+    pub(crate) fn new(node: &Node<'_>, index: usize, heads: &str) -> Result<Self> {
         Ok(match **node.shape(index)? {
             [_, heads, steps, width] => Self {
                 heads,
@@ -112,7 +107,7 @@ impl HeadRows {
         })
     }
 
-    fn at(&self, batch: usize, head: usize, step: usize) -> usize {
+    pub(crate) fn at(&self, batch: usize, head: usize, step: usize) -> usize {
         let row = if self.is_separate {
             (batch * self.heads + head) * self.steps + step
         } else {
@@ -562,44 +557,4 @@ impl Attention {
         }
         scores
     }
-}
-
-/// Rotates pairs of features by the angle of their position; features beyond
-/// `rotary_embedding_dim` are copied.
-fn rotary(node: &Node<'_>) -> Result<Kernel, BuildError> {
-    let rows = HeadRows::new(node, 0, "num_heads")?;
-    let batches = node.shape(0)?[0];
-    let rotated = match node.attributes.int("rotary_embedding_dim", 0)? {
-        0 => rows.width,
-        given => (given.max(0) as usize).min(rows.width),
-    };
-    let half = rotated / 2;
-    let interleaved = node.attributes.flag("interleaved", false)?;
-    let positions = node.shape(1)?[0];
-    floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
-        let (inputs, mut outputs) = operands.split();
-        let from = inputs.slice::<T>(0)?;
-        let (cos, sin) = (inputs.slice::<T>(1)?, inputs.slice::<T>(2)?);
-        let at_position = inputs.optional::<i64>(3)?;
-        let to = outputs.slice::<T>(0)?;
-        to.copy_from_slice(from);
-        for row in 0..batches * rows.heads * rows.steps {
-            let (lead, step) = (row / rows.steps, row % rows.steps);
-            let (batch, head) = (lead / rows.heads, lead % rows.heads);
-            let start = rows.at(batch, head, step);
-            let angle = batch * rows.steps + step;
-            let angle = match at_position {
-                Some(all) => position(all[angle], positions)?,
-                None => angle,
-            };
-            for at in 0..half {
-                let (a, b) = if interleaved { (2 * at, 2 * at + 1) } else { (at, at + half) };
-                let (x, y) = (from[start + a].to_f64(), from[start + b].to_f64());
-                let (cos, sin) = (cos[angle * half + at].to_f64(), sin[angle * half + at].to_f64());
-                to[start + a] = T::of_f64(cos * x - sin * y);
-                to[start + b] = T::of_f64(sin * x + cos * y);
-            }
-        }
-        Ok(())
-    })))
 }

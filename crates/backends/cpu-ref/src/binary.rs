@@ -1,12 +1,13 @@
 //! Elementwise operators of several inputs, with NumPy's broadcasting.
 
+use crate::chunks::for_each_chunk;
 use crate::elementary::sigmoid;
 use crate::elements::{Elements, is_numeric};
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, integers, numeric, scratch, unsupported_type,
     unsupported_value,
 };
-use crate::loop_nest::{BLOCK, LoopNest, broadcast, for_each_chunk};
+use crate::loop_nest::{BLOCK, LoopNest, broadcast};
 use crate::number::{Number, WidenedArithmetic, read_widened};
 use tenon_base::{Result, vectorized};
 use tenon_tensor::{DataType, Element};

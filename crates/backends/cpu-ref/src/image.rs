@@ -1,10 +1,11 @@
 //! Image operators: grid sampling, pooling of regions of interest, col2im.
 
-use crate::convolution::{WindowAxis, pairs};
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, position, scratch, unsupported,
 };
+use crate::loop_nest::pairs;
 use crate::number::Number;
+use crate::sliding_window::WindowAxis;
 use tenon_backend::Reason;
 use tenon_base::{Result, stop};
 use tenon_graph::geometry::{RegionSampling, SampledAxis, Window, pooled_pixels};

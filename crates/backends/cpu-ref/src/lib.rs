@@ -11,14 +11,17 @@ mod activation;
 mod attention;
 mod binary;
 mod cast;
+mod chunks;
 mod constant;
 mod convolution;
+mod einsum;
 mod elementary;
 mod elements;
 mod elementwise;
 mod gather;
 mod image;
 mod kernel;
+mod lanes;
 mod loop_nest;
 mod loss;
 mod matmul;
@@ -32,9 +35,11 @@ mod random;
 mod recurrent;
 mod reduction;
 mod resize;
+mod rotary;
 mod scatter;
 mod selection;
 mod signal;
+mod sliding_window;
 mod stateful;
 mod text;
 mod unary;
@@ -115,7 +120,9 @@ fn kernels() -> &'static HashMap<&'static str, BuildKernel> {
             convolution::KERNELS,
             pooling::KERNELS,
             matmul::KERNELS,
+            einsum::KERNELS,
             attention::KERNELS,
+            rotary::KERNELS,
             reduction::KERNELS,
             loss::KERNELS,
             normalization::KERNELS,

@@ -1,11 +1,10 @@
 //! Normalizations. Statistics are computed in f64 (two passes); the result is rounded once.
 
+use crate::chunks::{for_each_chunk, for_each_chunk_of};
 use crate::elements::{Elements, ElementsMut, Value};
 use crate::kernel::{BuildError, BuildKernel, Kernel, Node, axis, floats, scratch};
-use crate::loop_nest::{
-    AxisExtents, BLOCK, Fold, Lanes, LoopNest, SUM, broadcast, fold, for_each_chunk,
-    for_each_chunk_of, strides,
-};
+use crate::lanes::{Fold, Lanes, SUM, fold};
+use crate::loop_nest::{AxisExtents, BLOCK, LoopNest, broadcast, strides};
 use crate::number::Number;
 use crate::unary::transform_reals;
 use tenon_base::{Result, stop, vectorized};
@@ -304,7 +303,7 @@ fn local_response(node: &Node<'_>) -> Result<Kernel, BuildError> {
         let (from, to) = (inputs.slice::<T>(0)?, outputs.slice::<T>(0)?);
         // The powers of the published networks are square roots.
         let power = move |x: f64| if beta == 0.75 { x.sqrt() * x.sqrt().sqrt() } else { x.powf(beta) };
-        for (batch, channel) in crate::convolution::pairs(outer, extent) {
+        for (batch, channel) in crate::loop_nest::pairs(outer, extent) {
             stop::checkpoint();
             let channels = channel.saturating_sub(before)..extent.min(channel.saturating_add(after + 1));
             let plane = |channel: usize| (batch * extent + channel) * inner;

@@ -1,11 +1,13 @@
 //! Pooling: one element for each window, or for each whole channel.
 
-use crate::convolution::{SlidingWindow, pairs};
+use crate::chunks::for_each_chunk_of;
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, invalid, numeric, unsupported_value,
 };
-use crate::loop_nest::{BLOCK, Fold, Lanes, MAXIMUM, SUM, for_each_chunk_of};
+use crate::lanes::{Fold, Lanes, MAXIMUM, SUM};
+use crate::loop_nest::{BLOCK, pairs};
 use crate::number::{Number, WidenedArithmetic};
+use crate::sliding_window::SlidingWindow;
 use tenon_backend::Reason;
 use tenon_base::{Error, ErrorKind, Result, bounded, stop, vectorized};
 use tenon_graph::geometry::Window;

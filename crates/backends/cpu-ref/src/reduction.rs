@@ -2,7 +2,7 @@
 
 use crate::elementary::exp;
 use crate::kernel::{BuildError, BuildKernel, Kernel, Node, axis, numeric};
-use crate::loop_nest::{Fold, Lanes, MAXIMUM, SUM, fold};
+use crate::lanes::{Fold, Lanes, MAXIMUM, SUM, fold};
 use crate::number::{Number, WidenedArithmetic};
 use tenon_base::{Result, vectorized};
 use tenon_tensor::DataType;

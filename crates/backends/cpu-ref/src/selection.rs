@@ -1,10 +1,12 @@
 //! Operators that select elements by a condition, by order or by position.
 
+use crate::chunks::for_each_chunk;
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, axis, floats, indices, integers, invalid, numeric,
     position, scratch, sized, unsupported_type,
 };
-use crate::loop_nest::{AxisExtents, BLOCK, Lanes, LoopNest, broadcast, for_each_chunk, gather};
+use crate::lanes::Lanes;
+use crate::loop_nest::{AxisExtents, BLOCK, LoopNest, broadcast, gather};
 use crate::number::{Accumulator, Index, Number, WidenedArithmetic};
 use std::cmp::Ordering;
 use tenon_backend::Inputs;

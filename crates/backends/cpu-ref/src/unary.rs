@@ -1,10 +1,11 @@
 //! Elementwise (unary) operators.
 
+use crate::chunks::{CHECKPOINT_ELEMENTS, for_each_chunk};
 use crate::elementary::{acos, asin, erf, exp};
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, integers, numeric, unsupported_type,
 };
-use crate::loop_nest::{BLOCK, CHECKPOINT_ELEMENTS, for_each_chunk};
+use crate::loop_nest::BLOCK;
 use crate::number::{Number, WidenedArithmetic};
 use tenon_backend::OperandPair;
 use tenon_base::{Result, stop, vectorized};
