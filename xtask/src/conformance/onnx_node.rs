@@ -7,6 +7,7 @@ use half::{bf16, f16};
 use regex_lite::Regex;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
@@ -121,6 +122,10 @@ fn generated_cases(python: &Path) -> Result<PathBuf> {
     let text = std::fs::read_to_string(&script)
         .map_err(|error| format!("cannot read {}: {error}", script.display()))?;
     let stamp = version + &text;
+    // Other threads and processes that test at the same time wait for the cases.
+    let lock = folder.with_extension("lock");
+    let held = File::create(&lock).and_then(|file| file.lock().map(|()| file));
+    let _held = held.map_err(|error| format!("cannot lock {}: {error}", lock.display()))?;
     if std::fs::read_to_string(folder.join("stamp")).is_ok_and(|found| found == stamp) {
         return Ok(folder);
     }
