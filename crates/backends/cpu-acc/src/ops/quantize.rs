@@ -335,7 +335,7 @@ impl<T: Quantized> VectorOp for Quantize<'_, T> {
 }
 
 /// Elements that are computed before they are narrowed.
-const BLOCK: usize = 64;
+const BLOCK: usize = 512;
 
 struct Dequantize<'a, T> {
     from: &'a [T],

@@ -1,4 +1,4 @@
-//! Vectorised casts between `f32`, the 16-bit float types and integers.
+//! Vectorised casts between `f32`, the 16-bit float types and integers, and from booleans.
 
 #![allow(unsafe_code, reason = "vector instructions")]
 
@@ -10,7 +10,7 @@ use tenon_tensor::{ConvertFn, DataType};
 /// those of [`tenon_tensor::converter`], NaN payloads included.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn converter(from: DataType, to: DataType) -> Option<ConvertFn> {
-    use DataType::{BF16, F16, F32, F32r, I32, I64};
+    use DataType::{BF16, Bool, F16, F32, F32r, I32, I64};
     let level = CpuLevel::in_use();
     let wide = level >= CpuLevel::Avx512;
     let narrow = level >= CpuLevel::Avx2;
@@ -28,6 +28,8 @@ pub(crate) fn converter(from: DataType, to: DataType) -> Option<ConvertFn> {
         (F32 | F32r, I32) if wide => x86::f32_to_i32_avx512,
         (F32 | F32r, I32) if narrow => x86::f32_to_i32_avx2,
         (I64, F32 | F32r) if wide => x86::i64_to_f32_avx512,
+        (Bool, F32 | F32r) if wide => x86::bool_to_f32_avx512,
+        (Bool, F32 | F32r) if narrow => x86::bool_to_f32_avx2,
         _ => return None,
     })
 }
@@ -112,6 +114,16 @@ mod x86 {
         4,
         from_i64_avx512
     );
+
+    cast!(
+        bool_to_f32_avx512,
+        "avx512f,avx512bw,avx512vl",
+        16,
+        1,
+        4,
+        from_bool_avx512
+    );
+    cast!(bool_to_f32_avx2, "avx2", 8, 1, 4, from_bool_avx2);
 
     /// 2^31 and 2^63: from there on, casts saturate.
     const PAST_I32: f32 = 2_147_483_648.0;
@@ -293,6 +305,30 @@ mod x86 {
         }
     }
 
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    fn from_bool_avx512(from: &[u8; 16], to: &mut [u8; 64]) {
+        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
+        unsafe {
+            let bytes = _mm_loadu_si128(from.as_ptr().cast());
+            let set = _mm_test_epi8_mask(bytes, bytes);
+            _mm512_storeu_ps(
+                to.as_mut_ptr().cast(),
+                _mm512_maskz_mov_ps(set, _mm512_set1_ps(1.0)),
+            );
+        }
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn from_bool_avx2(from: &[u8; 8], to: &mut [u8; 32]) {
+        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
+        unsafe {
+            let wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.as_ptr().cast()));
+            let unset = _mm256_cmpeq_epi32(wide, _mm256_setzero_si256());
+            let ones = _mm256_andnot_ps(_mm256_castsi256_ps(unset), _mm256_set1_ps(1.0));
+            _mm256_storeu_ps(to.as_mut_ptr().cast(), ones);
+        }
+    }
+
     #[target_feature(enable = "avx512f")]
     fn from_f16_avx512(from: &[u8; 32], to: &mut [u8; 64]) {
         // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
@@ -367,7 +403,8 @@ mod tests {
 
     #[test]
     fn vector_forms_have_the_bits_of_the_plain_ones() {
-        use DataType::{BF16, F16, F32, I32, I64};
+        use DataType::{BF16, Bool, F16, F32, I32, I64};
+        let bytes: Vec<u8> = (0..=u8::MAX).collect();
         let singles = singles();
         let halves: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
         if CpuLevel::in_use() >= CpuLevel::Avx2 {
@@ -377,6 +414,7 @@ mod tests {
             check("f16c", f16_to_f32_f16c, F16, F32, &halves);
             check("avx2", f32_to_i64_avx2, F32, I64, &singles);
             check("avx2", f32_to_i32_avx2, F32, I32, &singles);
+            check("avx2", bool_to_f32_avx2, Bool, F32, &bytes);
         }
         if CpuLevel::in_use() >= CpuLevel::Avx512 {
             check("avx512", f32_to_bf16_avx512, F32, BF16, &singles);
@@ -386,6 +424,7 @@ mod tests {
             check("avx512", f32_to_i64_avx512, F32, I64, &singles);
             check("avx512", f32_to_i32_avx512, F32, I32, &singles);
             check("avx512", i64_to_f32_avx512, I64, F32, &integers());
+            check("avx512", bool_to_f32_avx512, Bool, F32, &bytes);
         }
     }
 }

@@ -77,6 +77,7 @@ impl VectorOp for HardmaxLines<'_> {
     fn eval<S: Simd>(mut self, _: S) {
         let AxisExtents { extent, inner, .. } = self.hardmax.extents;
         let level = self.hardmax.level;
+        let zeros = [0f32; BLOCK];
         let mut buffer = [0f32; BLOCK];
         for (nth, line) in self.lines.enumerate() {
             let (start, to) = (line * extent * inner, nth * extent * inner);
@@ -84,13 +85,10 @@ impl VectorOp for HardmaxLines<'_> {
                 let at = self.hardmax.row(&self.input, start, &mut buffer);
                 for block in (0..extent).step_by(BLOCK) {
                     let end = (block + BLOCK).min(extent);
-                    let elements = &mut buffer[..end - block];
-                    elements.fill(0.0);
-                    if (block..end).contains(&at) {
-                        elements[at - block] = 1.0;
-                    }
-                    self.output.write(level, to + block..to + end, elements);
+                    self.output
+                        .write(level, to + block..to + end, &zeros[..end - block]);
                 }
+                self.output.write(level, to + at..to + at + 1, &[1.0]);
                 continue;
             }
             for column in (0..inner).step_by(COLUMNS) {
@@ -146,8 +144,14 @@ impl Hardmax {
             let greatest = all.fold(f32::NEG_INFINITY, |a, &x| if x > a { x } else { a });
             if greatest > best {
                 best = greatest;
-                let found = elements.iter().position(|&x| x == greatest);
-                position = block + found.unwrap_or(0);
+                // The group first: whether any element of one is equal takes one pass over vectors.
+                let has_greatest = |group: &[f32]| {
+                    let equal = group.iter().map(|&x| u32::from(x == greatest));
+                    equal.fold(0, |a, b| a | b) != 0
+                };
+                let group = elements.chunks(32).position(has_greatest).unwrap_or(0) * 32;
+                let found = elements[group..].iter().position(|&x| x == greatest);
+                position = block + group + found.unwrap_or(0);
             }
         }
         position
