@@ -63,14 +63,14 @@ template <typename Struct> inline Struct tenon_sized() {
 /* ---------------------------------------------------------------------------------------------- handles */
 
 typedef struct tenon_status_object *tenon_status;     /* a failed call */
-typedef struct tenon_control_object *tenon_control;   /* progress, cancellation and deadline */
+typedef struct tenon_task_object *tenon_task;   /* progress, cancellation and deadline */
 typedef struct tenon_package_object *tenon_package;   /* a compiled model */
 typedef struct tenon_model_object *tenon_model;       /* a loaded package */
 typedef struct tenon_outputs_object *tenon_outputs;   /* the outputs of an execution */
 typedef struct tenon_bindings_object *tenon_bindings; /* memory of inputs and outputs that executions use in place */
 typedef struct tenon_session_object *tenon_session;   /* a model whose states are kept between executions */
 typedef struct tenon_run_object *tenon_run;           /* an asynchronous execution */
-typedef struct tenon_bytes_object *tenon_bytes_handle; /* bytes or a text that the library made */
+typedef struct tenon_blob_object *tenon_blob;         /* bytes or a text that the library made */
 
 /* --------------------------------------------------------------------------------------------- statuses */
 
@@ -100,13 +100,13 @@ typedef enum tenon_code {
 } tenon_code;
 
 /* The parts of a status of which status_part returns the text. */
-typedef enum tenon_part {
+typedef enum tenon_status_part {
     TENON_PART_PLACE = 1,    /* file, member, field, byte or node */
     TENON_PART_MESSAGE = 2,  /* what is wrong, without the other parts */
     TENON_PART_EXPECTED = 3,
     TENON_PART_FOUND = 4,
     TENON_PART_HELP = 5      /* what to do */
-} tenon_part;
+} tenon_status_part;
 
 /* ---------------------------------------------------------------------------------------------- tensors */
 
@@ -176,14 +176,14 @@ struct DLManagedTensorVersioned;
 /* ---------------------------------------------------------------------------------------------- options */
 
 /* Progress, cancellation and deadline. */
-typedef struct tenon_control_options {
+typedef struct tenon_task_options {
     size_t size;
-    double timeout_seconds; /* from the creation of the control; 0: no deadline */
+    double timeout_seconds; /* from the creation of the task; 0: no deadline */
     /* Called with the name of a step, the units done and all units (0: unknown); from several threads, perhaps at the
-     * same time. It may cancel the control, but not free it. */
+     * same time. It may cancel the task, but not free it. */
     void (*progress)(void *context, const char *step, uint64_t done, uint64_t total);
     void *context;
-} tenon_control_options;
+} tenon_task_options;
 
 /* A symbolic dimension: a size, a range, or buckets. */
 typedef struct tenon_dimension {
@@ -221,7 +221,7 @@ typedef enum tenon_states {
 
 typedef struct tenon_compile_options {
     size_t size;
-    tenon_control control; /* optional */
+    tenon_task task; /* optional */
     const tenon_dimension *dimensions; /* an array: all elements have the size of the first */
     size_t dimension_count;
     const tenon_padding *paddings;
@@ -241,11 +241,14 @@ typedef struct tenon_compile_options {
     int32_t states;        /* a tenon_states */
     const tenon_state *state_pairs;
     size_t state_pair_count;
+    const char *backend_folder; /* of backends in shared libraries; NULL: those of TENON_BACKEND_PATH */
+    const char *const *backend_options; /* "Backend.Option=value" */
+    size_t backend_option_count;
 } tenon_compile_options;
 
 typedef struct tenon_load_options {
     size_t size;
-    tenon_control control;      /* optional */
+    tenon_task task;      /* optional */
     uint32_t threads;           /* of one execution at most; 0: one for each CPU */
     uint32_t max_in_flight;     /* concurrent executions, further ones wait; 0: one for each CPU */
     int32_t nan_check;          /* 1: executions check the outputs of nodes for NaN */
@@ -266,7 +269,7 @@ typedef enum tenon_priority {
 
 typedef struct tenon_submit_options {
     size_t size;
-    tenon_control control; /* optional */
+    tenon_task task; /* optional */
     int32_t priority;      /* a tenon_priority */
     int32_t reserved;
     /* Optional: called once when the execution has ended, on a thread of the library. It must not block. */
@@ -296,7 +299,7 @@ typedef struct tenon_functions {
     int32_t (*status_code)(tenon_status status);
     /* All problems with place, expected, found and help, as the command `tenon` prints them. */
     const char *(*status_text)(tenon_status status);
-    /* A part of a problem, a tenon_part; NULL if the problem does not have it. Problems are counted from 0. */
+    /* A part of a problem, a tenon_status_part; NULL if the problem does not have it. Problems are counted from 0. */
     const char *(*status_part)(tenon_status status, size_t problem, int32_t part);
     size_t (*status_problem_count)(tenon_status status);
     void (*status_free)(tenon_status status);
@@ -304,16 +307,16 @@ typedef struct tenon_functions {
     /* ---- bytes */
 
     /* The bytes, and their number without the NUL that ends a text. */
-    tenon_status (*bytes_get)(tenon_bytes_handle bytes, const void **start, size_t *length);
-    tenon_status (*bytes_free)(tenon_bytes_handle bytes);
+    tenon_status (*blob_get)(tenon_blob blob, const void **start, size_t *length);
+    tenon_status (*blob_free)(tenon_blob blob);
 
-    /* ---- controls */
+    /* ---- tasks */
 
-    tenon_status (*control_create)(const tenon_control_options *options, tenon_control *control);
-    /* The work that has the control ends at its next check, with TENON_CANCELLED; so does all later work. */
-    tenon_status (*control_cancel)(tenon_control control);
-    /* Work that uses the control goes on with its deadline. `progress` may be called until that work has ended. */
-    tenon_status (*control_free)(tenon_control control);
+    tenon_status (*task_create)(const tenon_task_options *options, tenon_task *task);
+    /* Calls with the task end at their next check, with TENON_CANCELLED; so do all later ones. */
+    tenon_status (*task_cancel)(tenon_task task);
+    /* Calls with the task go on, with its deadline. `progress` may be called until they have ended. */
+    tenon_status (*task_free)(tenon_task task);
 
     /* ---- compiling; options may be NULL */
 
@@ -321,11 +324,11 @@ typedef struct tenon_functions {
     tenon_status (*compile_bytes)(const void *onnx, size_t length, const tenon_compile_options *options,
                                   tenon_package *package);
     /* Replaces the file as a whole or not at all. */
-    tenon_status (*package_write)(tenon_package package, const char *path, tenon_control control);
+    tenon_status (*package_write)(tenon_package package, const char *path, tenon_task task);
     /* The bytes that package_write writes. */
-    tenon_status (*package_bytes)(tenon_package package, tenon_control control, tenon_bytes_handle *bytes);
+    tenon_status (*package_bytes)(tenon_package package, tenon_task task, tenon_blob *bytes);
     /* The backend of each node and the reasons of the others, as JSON (docs/placement.md). */
-    tenon_status (*package_placement)(tenon_package package, tenon_bytes_handle *json);
+    tenon_status (*package_placement)(tenon_package package, tenon_blob *json);
     tenon_status (*package_load)(tenon_package package, const tenon_load_options *options, tenon_model *model);
     tenon_status (*package_free)(tenon_package package);
 
@@ -344,28 +347,29 @@ typedef struct tenon_functions {
     tenon_status (*model_find_input)(tenon_model model, const char *name, size_t *index);
     tenon_status (*model_find_output)(tenon_model model, const char *name, size_t *index);
     /* An object of texts, as JSON: labels of classes, scaling of pictures (docs/package.md). */
-    tenon_status (*model_metadata)(tenon_model model, tenon_bytes_handle *json);
-    tenon_status (*model_placement)(tenon_model model, tenon_bytes_handle *json);
+    tenon_status (*model_metadata)(tenon_model model, tenon_blob *json);
+    tenon_status (*model_placement)(tenon_model model, tenon_blob *json);
     tenon_status (*model_free)(tenon_model model);
 
-    /* ---- executions; control may be NULL */
+    /* ---- executions; task may be NULL */
 
     /* Executes on copies of the arrays, which are in the order of the inputs or have names. */
-    tenon_status (*model_run)(tenon_model model, const tenon_array *inputs, size_t input_count, tenon_control control,
+    tenon_status (*model_run)(tenon_model model, const tenon_array *inputs, size_t input_count, tenon_task task,
                               tenon_outputs *outputs);
     /* Executes on the memory of the arrays itself: all inputs and all outputs in order, of exactly the types of the
      * ports, symbolic dimensions by the extents of the inputs. Memory aligned to 64 bytes is used in place, other memory is copied.
      * After a failure the contents of the outputs are unspecified. Inputs and outputs must not overlap. */
     tenon_status (*model_execute)(tenon_model model, const tenon_array *inputs, size_t input_count,
-                                  tenon_array *outputs, size_t output_count, tenon_control control);
+                                  tenon_array *outputs, size_t output_count, tenon_task task);
     /* Executes on tensors of DLPack 1 in memory of the host, in the order of the inputs. The inputs are taken over in
      * any case: the library calls their deleters, on any thread. The caller calls the deleters of the outputs. */
     tenon_status (*model_run_dlpack)(tenon_model model, struct DLManagedTensorVersioned *const *inputs,
-                                     size_t input_count, tenon_control control,
+                                     size_t input_count, tenon_task task,
                                      struct DLManagedTensorVersioned **outputs, size_t output_count);
-    /* Times of kernels over some executions, as JSON (docs/monitoring.md). */
+    /* Mean times of the kernels over some executions (at least one), as the JSON of `tenon profile --json`. With
+     * `measure_peaks` the peaks of the machine are measured first, which takes some tenths of a second. */
     tenon_status (*model_profile)(tenon_model model, const tenon_array *inputs, size_t input_count, size_t runs,
-                                  tenon_control control, tenon_bytes_handle *json);
+                                  int32_t measure_peaks, tenon_task task, tenon_blob *json);
 
     tenon_status (*outputs_count)(tenon_outputs outputs, size_t *count);
     /* Name, type, extents and memory of an output. */
@@ -381,7 +385,7 @@ typedef struct tenon_functions {
     /* The memory of an input, to be written between executions, and of an output, to be read. */
     tenon_status (*bindings_input)(tenon_bindings bindings, size_t index, tenon_array *array);
     tenon_status (*bindings_output)(tenon_bindings bindings, size_t index, tenon_array *array);
-    tenon_status (*bindings_run)(tenon_bindings bindings, tenon_control control);
+    tenon_status (*bindings_run)(tenon_bindings bindings, tenon_task task);
     tenon_status (*bindings_free)(tenon_bindings bindings);
 
     /* ---- sessions */
@@ -392,8 +396,8 @@ typedef struct tenon_functions {
     /* Executes on arrays with names: all inputs that are not states; an array for the input of a state replaces its
      * value. Returns the outputs that are not states. After a failure the session is as before. */
     tenon_status (*session_run)(tenon_session session, const tenon_array *inputs, size_t input_count,
-                                tenon_control control, tenon_outputs *outputs);
-    /* The states, one after the other: NOT_FOUND beyond the last. */
+                                tenon_task task, tenon_outputs *outputs);
+    tenon_status (*session_state_count)(tenon_session session, size_t *count);
     tenon_status (*session_state)(tenon_session session, size_t index, tenon_state *state);
     /* The value of a state by the name of its output or input, as the only one of `value`; none before the first
      * execution. */
@@ -415,7 +419,7 @@ typedef struct tenon_functions {
                                  const tenon_submit_options *options, tenon_run *run);
     /* A file descriptor that becomes readable when the execution has ended (eventfd); of the run, not to be closed. */
     tenon_status (*run_descriptor)(tenon_run run, int *descriptor);
-    /* Waits at most so many seconds (negative: without a limit; 0: asks) and sets `ended` to 1 or 0. */
+    /* Waits for the end, at most this time in seconds (negative: no limit; 0: returns at once), and sets `ended` to 1 or 0. */
     tenon_status (*run_wait)(tenon_run run, double seconds, int32_t *ended);
     /* Waits, and returns the outputs or the failure of the execution; a second call gets TENON_USAGE. */
     tenon_status (*run_outputs)(tenon_run run, tenon_outputs *outputs);

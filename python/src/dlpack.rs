@@ -3,13 +3,13 @@
 #![allow(unsafe_code, reason = "pointers of capsules")]
 
 use crate::error::{Failure, invalid};
-use crate::memory::SharedMemory;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use std::ffi::CStr;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use tenon::tensor::SharedMemory;
 use tenon::tensor::dlpack::{Device, DlpackTensor, LegacyTensor, VersionedTensor};
 use tenon::{Tensor, TensorType};
 

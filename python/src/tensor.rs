@@ -3,7 +3,6 @@
 #![allow(unsafe_code, reason = "the buffer protocol")]
 
 use crate::error::{Failure, OrRaise, invalid};
-use crate::memory::SharedMemory;
 use crate::{arrays, dlpack, types};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -11,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::ffi::c_int;
 use std::sync::Arc;
-use tenon::tensor::{BufferMut, DataType, Packing};
+use tenon::tensor::{BufferMut, DataType, Packing, SharedMemory};
 use tenon::{Tensor, TensorType};
 
 /// An array in memory of Tenon, aligned to 64 bytes.

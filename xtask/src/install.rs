@@ -1,4 +1,4 @@
-//! `cargo xtask install`: the library, its headers and its pkg-config file, under a prefix.
+//! `cargo xtask install`: the libraries, their headers, and the files by which builds find them, under a prefix.
 
 use crate::{Result, cargo, root, run, target};
 use clap::Args;
@@ -13,31 +13,84 @@ pub struct Options {
     prefix: PathBuf,
 }
 
-/// Builds `libnrt.so.1` and installs it.
-pub fn install(options: &Options) -> Result<()> {
-    run(cargo().args(["build", "--release", "-p", "tenon-nrt"]))?;
-    let library = target().join("release/libnrt.so");
-    install_files(&library, &options.prefix)
+/// A library of a C interface.
+pub struct Library {
+    /// Its crate.
+    pub package: &'static str,
+    /// The file in the folder of the build.
+    pub built: &'static str,
+    /// The name that programs load.
+    pub soname: &'static str,
+    /// The name that linkers look for.
+    pub link: &'static str,
+    /// Templates of its crate, and the files below `lib` that are made from them.
+    templates: &'static [(&'static str, &'static str)],
 }
 
-fn install_files(library: &Path, prefix: &Path) -> Result<()> {
+/// All libraries.
+pub const LIBRARIES: [Library; 2] = [
+    Library {
+        package: "tenon-nrt",
+        built: "libnrt.so",
+        soname: "libnrt.so.1",
+        link: "libnrt.so",
+        templates: &[("crates/frontends/nrt/nrt.pc.in", "pkgconfig/nrt.pc")],
+    },
+    Library {
+        package: "tenon-c",
+        built: "libtenon_c.so",
+        soname: "libtenon.so.1",
+        link: "libtenon.so",
+        templates: &[
+            ("crates/frontends/c/tenon.pc.in", "pkgconfig/tenon.pc"),
+            (
+                "crates/frontends/c/tenon-config.cmake.in",
+                "cmake/tenon/tenon-config.cmake",
+            ),
+            (
+                "crates/frontends/c/tenon-config-version.cmake.in",
+                "cmake/tenon/tenon-config-version.cmake",
+            ),
+        ],
+    },
+];
+
+/// The folders of headers, below `include`.
+pub const HEADERS: [&str; 3] = ["nrt", "ndl", "tenon"];
+
+/// Builds the libraries and installs them.
+pub fn install(options: &Options) -> Result<()> {
+    let packages = LIBRARIES.iter().flat_map(|library| ["-p", library.package]);
+    run(cargo().args(["build", "--release"]).args(packages))?;
+    install_files(&target().join("release"), &options.prefix)
+}
+
+/// Installs the libraries of a folder.
+fn install_files(built: &Path, prefix: &Path) -> Result<()> {
     let folder = prefix.join("lib");
-    create_folder(&folder.join("pkgconfig"))?;
+    create_folder(&folder)?;
     let prefix = fs::canonicalize(prefix).map_err(|error| path_error(prefix, &error))?;
-    copy(library, &folder.join("libnrt.so.1"))?;
-    let link = folder.join("libnrt.so");
-    if link.symlink_metadata().is_ok() {
-        fs::remove_file(&link).map_err(|error| path_error(&link, &error))?;
+    for library in &LIBRARIES {
+        copy(&built.join(library.built), &folder.join(library.soname))?;
+        let link = folder.join(library.link);
+        if link.symlink_metadata().is_ok() {
+            fs::remove_file(&link).map_err(|error| path_error(&link, &error))?;
+        }
+        std::os::unix::fs::symlink(library.soname, &link)
+            .map_err(|error| path_error(&link, &error))?;
+        for (template, file) in library.templates {
+            let template = root().join(template);
+            let text =
+                fs::read_to_string(&template).map_err(|error| path_error(&template, &error))?;
+            let text = text
+                .replace("@PREFIX@", &prefix.display().to_string())
+                .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+            let file = folder.join(file);
+            file.parent().map_or(Ok(()), create_folder)?;
+            fs::write(&file, text).map_err(|error| path_error(&file, &error))?;
+        }
     }
-    std::os::unix::fs::symlink("libnrt.so.1", &link).map_err(|error| path_error(&link, &error))?;
-    let template = root().join("crates/frontends/nrt/nrt.pc.in");
-    let text = fs::read_to_string(&template).map_err(|error| path_error(&template, &error))?;
-    let text = text
-        .replace("@PREFIX@", &prefix.display().to_string())
-        .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
-    let file = folder.join("pkgconfig/nrt.pc");
-    fs::write(&file, text).map_err(|error| path_error(&file, &error))?;
-    for part in ["nrt", "ndl", "tenon"] {
+    for part in HEADERS {
         copy_folder(
             &root().join("include").join(part),
             &prefix.join("include").join(part),
@@ -77,36 +130,53 @@ mod tests {
     #[test]
     fn installation_is_complete_and_replaces_an_earlier_one() {
         let folder = std::env::temp_dir().join(format!("tenon-install-{}", std::process::id()));
-        let library = folder.join("built.so");
-        create_folder(&folder).unwrap();
+        let built = folder.join("built");
+        create_folder(&built).unwrap();
         let prefix = folder.join("prefix");
+        let read = |file: &str| fs::read_to_string(prefix.join(file)).unwrap();
         for text in ["one", "two"] {
-            fs::write(&library, text).unwrap();
-            install_files(&library, &prefix).unwrap();
-            // The link refers to the library by its relative name.
-            assert_eq!(
-                fs::read_to_string(prefix.join("lib/libnrt.so")).unwrap(),
-                text
-            );
+            for library in &LIBRARIES {
+                fs::write(built.join(library.built), text).unwrap();
+            }
+            install_files(&built, &prefix).unwrap();
+            // The links refer to the libraries by their relative names.
+            assert_eq!(read("lib/libnrt.so"), text);
+            assert_eq!(read("lib/libtenon.so"), text);
         }
-        let link = fs::read_link(prefix.join("lib/libnrt.so")).unwrap();
-        assert_eq!(link, Path::new("libnrt.so.1"));
-        let config = fs::read_to_string(prefix.join("lib/pkgconfig/nrt.pc")).unwrap();
+        let link = fs::read_link(prefix.join("lib/libtenon.so")).unwrap();
+        assert_eq!(link, Path::new("libtenon.so.1"));
         let first = format!("prefix={}\n", fs::canonicalize(&prefix).unwrap().display());
-        assert!(config.starts_with(&first), "{config}");
-        assert!(!config.contains('@'), "{config}");
+        for file in ["lib/pkgconfig/nrt.pc", "lib/pkgconfig/tenon.pc"] {
+            let config = read(file);
+            assert!(config.starts_with(&first), "{config}");
+            assert!(!config.contains('@'), "{config}");
+        }
+        let version = read("lib/cmake/tenon/tenon-config-version.cmake");
+        let expected = concat!("PACKAGE_VERSION \"", env!("CARGO_PKG_VERSION"), "\"");
+        assert!(version.contains(expected), "{version}");
         for header in [
             "nrt/nrt.h",
             "ndl/neuron_driver_shared_tensor_batch_op.h",
             "tenon/nrt.h",
+            "tenon/tenon.h",
+            "tenon/tenon.hpp",
         ] {
             assert!(prefix.join("include").join(header).exists(), "{header}");
         }
-        let names: Vec<_> = fs::read_dir(prefix.join("lib"))
+        let mut names: Vec<_> = fs::read_dir(prefix.join("lib"))
             .unwrap()
-            .map(|entry| entry.unwrap().file_name())
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        assert_eq!(names.len(), 3, "{names:?}");
+        names.sort();
+        let expected = [
+            "cmake",
+            "libnrt.so",
+            "libnrt.so.1",
+            "libtenon.so",
+            "libtenon.so.1",
+            "pkgconfig",
+        ];
+        assert_eq!(names, expected);
         fs::remove_dir_all(&folder).unwrap();
     }
 }

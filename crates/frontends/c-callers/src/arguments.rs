@@ -66,11 +66,7 @@ pub unsafe fn slice<'a, T>(start: *const T, count: usize, name: &str) -> Result<
 ///
 /// # Safety
 /// `start` is null, or points to `count` initialized values that only the result accesses for `'a`.
-pub unsafe fn slice_mut<'a, T>(
-    start: *mut T,
-    count: usize,
-    name: &str,
-) -> Result<&'a mut [T]> {
+pub unsafe fn slice_mut<'a, T>(start: *mut T, count: usize, name: &str) -> Result<&'a mut [T]> {
     if count == 0 {
         return Ok(&mut []);
     }

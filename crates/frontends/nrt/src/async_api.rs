@@ -6,10 +6,10 @@
 //! version 3.0 has no error trackers. Arguments are interpreted only after the version is known: an
 //! 8-byte sequence number written to the 4-byte status of 3.0 would overwrite other memory.
 
-use crate::arguments::invalid;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use tenon_base::Result;
+use tenon_c_callers::arguments::invalid;
 use tenon_runtime::ExecutionUnit;
 
 /// A version of the asynchronous interface.

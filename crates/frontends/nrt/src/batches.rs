@@ -1,12 +1,12 @@
 //! Several reads or writes in one call.
 
-use crate::arguments::{invalid, slice, slice_mut};
 use crate::call::entry;
 use crate::layout::Batch;
 use crate::process;
 use crate::tensors::tensor;
 use std::ffi::c_void;
 use tenon_base::{Location, Result};
+use tenon_c_callers::arguments::{invalid, slice, slice_mut};
 use tenon_runtime::CoreTensor;
 
 /// Calls `each` for every operation: tensor, caller's memory, offset and size.

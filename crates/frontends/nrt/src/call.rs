@@ -1,10 +1,9 @@
 //! The boundary of every function of the C interface: panics, statuses and the log.
 
 use crate::status::{NRT_SUCCESS, Status};
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{PoisonError, RwLock};
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_c_callers::caught;
 use tenon_runtime::{Component, Log};
 
 /// Declares functions of the C interface. Without a result type, the body is a `Result` and the
@@ -43,11 +42,7 @@ pub(crate) fn attempt<T>(function: &'static str, body: impl FnOnce() -> Result<T
 
 #[inline]
 fn run<T>(function: &'static str, body: impl FnOnce() -> Result<T>) -> Result<T, Status> {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(failed(function, &error)),
-        Err(panic) => Err(failed(function, &panicked(&*panic))),
-    }
+    caught(body).map_err(|error| failed(function, &error))
 }
 
 #[cold]
@@ -58,14 +53,6 @@ fn failed(function: &'static str, error: &Error) -> Status {
         _ => log().problems(Component::Nrt, function, error),
     }
     error.kind().nrt_status()
-}
-
-fn panicked(panic: &(dyn Any + Send)) -> Error {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("no message");
-    Error::new(ErrorKind::Internal, format!("a defect of Tenon: {text}"))
 }
 
 /// The log.

@@ -1,10 +1,9 @@
 //! Collective operations in a world of one worker: every operation is a copy of its input.
 
-use crate::arguments::{check, invalid, read_input, slice, slice_mut, write_output};
 use crate::async_api::{Destination, Word};
 use crate::call::{attempt, entry};
 use crate::data_types::Numbering;
-use crate::handles::{Handle, Handles};
+use crate::handles::{Handle, Handles, table};
 use crate::layout::{CollectiveComm, TensorList};
 use crate::process::{self, process};
 use crate::tensors::{check_range, tensor};
@@ -12,10 +11,11 @@ use crate::{cores, requests};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_c_callers::arguments::{check, invalid, read_input, slice, slice_mut, write_output};
 use tenon_runtime::{CoreTensor, ExecutionUnit, RequestWork};
 
 /// Every prepared operation.
-pub(crate) static CONTEXTS: Handles<Arc<Context>> = Handles::new(0x43, "collective operation");
+pub(crate) static CONTEXTS: Handles<Arc<Context>> = table(0x43, "collective operation");
 
 /// A prepared operation: pairs of source and target tensors.
 pub(crate) struct Context {

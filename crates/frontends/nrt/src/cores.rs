@@ -1,10 +1,10 @@
 //! Virtual cores: their number and memory.
 
-use crate::arguments::{write_output, write_output_sized};
 use crate::call::entry;
 use crate::layout::MemoryStats;
 use crate::process::process;
 use tenon_base::Result;
+use tenon_c_callers::arguments::{write_output, write_output_sized};
 use tenon_runtime::{CoreSelection, total_cores};
 
 /// The number of cores that the process has, or would have after `nrt_init`.
@@ -18,8 +18,9 @@ fn visible() -> Result<u32> {
 
 /// The core number of an argument.
 pub(crate) fn number(vnc: i64) -> Result<u32> {
-    u32::try_from(vnc)
-        .map_err(|_| crate::arguments::invalid("a core number must not be negative").found(vnc))
+    u32::try_from(vnc).map_err(|_| {
+        tenon_c_callers::arguments::invalid("a core number must not be negative").found(vnc)
+    })
 }
 
 entry! {

@@ -1,6 +1,5 @@
 //! Debug streams: intermediate tensors of executions, sent to one client for each core.
 
-use crate::arguments::{check, fill_text, invalid, write_output};
 use crate::call::{attempt, entry};
 use crate::layout::{DebugTensor, EventHeader};
 use crate::process::{self, process};
@@ -12,6 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_c_callers::arguments::{check, fill_text, invalid, write_output};
 use tenon_runtime::{Tap, TapValue};
 
 /// Capacity of a stream in events unless `NEURON_RT_DEBUG_STREAM_BUFFER_SIZE` is set.

@@ -1,12 +1,12 @@
 //! Functions that require an accelerator: each fails with the reason.
 
-use crate::arguments::{check, invalid, read_input, slice, slice_mut, write_output};
 use crate::call::entry;
 use crate::layout::UcodeInfo;
 use crate::process;
 use crate::tensors::check_range;
 use std::ffi::{c_char, c_int, c_void};
 use tenon_base::{Error, ErrorKind};
+use tenon_c_callers::arguments::{check, invalid, read_input, slice, slice_mut, write_output};
 
 /// The error of a function that is not applicable (`NRT_INVALID`).
 pub(crate) fn unsupported(what: &str) -> Error {

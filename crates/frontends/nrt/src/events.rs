@@ -1,6 +1,5 @@
 //! Eventfds of callers that are signalled when requests are complete.
 
-use crate::arguments::invalid;
 use crate::async_api::AsyncApi;
 use crate::call::entry;
 use crate::cores;
@@ -8,6 +7,7 @@ use crate::process::process;
 use std::ffi::c_int;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_c_callers::arguments::invalid;
 use tenon_runtime::Sequence;
 
 /// A duplicate of the caller's eventfd, `None` for a negative number. The caller may close its

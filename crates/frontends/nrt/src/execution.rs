@@ -1,6 +1,5 @@
 //! Executing models in the caller's thread or in queues.
 
-use crate::arguments::{check, invalid, read_input, text, write_output};
 use crate::call::entry;
 use crate::debug_stream::{self, StreamTap};
 use crate::models::model;
@@ -11,6 +10,7 @@ use crate::{asynchronous, failed_inputs};
 use std::ffi::{c_char, c_int, c_void};
 use tenon_base::Result;
 use tenon_base::trace::TraceSink;
+use tenon_c_callers::arguments::{check, invalid, read_input, text, write_output};
 use tenon_runtime::{CoreModel, ExecuteOptions, Tap};
 
 /// Executes a model, or queues the execution if the process is configured so.

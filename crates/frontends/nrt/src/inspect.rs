@@ -1,8 +1,7 @@
 //! Inspection sessions: recordings of the process, each written to a folder.
 
-use crate::arguments::{check, invalid, path, text, write_output};
 use crate::call::{attempt, entry, log};
-use crate::handles::{Handle, Handles};
+use crate::handles::{Handle, Handles, table};
 use crate::lists::{free_texts, write_texts};
 use crate::models::flag;
 use crate::process;
@@ -16,10 +15,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tenon_base::Result;
+use tenon_c_callers::arguments::{check, invalid, path, text, write_output};
 use tenon_runtime::Component;
 
 /// Configurations of sessions.
-static CONFIGS: Handles<Arc<Mutex<Config>>> = Handles::new(0x69, "inspect configuration");
+static CONFIGS: Handles<Arc<Mutex<Config>>> = table(0x69, "inspect configuration");
 
 /// The active session.
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);

@@ -21,7 +21,6 @@
 )]
 
 mod allocations;
-mod arguments;
 mod async_api;
 mod asynchronous;
 mod batches;

@@ -1,9 +1,9 @@
 //! Lists of strings that callers free.
 
 use crate::allocations::CallerAllocations;
-use crate::arguments::{check, write_output};
 use std::ffi::c_char;
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_c_callers::arguments::{check, write_output};
 
 /// Lists owned by callers.
 static LISTS: CallerAllocations = CallerAllocations::new("list");

@@ -1,10 +1,9 @@
 //! Loading, querying and unloading models.
 
 use crate::allocations::CallerAllocations;
-use crate::arguments::{check, fill_text, invalid, path, slice, write_output, write_output_sized};
 use crate::call::{entry, log};
 use crate::data_types::Numbering;
-use crate::handles::{Handle, Handles};
+use crate::handles::{Handle, Handles, table};
 use crate::layout::{ModelInfo, NAME_BYTES, TensorInfo, TensorInfoArray};
 use crate::process::{self, process};
 use crate::trace::{self, Kind};
@@ -14,12 +13,15 @@ use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Duration;
 use tenon_base::{Control, Error, Result};
+use tenon_c_callers::arguments::{
+    check, fill_text, invalid, path, slice, write_output, write_output_sized,
+};
 use tenon_neff::{Limits, Package};
 use tenon_runtime::{Component, CoreLoad, CoreModel, CorePort, LoadOptions};
 use tenon_tensor::BufferMut;
 
 /// Every model.
-pub(crate) static MODELS: Handles<Arc<CoreModel>> = Handles::new(0x4d, "model");
+pub(crate) static MODELS: Handles<Arc<CoreModel>> = table(0x4d, "model");
 
 /// Lists of inputs and outputs owned by callers.
 static INFOS: CallerAllocations = CallerAllocations::new("list of tensors");

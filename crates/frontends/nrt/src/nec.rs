@@ -1,10 +1,10 @@
 //! Functions that the library of collectives calls to query an accelerator. There is none: device
 //! counts are 0, queries of a device return -1 or `NRT_INVALID`, memory is not written.
 
-use crate::arguments::{check, write_output};
 use crate::call::entry;
 use crate::device_only::unsupported;
 use std::ffi::{c_char, c_int, c_void};
+use tenon_c_callers::arguments::{check, write_output};
 use tenon_runtime::logical_core_size;
 
 /// The result of a query for a device that does not exist.

@@ -2,13 +2,14 @@
 
 use crate::call::{self, attempt, entry};
 use crate::{
-    arguments, async_api, asynchronous, collectives, data_types, debug_stream, failed_inputs,
-    inspect, models, requests, tensor_sets, tensors, trace,
+    async_api, asynchronous, collectives, data_types, debug_stream, failed_inputs, inspect, models,
+    requests, tensor_sets, tensors, trace,
 };
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, RwLock};
 use tenon_base::{CpuLevel, Error, ErrorKind, Result};
+use tenon_c_callers::arguments;
 use tenon_runtime::{
     Component, CoreOptions, Cores, MAX_CORES, Publisher, RequestQueues, Runtime, SharedFolder,
 };

@@ -1,8 +1,7 @@
 //! Profiles of one model, of all models, and of the whole process.
 
-use crate::arguments::{check, invalid, path, write_output};
 use crate::call::entry;
-use crate::handles::{Handle, Handles};
+use crate::handles::{Handle, Handles, table};
 use crate::models::model;
 use crate::process::{self, process};
 use crate::sys_trace::lock;
@@ -12,9 +11,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tenon_base::{Error, Result};
+use tenon_c_callers::arguments::{check, invalid, path, write_output};
 
 /// Output folders of profiles of all models.
-static OPTIONS: Handles<Arc<Mutex<PathBuf>>> = Handles::new(0x6f, "profile options");
+static OPTIONS: Handles<Arc<Mutex<PathBuf>>> = table(0x6f, "profile options");
 
 /// The output file of the profile of one model.
 static FILE: Mutex<Option<PathBuf>> = Mutex::new(None);

@@ -1,10 +1,9 @@
 //! Asynchronous requests: copies and executions on the queues of cores.
 
-use crate::arguments::{check, invalid, slice, slice_mut, write_output};
 use crate::async_api::{self, AsyncApi, Destination, Report, Word};
 use crate::call::{attempt, entry, log};
 use crate::execution;
-use crate::handles::{Handle, Handles};
+use crate::handles::{Handle, Handles, table};
 use crate::layout::RequestError;
 use crate::models::model;
 use crate::process::{self, process};
@@ -17,12 +16,13 @@ use std::os::fd::IntoRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tenon_base::Result;
+use tenon_c_callers::arguments::{check, invalid, slice, slice_mut, write_output};
 use tenon_runtime::{
     CompletionCallback, Component, CoreTensor, ErrorTracker, ExecutionUnit, RequestWork, Sequence,
 };
 
 /// Every error tracker.
-pub(crate) static TRACKERS: Handles<Arc<Tracker>> = Handles::new(0x45, "error tracker");
+pub(crate) static TRACKERS: Handles<Arc<Tracker>> = table(0x45, "error tracker");
 
 /// A tracker, and the list that `nrta_error_tracker_get_list` returned last.
 pub(crate) struct Tracker {

@@ -1,10 +1,10 @@
 //! Sending tensors between workers, which requires a network provider; it is unavailable.
 
-use crate::arguments::{check, write_output};
 use crate::call::entry;
 use crate::process;
 use std::ffi::{c_char, c_int, c_void};
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_c_callers::arguments::{check, write_output};
 
 fn no_provider() -> Result<()> {
     process::check()?;

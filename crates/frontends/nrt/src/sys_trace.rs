@@ -1,21 +1,21 @@
 //! System traces: events of the runtime, kept in a ring buffer for each core and fetched as JSON.
 
 use crate::allocations::CallerAllocations;
-use crate::arguments::{check, invalid, text, write_output};
 use crate::call::{attempt, entry};
-use crate::handles::{Handle, Handles};
+use crate::handles::{Handle, Handles, table};
 use crate::lists::{free_texts, write_texts};
 use crate::process;
 use crate::trace::{self, Filter, Kind, Purpose};
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_c_callers::arguments::{check, invalid, text, write_output};
 
 /// Configurations of traces.
-static CONFIGS: Handles<Arc<Mutex<Filter>>> = Handles::new(0x72, "trace configuration");
+static CONFIGS: Handles<Arc<Mutex<Filter>>> = table(0x72, "trace configuration");
 
 /// Options of fetching.
-static OPTIONS: Handles<Arc<Mutex<Fetch>>> = Handles::new(0x66, "fetch options");
+static OPTIONS: Handles<Arc<Mutex<Fetch>>> = table(0x66, "fetch options");
 
 /// JSON texts owned by callers.
 static BUFFERS: CallerAllocations = CallerAllocations::new("buffer");

@@ -1,17 +1,17 @@
 //! Sets of named tensors.
 
-use crate::arguments::{check, text, write_output};
 use crate::call::{attempt, entry};
-use crate::handles::{Handle, Handles};
-use crate::{arguments, process, tensors};
+use crate::handles::{Handle, Handles, table};
+use crate::{process, tensors};
 use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_c_callers::arguments::{self, check, text, write_output};
 use tenon_runtime::TensorSet;
 
 /// Every set.
-pub(crate) static SETS: Handles<Arc<HandleSet>> = Handles::new(0x53, "tensor set");
+pub(crate) static SETS: Handles<Arc<HandleSet>> = table(0x53, "tensor set");
 
 /// A set with the handles of its tensors, which `nrt_get_tensor_from_tensor_set` returns.
 pub(crate) struct HandleSet {

@@ -1,8 +1,7 @@
 //! Allocating, reading and writing tensors.
 
-use crate::arguments::{self, check, invalid, slice, slice_mut, write_output};
 use crate::call::{attempt, entry, log};
-use crate::handles::{Handle, Handles};
+use crate::handles::{Handle, Handles, table};
 use crate::layout::AllocationInfo;
 use crate::process;
 use crate::trace::{self, Kind};
@@ -10,10 +9,11 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_c_callers::arguments::{self, check, invalid, slice, slice_mut, write_output};
 use tenon_runtime::{Component, CoreTensor, Placement};
 
 /// Every tensor.
-pub(crate) static TENSORS: Handles<CoreTensor> = Handles::new(0x54, "tensor");
+pub(crate) static TENSORS: Handles<CoreTensor> = table(0x54, "tensor");
 
 /// An unlimited wait logs a warning after this time.
 const WARN_AFTER: Duration = Duration::from_secs(30);

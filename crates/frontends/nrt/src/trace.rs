@@ -9,7 +9,6 @@ mod execution;
 pub(crate) use event::{Event, Events, Kind};
 pub(crate) use execution::ExecutionSink;
 
-use crate::arguments::invalid;
 use crate::status::NRT_SUCCESS;
 use event::origin;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 use tenon_base::{Error, ErrorKind, Result};
+use tenon_c_callers::arguments::invalid;
 
 /// The selection of events of a capture.
 #[derive(Debug, Clone)]

@@ -1,8 +1,8 @@
 //! The version of the runtime and the properties of the machine.
 
-use crate::arguments::{fill_text, write_output_sized};
 use crate::call::entry;
 use crate::layout::{InstanceInfo, Version};
+use tenon_c_callers::arguments::{fill_text, write_output_sized};
 
 /// The versions of the interface that the headers name.
 const MAJOR: u64 = 2;

@@ -17,6 +17,7 @@
 //! ```
 
 use crate::machine::Ceiling;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 pub use tenon_base::trace::{Recording, TraceSink};
@@ -106,6 +107,46 @@ pub fn rows(profile: &Profile, ceiling: &Ceiling) -> Vec<ProfileRow> {
         }
     };
     profile.kernels.iter().map(row).collect()
+}
+
+/// A profile as JSON: the rows in the program's order, times in microseconds. Without a ceiling, shares of it are null.
+pub fn json(profile: &Profile, ceiling: Option<&Ceiling>) -> Value {
+    let micros = |time: Duration| time.as_secs_f64() * 1e6;
+    let part = |part: &PartRow| {
+        json!({"name": part.name, "nodes": part.nodes, "us": micros(part.time),
+               "share": part.share})
+    };
+    let row = |row: &ProfileRow| {
+        let counted = |value: Value| if row.is_counted() { value } else { Value::Null };
+        json!({
+            "node": row.node, "operator": row.operator, "backend": row.backend,
+            "us": micros(row.time), "runs": row.runs, "share": row.share,
+            "flops": counted(row.flops.into()), "bytes": row.bytes,
+            "gflops": counted(row.gflops.into()), "gigabytes": counted(row.gigabytes.into()),
+            "of_ceiling": row.of_ceiling.filter(|_| ceiling.is_some()),
+            "parts": row.parts.iter().map(part).collect::<Vec<_>>(),
+        })
+    };
+    let counter = |counter: &CounterProfile| {
+        json!({
+            "backend": counter.backend, "name": counter.name, "unit": counter.unit,
+            "doc": counter.doc, "change": counter.change, "value": counter.value,
+        })
+    };
+    let peaks =
+        |ceiling: &Ceiling| json!({"gflops": ceiling.gflops, "gigabytes": ceiling.gigabytes});
+    let unlimited = Ceiling {
+        gflops: f64::INFINITY,
+        gigabytes: f64::INFINITY,
+    };
+    let rows = rows(profile, ceiling.unwrap_or(&unlimited));
+    json!({
+        "executions": profile.executions,
+        "execution_us": micros(profile.elapsed) / profile.executions.max(1) as f64,
+        "ceiling": ceiling.map(peaks),
+        "nodes": rows.iter().map(row).collect::<Vec<_>>(),
+        "counters": profile.counters.iter().map(counter).collect::<Vec<_>>(),
+    })
 }
 
 #[cfg(test)]

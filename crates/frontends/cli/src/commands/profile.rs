@@ -8,9 +8,8 @@ use crate::model_flags::InputFlags;
 use crate::output::{self, say};
 use crate::progress;
 use crate::table::{Table, duration};
-use serde_json::{Value, json};
 use tenon::machine::Ceiling;
-use tenon::profile::{PartRow, ProfileRow, Recording};
+use tenon::profile::{ProfileRow, Recording};
 use tenon::{Location, Result, RunOptions, files};
 
 /// Warm-up executions.
@@ -57,11 +56,10 @@ fn profile(flags: &Profile) -> Result<()> {
         files::write(path, text.as_bytes())?;
     }
     let ceiling = Ceiling::measure(flags.threading.threads.unwrap_or(tenon::machine::threads()));
-    let rows = tenon::profile::rows(&profile, &ceiling);
     if flags.json {
-        return as_json(&profile, &ceiling, &rows);
+        return output::json(tenon::profile::json(&profile, Some(&ceiling)));
     }
-    print(rows, flags.top)?;
+    print(tenon::profile::rows(&profile, &ceiling), flags.top)?;
     let each = profile.elapsed / u32::try_from(profile.executions.max(1)).unwrap_or(u32::MAX);
     say!(
         "\n{} an execution, mean of {}; ceiling measured: {:.1} GFLOP/s, {:.1} GB/s",
@@ -148,40 +146,4 @@ fn print(mut rows: Vec<ProfileRow>, top: usize) -> Result<()> {
             say!("and {rest} more, {} together (--top)", duration(time))
         }
     }
-}
-
-fn as_json(
-    profile: &tenon::profile::Profile,
-    ceiling: &Ceiling,
-    rows: &[ProfileRow],
-) -> Result<()> {
-    let micros = |time: std::time::Duration| time.as_secs_f64() * 1e6;
-    let part = |part: &PartRow| {
-        json!({"name": part.name, "nodes": part.nodes, "us": micros(part.time),
-               "share": part.share})
-    };
-    let row = |row: &ProfileRow| {
-        let counted = |value: Value| if row.is_counted() { value } else { Value::Null };
-        json!({
-            "node": row.node, "operator": row.operator, "backend": row.backend,
-            "us": micros(row.time), "runs": row.runs, "share": row.share,
-            "flops": counted(row.flops.into()), "bytes": row.bytes,
-            "gflops": counted(row.gflops.into()), "gigabytes": counted(row.gigabytes.into()),
-            "of_ceiling": row.of_ceiling,
-            "parts": row.parts.iter().map(part).collect::<Vec<_>>(),
-        })
-    };
-    let counter = |counter: &tenon::profile::CounterProfile| {
-        json!({
-            "backend": counter.backend, "name": counter.name, "unit": counter.unit,
-            "doc": counter.doc, "change": counter.change, "value": counter.value,
-        })
-    };
-    output::json(json!({
-        "executions": profile.executions,
-        "execution_us": micros(profile.elapsed) / profile.executions.max(1) as f64,
-        "ceiling": {"gflops": ceiling.gflops, "gigabytes": ceiling.gigabytes},
-        "nodes": rows.iter().map(row).collect::<Vec<_>>(),
-        "counters": profile.counters.iter().map(counter).collect::<Vec<_>>(),
-    }))
 }

@@ -1,6 +1,5 @@
 //! Trace events, their JSON for callers and their export to Perfetto.
 
-use crate::arguments::invalid;
 use crate::status::{NRT_SUCCESS, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -8,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tenon_base::Result;
 use tenon_base::trace::TraceFile;
+use tenon_c_callers::arguments::invalid;
 
 /// Declares the kinds of events with the names that callers use.
 macro_rules! kinds {
