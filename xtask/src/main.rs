@@ -43,6 +43,9 @@ enum Task {
         /// Skip the comparisons that need Python.
         #[arg(long)]
         without_python: bool,
+        /// Install PyTorch and JAX as well (3 GB), and run the tests of the Python package with them.
+        #[arg(long, conflicts_with = "without_python")]
+        torch: bool,
         /// Passed on to `cargo test` (a filter, or `-p CRATE`).
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
@@ -108,8 +111,9 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Test {
             without_python,
+            torch,
             rest,
-        } => test(without_python, &rest),
+        } => test(without_python, torch, &rest),
         Task::Models { names } => models(&names).map(|_| ()),
         Task::Bench(options) => bench::run(&options),
         Task::Conformance(options) => conformance::run(&options),
@@ -134,17 +138,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn test(without_python: bool, rest: &[String]) -> Result<()> {
+fn test(without_python: bool, torch: bool, rest: &[String]) -> Result<()> {
     let mut command = cargo();
     command.arg("test");
-    if !rest
+    if torch && rest.is_empty() {
+        command.args(["--package", "xtask", "--test", "python"]);
+    } else if !rest
         .iter()
         .any(|argument| argument == "-p" || argument == "--package")
     {
         command.arg("--workspace");
     }
     command.args(rest);
-    if !without_python {
+    if torch {
+        command.env("TENON_PYTHON", python::with_torch()?);
+    } else if !without_python {
         command.env("TENON_PYTHON", python::for_tests()?);
     }
     run(&mut command)

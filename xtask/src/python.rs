@@ -6,46 +6,62 @@ use std::process::Command;
 
 /// The interpreter with the packages that tests compare with.
 pub fn for_tests() -> Result<PathBuf> {
-    environment("python", &root().join("tests/python/requirements.txt"))
+    environment("python", &["tests/python/requirements.txt"])
+}
+
+/// The same with PyTorch and JAX.
+pub fn with_torch() -> Result<PathBuf> {
+    let requirements = [
+        "tests/python/requirements.txt",
+        "tests/python/requirements-torch.txt",
+    ];
+    environment("python-torch", &requirements)
 }
 
 /// The interpreter with the runtimes that benchmarks compare with.
 pub fn for_benches() -> Result<PathBuf> {
-    let requirements = root().join("xtask/python/requirements.txt");
-    environment("python-bench", &requirements)
+    environment("python-bench", &["xtask/python/requirements.txt"])
 }
 
 /// The interpreter that can export the full-size models.
 pub fn for_models() -> Result<PathBuf> {
-    environment("python-models", &root().join("models/requirements.txt"))
+    environment("python-models", &["models/requirements.txt"])
 }
 
-/// Creates `target/NAME` with `requirements` installed, unless they are installed.
-fn environment(name: &str, requirements: &Path) -> Result<PathBuf> {
+/// Creates `target/NAME` with the packages of `requirements` (files of the repository), unless they are installed.
+fn environment(name: &str, requirements: &[&str]) -> Result<PathBuf> {
     let folder = target().join(name);
     let folder = std::path::absolute(&folder).unwrap_or(folder);
-    let python = folder.join("bin/python");
     let stamp = folder.join("requirements.installed");
-    let required = std::fs::read_to_string(requirements)
-        .map_err(|error| format!("cannot read {}: {error}", requirements.display()))?;
+    let mut required = String::new();
+    for file in requirements {
+        let text = std::fs::read_to_string(root().join(file));
+        required += &text.map_err(|error| format!("cannot read {file}: {error}"))?;
+    }
     if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == required) {
-        return Ok(python);
+        return Ok(folder.join("bin/python"));
     }
     eprintln!("preparing Python in {}", folder.display());
-    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder)).map_err(|error| {
-        format!("{error}\nthe tests need Python 3.11 or newer with its venv module (Debian: apt-get install python3-venv)")
-    })?;
-    run(Command::new(&python)
-        .args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--requirement",
-        ])
-        .arg(requirements))?;
+    let python = create(&folder)?;
+    let files = requirements.iter().flat_map(|file| ["--requirement", file]);
+    run(pip_install(&python).args(files))?;
     std::fs::write(&stamp, required)
         .map_err(|error| format!("cannot write {}: {error}", stamp.display()))?;
     Ok(python)
+}
+
+/// Creates an empty environment and returns its interpreter.
+pub fn create(folder: &Path) -> Result<PathBuf> {
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder)).map_err(|error| {
+        format!("{error}\nthe tests need Python 3.11 or newer with its venv module (Debian: apt-get install python3-venv)")
+    })?;
+    Ok(folder.join("bin/python"))
+}
+
+/// `pip install` in the root folder, without output.
+pub fn pip_install(python: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.current_dir(root()).args(["-m", "pip", "install"]);
+    command.args(["--quiet", "--disable-pip-version-check"]);
+    command
 }

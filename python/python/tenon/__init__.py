@@ -55,6 +55,7 @@ from tenon._tenon import (
     empty,
     tensor,
 )
+from tenon._torch import from_torch
 
 __all__ = [
     "Bindings",
@@ -94,6 +95,7 @@ __all__ = [
     "compare",
     "compile",
     "empty",
+    "from_torch",
     "load",
     "tensor",
 ]
