@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import tenon
+from tenon import _tenon
 
 PYTHON = Path(__file__).resolve().parents[1]
 
@@ -28,6 +31,24 @@ def run(tmp_path):
 def test_stubs_are_those_of_the_module(run):
     options = ["--mypy-config-file", str(PYTHON / "pyproject.toml"), "--allowlist", str(PYTHON / "tests/stubtest.txt")]
     run("mypy.stubtest", "tenon", *options, "--ignore-unused-allowlist")
+
+
+def test_the_documentation_of_the_stubs_is_that_of_the_module():
+    tree = ast.parse((PYTHON / "python/tenon/_tenon.pyi").read_text())
+    count = 0
+    for node in tree.body:
+        if not isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            continue
+        found = getattr(_tenon, node.name)
+        members = [(found, node)]
+        if isinstance(node, ast.ClassDef):
+            methods = [member for member in node.body if isinstance(member, ast.FunctionDef)]
+            members += [(getattr(found, method.name), method) for method in methods if not method.name.startswith("_")]
+        for value, definition in members:
+            assert value.__doc__, definition.name
+            assert ast.get_docstring(definition) == inspect.cleandoc(value.__doc__), definition.name
+            count += 1
+    assert count > 60
 
 
 def test_types_are_consistent(run):

@@ -6,9 +6,11 @@ mod memory;
 mod netlist;
 mod operators;
 mod page;
+mod python;
 mod table;
 
-use crate::{Result, cargo, models, output, python, root, target};
+use crate::python as environments;
+use crate::{Result, cargo, models, output, root, target};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -57,6 +59,9 @@ pub struct Options {
     /// Measure models in half precision instead, beside the same models in f32.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "nrt"])]
     half: bool,
+    /// Measure calls from Python instead, compared with Rust and onnxruntime.
+    #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "half", "nrt", "names"])]
+    python: bool,
     /// Measure calls of the C interface and the pipelining of nodes instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "names"])]
     nrt: bool,
@@ -179,7 +184,7 @@ pub fn run(options: &Options) -> Result<()> {
     crate::run(cargo().args(["build", "--release", "--package", "tenon-cli"]))?;
     let comparison = Comparison {
         tenon: &target().join("release/tenon"),
-        python: &python::for_benches()?,
+        python: &environments::for_benches()?,
         options,
     };
     if options.ops {
@@ -189,6 +194,10 @@ pub fn run(options: &Options) -> Result<()> {
     if options.dynamic {
         let text = dynamic::section(&comparison)?;
         return report("Sizes known at run time", &text, options.write);
+    }
+    if options.python {
+        let text = python::section(&comparison)?;
+        return report("Calls from Python", &text, options.write);
     }
     if options.half {
         let text = half::section(&comparison)?;

@@ -2,8 +2,9 @@
 
 use crate::kernel_page::kernel_page;
 use crate::operator_support::OperatorSupport;
-use crate::{Result, root};
-use std::path::PathBuf;
+use crate::{Result, output, python, root};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use tenon_graph::operator_table_markdown;
 
 /// A page's path and text.
@@ -11,10 +12,22 @@ type Page = (PathBuf, String);
 
 /// Writes the pages.
 pub fn write() -> Result<()> {
-    pages().into_iter().try_for_each(|(path, text)| {
-        std::fs::write(&path, text)
-            .map_err(|error| format!("cannot write {}: {error}", path.display()))
-    })
+    let interface = python_page(&python::for_tests()?)?;
+    pages()
+        .into_iter()
+        .chain([interface])
+        .try_for_each(|(path, text)| {
+            std::fs::write(&path, text)
+                .map_err(|error| format!("cannot write {}: {error}", path.display()))
+        })
+}
+
+/// The page of the Python package, from its stubs and docstrings.
+fn python_page(python: &Path) -> Result<Page> {
+    let mut command = Command::new(python);
+    command.arg(root().join("xtask/python/api_page.py"));
+    let text = output(command.arg(root().join("python/python/tenon")))?;
+    Ok((root().join("docs/python-api.md"), text))
 }
 
 fn pages() -> [Page; 2] {
@@ -33,15 +46,35 @@ fn pages() -> [Page; 2] {
 mod tests {
     use super::*;
 
+    fn expect_current((path, text): Page) {
+        let page = std::fs::read_to_string(&path).unwrap_or_default();
+        let name = path.display();
+        assert!(
+            page == text,
+            "{name} is stale: run `cargo xtask docs` and commit it"
+        );
+    }
+
     #[test]
     fn the_pages_are_up_to_date() {
-        for (path, text) in pages() {
-            let page = std::fs::read_to_string(&path).unwrap();
-            let name = path.display();
-            assert!(
-                page == text,
-                "{name} is stale: run `cargo xtask docs` and commit it"
-            );
+        pages().into_iter().for_each(expect_current);
+    }
+
+    #[test]
+    fn the_page_of_the_python_interface_is_up_to_date() {
+        let Some(python) = std::env::var_os("TENON_PYTHON") else {
+            println!("skipped: TENON_PYTHON is not set");
+            return;
+        };
+        let (path, text) = python_page(Path::new(&python)).unwrap();
+        let sections = [
+            "\n### `from_torch`\n",
+            "\n### `Model`\n",
+            "\n## `tenon.onnxruntime`\n",
+        ];
+        for section in sections {
+            assert!(text.contains(section), "{section}");
         }
+        expect_current((path, text));
     }
 }

@@ -1,5 +1,5 @@
-//! Development tasks: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `fuzz`,
-//! `soak`, `miri`, `sanitize`, `loom`, `words`, `deny`, `build-time`, `python`.
+//! Development tasks: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `wheel`,
+//! `dist`, `fuzz`, `soak`, `miri`, `sanitize`, `loom`, `words`, `deny`, `build-time`, `python`.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -12,6 +12,7 @@ mod bench;
 mod build_time;
 mod conformance;
 mod deny;
+mod dist;
 mod docs;
 mod fuzz;
 mod install;
@@ -19,6 +20,7 @@ mod kernel_page;
 mod operator_support;
 mod python;
 mod sanitize;
+mod wheel;
 mod words;
 
 use clap::{Parser, Subcommand};
@@ -59,10 +61,15 @@ enum Task {
     Bench(bench::Options),
     /// Run the operator tests of ONNX and Arm NN on the backends: print each failure, then the counts.
     Conformance(conformance::Options),
-    /// Write docs/operators.md and docs/kernels.md from the tables of the source.
+    /// Write docs/operators.md, docs/kernels.md and docs/python-api.md from the source.
     Docs,
     /// Install libnrt.so.1, its headers and its pkg-config file under a prefix.
     Install(install::Options),
+    /// Build the wheel of the Python package, check it, install it from the sources into a fresh environment and
+    /// use it there.
+    Wheel(wheel::Options),
+    /// Build what is released into a folder: command, libraries, headers, wheel, source distribution, list of components.
+    Dist(dist::Options),
     /// Fuzz one reader with libFuzzer.
     Fuzz(fuzz::Options),
     /// Run the property tests with many cases, the long netlist comparisons, and a million executions
@@ -119,6 +126,8 @@ fn main() -> ExitCode {
         Task::Conformance(options) => conformance::run(&options),
         Task::Docs => docs::write(),
         Task::Install(options) => install::install(&options),
+        Task::Wheel(options) => wheel::wheel(&options),
+        Task::Dist(options) => dist::dist(&options),
         Task::Fuzz(options) => fuzz::fuzz(&options),
         Task::Soak { cases, rest } => soak(cases, &rest),
         Task::Miri { rest } => miri(&rest),

@@ -28,6 +28,11 @@ pub fn for_models() -> Result<PathBuf> {
     environment("python-models", &["models/requirements.txt"])
 }
 
+/// The interpreter with the tools that build and check wheels.
+pub fn for_wheels() -> Result<PathBuf> {
+    environment("python-wheel", &["xtask/python/requirements-wheel.txt"])
+}
+
 /// Creates `target/NAME` with the packages of `requirements` (files of the repository), unless they are installed.
 fn environment(name: &str, requirements: &[&str]) -> Result<PathBuf> {
     let folder = target().join(name);

@@ -1,0 +1,261 @@
+//! `cargo xtask dist`: the files of a release, the same bytes for the same commit and toolchain.
+
+mod archive;
+mod components;
+pub mod glibc;
+
+use crate::wheel::{Maturin, check, source_date};
+use crate::{Result, cargo, output, python, root, run, target};
+use archive::Archive;
+use components::Components;
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Options of `cargo xtask dist`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask dist                       into target/dist
+  cargo xtask dist --out /tmp/release
+  (cd target/dist && sha256sum --check SHA256SUMS)
+  tar -xzf target/dist/tenon-*-linux.tar.gz --strip-components=1 -C ~/.local
+
+SOURCE_DATE_EPOCH is the time of the files in archives; without it, that of the last commit.")]
+pub struct Options {
+    /// The folder that is written; files of an earlier call are replaced.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+/// A shared library with a C interface.
+struct Library {
+    package: &'static str,
+    /// The file that cargo writes, which is also the name that programs are linked with.
+    file: &'static str,
+    soname: &'static str,
+    /// Its pkg-config file: the template, and the name of the result.
+    pkg_config: (&'static str, &'static str),
+}
+
+const LIBRARIES: &[Library] = &[Library {
+    package: "tenon-nrt",
+    file: "libnrt.so",
+    soname: "libnrt.so.1",
+    pkg_config: ("crates/frontends/nrt/nrt.pc.in", "nrt.pc"),
+}];
+
+/// Folders of `include/`.
+const HEADERS: [&str; 3] = ["ndl", "nrt", "tenon"];
+
+/// Completions: the shell, and the file.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "share/bash-completion/completions/tenon"),
+    ("zsh", "share/zsh/site-functions/_tenon"),
+    ("fish", "share/fish/vendor_completions.d/tenon.fish"),
+];
+
+/// Builds and writes the files.
+pub fn dist(options: &Options) -> Result<()> {
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let out = absolute(options.out.clone().unwrap_or_else(|| target().join("dist")));
+    // A separate target folder: these flags compile every crate.
+    let target = absolute(target().join("dist-build"));
+    if out.exists() {
+        remove_earlier(&out)?;
+    }
+    std::fs::create_dir_all(&out).map_err(|error| path_error(&out, &error))?;
+    let environment = environment(&target)?;
+    let mut build = cargo();
+    build.args(["build", "--release", "--locked", "--package", "tenon-cli"]);
+    build.args(
+        LIBRARIES
+            .iter()
+            .flat_map(|library| ["--package", library.package]),
+    );
+    run(build.envs(environment.clone()))?;
+    let components = Components::of_release(&["tenon-cli", "tenon-nrt", "tenon-python"])?;
+    let name = format!(
+        "tenon-{}-{}-linux",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::ARCH
+    );
+    let archive = contents(&target.join("release"), &components)?;
+    let archive = archive.written(&name, source_date()?)?;
+    write(&out.join(format!("{name}.tar.gz")), &archive)?;
+    let tools = python::for_wheels()?;
+    let maturin = Maturin {
+        python: &tools,
+        out: &out,
+        environment: &environment,
+    };
+    check(&tools, &maturin.wheel()?)?;
+    maturin.sdist()?;
+    let list = components.cyclone_dx(source_date()?)?;
+    write(
+        &out.join(format!("tenon-{}.cdx.json", env!("CARGO_PKG_VERSION"))),
+        list.as_bytes(),
+    )?;
+    let sums = checksums(&out)?;
+    write(&out.join(CHECKSUMS), sums.as_bytes())?;
+    print!("{sums}");
+    Ok(())
+}
+
+const CHECKSUMS: &str = "SHA256SUMS";
+
+/// Removes the files that an earlier call wrote, and no others.
+fn remove_earlier(out: &Path) -> Result<()> {
+    let Ok(sums) = std::fs::read_to_string(out.join(CHECKSUMS)) else {
+        return match std::fs::read_dir(out).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => Ok(()),
+            _ => Err(format!(
+                "{}: expected an empty folder or one with {CHECKSUMS} of an earlier call",
+                out.display()
+            )),
+        };
+    };
+    let names = sums.lines().filter_map(|line| line.split_once("  "));
+    for name in names.map(|(_, name)| name).chain([CHECKSUMS]) {
+        let path = out.join(name);
+        if path.exists() && Path::new(name).components().count() == 1 {
+            std::fs::remove_file(&path).map_err(|error| path_error(&path, &error))?;
+        }
+    }
+    Ok(())
+}
+
+/// The environment of a build whose result does not depend on the folders of this machine.
+fn environment(target: &Path) -> Result<Vec<(String, String)>> {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let cargo = std::env::var("CARGO_HOME").unwrap_or_else(|_| format!("{home}/.cargo"));
+    let root = std::fs::canonicalize(root()).map_err(|error| path_error(root(), &error))?;
+    let flags = format!(
+        "--remap-path-prefix={cargo}=cargo --remap-path-prefix={}=tenon",
+        root.display()
+    );
+    let pair = |name: &str, value: String| (name.to_owned(), value);
+    Ok(vec![
+        pair("CARGO_TARGET_DIR", target.display().to_string()),
+        pair("CARGO_PROFILE_RELEASE_STRIP", "symbols".into()),
+        pair("CARGO_INCREMENTAL", "0".into()),
+        pair("RUSTFLAGS", flags),
+        pair("SOURCE_DATE_EPOCH", source_date()?.to_string()),
+    ])
+}
+
+/// The files of the archive.
+fn contents(release: &Path, components: &Components) -> Result<Archive> {
+    let mut archive = Archive::default();
+    let command = release.join("tenon");
+    archive.program("bin/tenon", checked(&command)?);
+    for library in LIBRARIES {
+        let file = checked(&release.join(library.file))?;
+        archive.program(&format!("lib/{}", library.soname), file);
+        archive.link(&format!("lib/{}", library.file), library.soname);
+        let (template, name) = library.pkg_config;
+        let text = String::from_utf8_lossy(&read(&root().join(template))?)
+            // Relative to the file, so that the archive can be unpacked into any folder.
+            .replace("@PREFIX@", "${pcfiledir}/../..")
+            .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+        archive.file(&format!("lib/pkgconfig/{name}"), text.into_bytes());
+    }
+    for part in HEADERS {
+        let folder = root().join("include").join(part);
+        let entries = std::fs::read_dir(&folder).map_err(|error| path_error(&folder, &error))?;
+        for entry in entries.flatten() {
+            let name = format!("include/{part}/{}", entry.file_name().to_string_lossy());
+            archive.file(&name, read(&entry.path())?);
+        }
+    }
+    for (shell, path) in COMPLETIONS {
+        let text = output(Command::new(&command).args(["completions", shell]))?;
+        archive.file(path, text.into_bytes());
+    }
+    let manual = output(Command::new(&command).arg("man"))?;
+    archive.file("share/man/man1/tenon.1", manual.into_bytes());
+    for page in ["README.md", "CHANGELOG.md", "SECURITY.md"] {
+        archive.file(
+            &format!("share/doc/tenon/{page}"),
+            read(&root().join(page))?,
+        );
+    }
+    let licences = components.licences()?;
+    archive.file(
+        "share/doc/tenon/THIRD-PARTY-LICENCES.txt",
+        licences.into_bytes(),
+    );
+    Ok(archive)
+}
+
+/// The bytes of a program that needs no newer glibc than it may.
+fn checked(path: &Path) -> Result<Vec<u8>> {
+    let bytes = read(path)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let needed = glibc::check(&name, &bytes, glibc::NEWEST)?;
+    println!("{name}: glibc {needed}");
+    Ok(bytes)
+}
+
+/// The SHA-256 of each file of a folder, in the form of `sha256sum`.
+fn checksums(folder: &Path) -> Result<String> {
+    let entries = std::fs::read_dir(folder).map_err(|error| path_error(folder, &error))?;
+    let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    names.sort();
+    names
+        .iter()
+        .map(|name| {
+            let digest = Sha256::digest(read(&folder.join(name))?);
+            let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            Ok(format!("{hex}  {}\n", name.to_string_lossy()))
+        })
+        .collect()
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| path_error(path, &error))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    std::fs::write(path, bytes).map_err(|error| path_error(path, &error))
+}
+
+fn path_error(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_those_of_sha256sum() {
+        let folder = tempfile::tempdir().unwrap();
+        write(&folder.path().join("b"), b"abc").unwrap();
+        write(&folder.path().join("a"), b"").unwrap();
+        let sums = checksums(folder.path()).unwrap();
+        let check = |sums: &str| {
+            write(&folder.path().join(CHECKSUMS), sums.as_bytes()).unwrap();
+            let mut command = Command::new("sha256sum");
+            command.current_dir(folder.path());
+            command.args(["--check", "--strict", "--quiet", CHECKSUMS]);
+            command.output().unwrap().status.success()
+        };
+        assert!(check(&sums) && sums.lines().count() == 2);
+        assert!(sums.lines().next().unwrap().ends_with("  a"));
+        assert!(!check(&sums.replace('b', "c")));
+    }
+
+    #[test]
+    fn only_files_of_an_earlier_call_are_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        remove_earlier(folder.path()).unwrap();
+        write(&file("notes"), b"text").unwrap();
+        let error = remove_earlier(folder.path()).unwrap_err();
+        assert!(error.contains("expected an empty folder"), "{error}");
+        write(&file("old.whl"), b"").unwrap();
+        write(&file(CHECKSUMS), b"00  old.whl\n00  ../notes\n").unwrap();
+        remove_earlier(folder.path()).unwrap();
+        assert!(file("notes").exists() && !file("old.whl").exists());
+    }
+}
