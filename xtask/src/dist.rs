@@ -79,9 +79,6 @@ pub fn dist(options: &Options) -> Result<()> {
         env!("CARGO_PKG_VERSION"),
         std::env::consts::ARCH
     );
-    let archive = contents(&target.join("release"), &components)?;
-    let archive = archive.written(&name, source_date()?)?;
-    write(&out.join(format!("{name}.tar.gz")), &archive)?;
     let tools = python::for_wheels()?;
     let maturin = Maturin {
         python: &tools,
@@ -90,6 +87,9 @@ pub fn dist(options: &Options) -> Result<()> {
     };
     check(&tools, &maturin.wheel()?)?;
     maturin.sdist()?;
+    let archive = contents(&target.join("release"), &components)?;
+    let archive = archive.written(&name, source_date()?)?;
+    write(&out.join(format!("{name}.tar.gz")), &archive)?;
     let list = components.cyclone_dx(source_date()?)?;
     write(
         &out.join(format!("tenon-{}.cdx.json", env!("CARGO_PKG_VERSION"))),
@@ -129,14 +129,14 @@ fn environment(target: &Path) -> Result<Vec<(String, String)>> {
     let home = std::env::var("HOME").unwrap_or_default();
     let cargo = std::env::var("CARGO_HOME").unwrap_or_else(|_| format!("{home}/.cargo"));
     let root = std::fs::canonicalize(root()).map_err(|error| path_error(root(), &error))?;
+    // Not by the profile's `strip`: packages with separate options in Cargo.toml would keep their symbols.
     let flags = format!(
-        "--remap-path-prefix={cargo}=cargo --remap-path-prefix={}=tenon",
+        "-Cstrip=symbols --remap-path-prefix={cargo}=cargo --remap-path-prefix={}=tenon",
         root.display()
     );
     let pair = |name: &str, value: String| (name.to_owned(), value);
     Ok(vec![
         pair("CARGO_TARGET_DIR", target.display().to_string()),
-        pair("CARGO_PROFILE_RELEASE_STRIP", "symbols".into()),
         pair("CARGO_INCREMENTAL", "0".into()),
         pair("RUSTFLAGS", flags),
         pair("SOURCE_DATE_EPOCH", source_date()?.to_string()),

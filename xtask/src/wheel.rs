@@ -52,7 +52,7 @@ impl Maturin<'_> {
         command
     }
 
-    /// Runs maturin and returns the only file that it wrote with this ending.
+    /// Runs maturin in place of earlier files with this ending, and returns the file that it wrote.
     fn built(&self, mut command: Command, ending: &str) -> Result<PathBuf> {
         let files = || -> Result<Vec<PathBuf>> {
             let entries =

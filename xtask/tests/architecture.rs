@@ -156,6 +156,35 @@ fn has_unsafe_code(text: &str) -> bool {
         .any(|line| FORMS.iter().any(|form| line.contains(form)))
 }
 
+/// SECURITY.md, "No network, no telemetry".
+#[test]
+fn only_the_prometheus_endpoint_uses_sockets() {
+    const FORMS: [&str; 6] = [
+        "std::net",
+        "tokio::net",
+        "hyper::",
+        "reqwest",
+        "ureq::",
+        "libc::socket",
+    ];
+    let folders = ["crates", "python/src"].map(|folder| root().join(folder));
+    let mut users = BTreeSet::new();
+    for path in folders.iter().flat_map(|folder| sources(folder)) {
+        let is_test = |part: &std::ffi::OsStr| part == "tests" || part == "tests.rs";
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut lines = text.lines().map(|line| line.split("//").next().unwrap());
+        if !path.iter().any(is_test)
+            && lines.any(|line| FORMS.iter().any(|form| line.contains(form)))
+        {
+            let path = path.strip_prefix(root()).unwrap();
+            users.insert(path.display().to_string());
+        }
+    }
+    let expected =
+        ["http.rs", "http_absent.rs"].map(|file| format!("crates/run/monitor/src/{file}"));
+    assert_eq!(users, BTreeSet::from(expected));
+}
+
 #[test]
 fn unsafe_code_is_only_where_the_table_names_it() {
     let table = rows_of_unsafe_code();
