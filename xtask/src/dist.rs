@@ -4,13 +4,12 @@ mod archive;
 mod components;
 pub mod glibc;
 
+use crate::installed::{Files, LIBRARIES, Member, path_error, read};
 use crate::wheel::{Maturin, check, source_date};
-use crate::{Result, cargo, output, python, root, run, target};
-use archive::Archive;
+use crate::{Result, cargo, python, root, run, target};
 use components::Components;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Options of `cargo xtask dist`.
 #[derive(clap::Args)]
@@ -26,33 +25,6 @@ pub struct Options {
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
-
-/// A shared library with a C interface.
-struct Library {
-    package: &'static str,
-    /// The file that cargo writes, which is also the name that programs are linked with.
-    file: &'static str,
-    soname: &'static str,
-    /// Its pkg-config file: the template, and the name of the result.
-    pkg_config: (&'static str, &'static str),
-}
-
-const LIBRARIES: &[Library] = &[Library {
-    package: "tenon-nrt",
-    file: "libnrt.so",
-    soname: "libnrt.so.1",
-    pkg_config: ("crates/frontends/nrt/nrt.pc.in", "nrt.pc"),
-}];
-
-/// Folders of `include/`.
-const HEADERS: [&str; 3] = ["ndl", "nrt", "tenon"];
-
-/// Completions: the shell, and the file.
-const COMPLETIONS: [(&str, &str); 3] = [
-    ("bash", "share/bash-completion/completions/tenon"),
-    ("zsh", "share/zsh/site-functions/_tenon"),
-    ("fish", "share/fish/vendor_completions.d/tenon.fish"),
-];
 
 /// Builds and writes the files.
 pub fn dist(options: &Options) -> Result<()> {
@@ -73,7 +45,8 @@ pub fn dist(options: &Options) -> Result<()> {
             .flat_map(|library| ["--package", library.package]),
     );
     run(build.envs(environment.clone()))?;
-    let components = Components::of_release(&["tenon-cli", "tenon-nrt", "tenon-python"])?;
+    let components =
+        Components::of_release(&["tenon-cli", "tenon-nrt", "tenon-c", "tenon-python"])?;
     let name = format!(
         "tenon-{}-{}-linux",
         env!("CARGO_PKG_VERSION"),
@@ -88,7 +61,7 @@ pub fn dist(options: &Options) -> Result<()> {
     check(&tools, &maturin.wheel()?)?;
     maturin.sdist()?;
     let archive = contents(&target.join("release"), &components)?;
-    let archive = archive.written(&name, source_date()?)?;
+    let archive = archive::written(&archive, &name, source_date()?)?;
     write(&out.join(format!("{name}.tar.gz")), &archive)?;
     let list = components.cyclone_dx(source_date()?)?;
     write(
@@ -144,56 +117,29 @@ fn environment(target: &Path) -> Result<Vec<(String, String)>> {
 }
 
 /// The files of the archive.
-fn contents(release: &Path, components: &Components) -> Result<Archive> {
-    let mut archive = Archive::default();
-    let command = release.join("tenon");
-    archive.program("bin/tenon", checked(&command)?);
-    for library in LIBRARIES {
-        let file = checked(&release.join(library.file))?;
-        archive.program(&format!("lib/{}", library.soname), file);
-        archive.link(&format!("lib/{}", library.file), library.soname);
-        let (template, name) = library.pkg_config;
-        let text = String::from_utf8_lossy(&read(&root().join(template))?)
-            // Relative to the file, so that the archive can be unpacked into any folder.
-            .replace("@PREFIX@", "${pcfiledir}/../..")
-            .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
-        archive.file(&format!("lib/pkgconfig/{name}"), text.into_bytes());
-    }
-    for part in HEADERS {
-        let folder = root().join("include").join(part);
-        let entries = std::fs::read_dir(&folder).map_err(|error| path_error(&folder, &error))?;
-        for entry in entries.flatten() {
-            let name = format!("include/{part}/{}", entry.file_name().to_string_lossy());
-            archive.file(&name, read(&entry.path())?);
+fn contents(release: &Path, components: &Components) -> Result<Files> {
+    let mut files = Files::default();
+    files.add_command(release)?;
+    // Relative to the files of pkg-config, so that the archive can be unpacked into any folder.
+    files.add_libraries(release, "${pcfiledir}/../..")?;
+    for (path, member) in &files.members {
+        if let Member::File { bytes, mode: 0o755 } = member {
+            let needed = glibc::check(path, bytes, glibc::NEWEST)?;
+            println!("{path}: glibc {needed}");
         }
     }
-    for (shell, path) in COMPLETIONS {
-        let text = output(Command::new(&command).args(["completions", shell]))?;
-        archive.file(path, text.into_bytes());
-    }
-    let manual = output(Command::new(&command).arg("man"))?;
-    archive.file("share/man/man1/tenon.1", manual.into_bytes());
     for page in ["README.md", "CHANGELOG.md", "SECURITY.md"] {
-        archive.file(
+        files.file(
             &format!("share/doc/tenon/{page}"),
             read(&root().join(page))?,
         );
     }
     let licences = components.licences()?;
-    archive.file(
+    files.file(
         "share/doc/tenon/THIRD-PARTY-LICENCES.txt",
         licences.into_bytes(),
     );
-    Ok(archive)
-}
-
-/// The bytes of a program that needs no newer glibc than it may.
-fn checked(path: &Path) -> Result<Vec<u8>> {
-    let bytes = read(path)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let needed = glibc::check(&name, &bytes, glibc::NEWEST)?;
-    println!("{name}: glibc {needed}");
-    Ok(bytes)
+    Ok(files)
 }
 
 /// The SHA-256 of each file of a folder, in the form of `sha256sum`.
@@ -211,21 +157,14 @@ fn checksums(folder: &Path) -> Result<String> {
         .collect()
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| path_error(path, &error))
-}
-
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(path, bytes).map_err(|error| path_error(path, &error))
-}
-
-fn path_error(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn checksums_are_those_of_sha256sum() {

@@ -1,126 +1,63 @@
-//! `cargo xtask install`: the libraries, their headers, and the files by which builds find them, under a prefix.
+//! `cargo xtask install`: the command, the libraries and their headers, and the files by which builds find them, under a prefix.
 
-use crate::{Result, cargo, root, run, target};
+use crate::installed::{Files, LIBRARIES, Member, path_error};
+use crate::{Result, cargo, run, target};
 use clap::Args;
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// Options of `cargo xtask install`.
 #[derive(Args)]
+#[command(after_help = "Examples:
+  cargo xtask install --prefix ~/.local
+  export PKG_CONFIG_PATH=~/.local/lib/pkgconfig LD_LIBRARY_PATH=~/.local/lib
+  cc program.c -o program $(pkg-config --cflags --libs tenon)")]
 pub struct Options {
-    /// The folder that contains `lib` and `include` after the installation.
+    /// The folder that contains `bin`, `lib`, `include` and `share` after the installation.
     #[arg(long)]
     prefix: PathBuf,
 }
 
-/// A library of a C interface.
-pub struct Library {
-    /// Its crate.
-    pub package: &'static str,
-    /// The file in the folder of the build.
-    pub built: &'static str,
-    /// The name that programs load.
-    pub soname: &'static str,
-    /// The name that linkers look for.
-    pub link: &'static str,
-    /// Templates of its crate, and the files below `lib` that are made from them.
-    templates: &'static [(&'static str, &'static str)],
-}
-
-/// All libraries.
-pub const LIBRARIES: [Library; 2] = [
-    Library {
-        package: "tenon-nrt",
-        built: "libnrt.so",
-        soname: "libnrt.so.1",
-        link: "libnrt.so",
-        templates: &[("crates/frontends/nrt/nrt.pc.in", "pkgconfig/nrt.pc")],
-    },
-    Library {
-        package: "tenon-c",
-        built: "libtenon_c.so",
-        soname: "libtenon.so.1",
-        link: "libtenon.so",
-        templates: &[
-            ("crates/frontends/c/tenon.pc.in", "pkgconfig/tenon.pc"),
-            (
-                "crates/frontends/c/tenon-config.cmake.in",
-                "cmake/tenon/tenon-config.cmake",
-            ),
-            (
-                "crates/frontends/c/tenon-config-version.cmake.in",
-                "cmake/tenon/tenon-config-version.cmake",
-            ),
-        ],
-    },
-];
-
-/// The folders of headers, below `include`.
-pub const HEADERS: [&str; 3] = ["nrt", "ndl", "tenon"];
-
-/// Builds the libraries and installs them.
+/// Builds and installs.
 pub fn install(options: &Options) -> Result<()> {
     let packages = LIBRARIES.iter().flat_map(|library| ["-p", library.package]);
-    run(cargo().args(["build", "--release"]).args(packages))?;
-    install_files(&target().join("release"), &options.prefix)
-}
-
-/// Installs the libraries of a folder.
-fn install_files(built: &Path, prefix: &Path) -> Result<()> {
-    let folder = prefix.join("lib");
-    create_folder(&folder)?;
+    run(cargo()
+        .args(["build", "--release", "-p", "tenon-cli"])
+        .args(packages))?;
+    let release = target().join("release");
+    let prefix = &options.prefix;
+    fs::create_dir_all(prefix).map_err(|error| path_error(prefix, &error))?;
     let prefix = fs::canonicalize(prefix).map_err(|error| path_error(prefix, &error))?;
-    for library in &LIBRARIES {
-        copy(&built.join(library.built), &folder.join(library.soname))?;
-        let link = folder.join(library.link);
-        if link.symlink_metadata().is_ok() {
-            fs::remove_file(&link).map_err(|error| path_error(&link, &error))?;
-        }
-        std::os::unix::fs::symlink(library.soname, &link)
-            .map_err(|error| path_error(&link, &error))?;
-        for (template, file) in library.templates {
-            let template = root().join(template);
-            let text =
-                fs::read_to_string(&template).map_err(|error| path_error(&template, &error))?;
-            let text = text
-                .replace("@PREFIX@", &prefix.display().to_string())
-                .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
-            let file = folder.join(file);
-            file.parent().map_or(Ok(()), create_folder)?;
-            fs::write(&file, text).map_err(|error| path_error(&file, &error))?;
-        }
-    }
-    for part in HEADERS {
-        copy_folder(
-            &root().join("include").join(part),
-            &prefix.join("include").join(part),
-        )?;
-    }
-    Ok(())
+    let mut files = Files::default();
+    files.add_command(&release)?;
+    files.add_libraries(&release, &prefix.display().to_string())?;
+    write(&files, &prefix)
 }
 
-fn copy_folder(from: &Path, to: &Path) -> Result<()> {
-    create_folder(to)?;
-    for entry in fs::read_dir(from).map_err(|error| path_error(from, &error))? {
-        let entry = entry.map_err(|error| path_error(from, &error))?;
-        copy(&entry.path(), &to.join(entry.file_name()))?;
+/// Writes the files below a folder. Each replaces an earlier one by rename, so that programs that have the old file open
+/// keep it.
+fn write(files: &Files, prefix: &Path) -> Result<()> {
+    for (path, member) in &files.members {
+        let path = prefix.join(path);
+        let folder = path.parent().unwrap_or(prefix);
+        fs::create_dir_all(folder).map_err(|error| path_error(folder, &error))?;
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(".new");
+        let temporary = path.with_file_name(name);
+        let written = match member {
+            Member::File { bytes, mode } => fs::write(&temporary, bytes)
+                .and_then(|()| fs::set_permissions(&temporary, fs::Permissions::from_mode(*mode))),
+            Member::Link(name) => {
+                // Of an installation that was interrupted.
+                let _ = fs::remove_file(&temporary);
+                symlink(name, &temporary)
+            }
+        };
+        written.map_err(|error| path_error(&temporary, &error))?;
+        fs::rename(&temporary, &path).map_err(|error| path_error(&path, &error))?;
     }
     Ok(())
-}
-
-/// Replaces a file by rename, so that programs that have the old file open keep it.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    let temporary = to.with_extension("new");
-    fs::copy(from, &temporary).map_err(|error| path_error(from, &error))?;
-    fs::rename(&temporary, to).map_err(|error| path_error(to, &error))
-}
-
-fn create_folder(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).map_err(|error| path_error(folder, &error))
-}
-
-fn path_error(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
 }
 
 #[cfg(test)]
@@ -131,14 +68,19 @@ mod tests {
     fn installation_is_complete_and_replaces_an_earlier_one() {
         let folder = std::env::temp_dir().join(format!("tenon-install-{}", std::process::id()));
         let built = folder.join("built");
-        create_folder(&built).unwrap();
+        fs::create_dir_all(&built).unwrap();
         let prefix = folder.join("prefix");
         let read = |file: &str| fs::read_to_string(prefix.join(file)).unwrap();
         for text in ["one", "two"] {
-            for library in &LIBRARIES {
-                fs::write(built.join(library.built), text).unwrap();
+            for library in ["libnrt.so", "libtenon_c.so"] {
+                fs::write(built.join(library), text).unwrap();
             }
-            install_files(&built, &prefix).unwrap();
+            let mut files = Files::default();
+            fs::create_dir_all(&prefix).unwrap();
+            let absolute = fs::canonicalize(&prefix).unwrap();
+            let prefix = absolute.to_str().unwrap();
+            files.add_libraries(&built, prefix).unwrap();
+            write(&files, &absolute).unwrap();
             // The links refer to the libraries by their relative names.
             assert_eq!(read("lib/libnrt.so"), text);
             assert_eq!(read("lib/libtenon.so"), text);

@@ -16,6 +16,7 @@ mod dist;
 mod docs;
 mod fuzz;
 mod install;
+mod installed;
 mod kernel_page;
 mod operator_support;
 mod python;
@@ -63,7 +64,7 @@ enum Task {
     Conformance(conformance::Options),
     /// Write docs/operators.md, docs/kernels.md and docs/python-api.md from the source.
     Docs,
-    /// Install libnrt.so.1, its headers and its pkg-config file under a prefix.
+    /// Install the command, the libraries with their headers, completions and the manual under a prefix.
     Install(install::Options),
     /// Build the wheel of the Python package, check it, install it from the sources into a fresh environment and
     /// use it there.

@@ -1,69 +1,38 @@
 //! A tar archive with the same bytes for the same files.
 
 use crate::Result;
+use crate::installed::{Files, Member};
 use flate2::{Compression, GzBuilder};
-use std::collections::BTreeMap;
 use tar::{Builder, EntryType, Header};
 
-/// Files by path, which is also their order.
-#[derive(Default)]
-pub struct Archive {
-    members: BTreeMap<String, Member>,
-}
-
-enum Member {
-    File { bytes: Vec<u8>, mode: u32 },
-    Link(String),
-}
-
-impl Archive {
-    /// Adds a file.
-    pub fn file(&mut self, path: &str, bytes: Vec<u8>) {
-        let file = Member::File { bytes, mode: 0o644 };
-        self.members.insert(path.to_owned(), file);
-    }
-
-    /// Adds a program or a shared library.
-    pub fn program(&mut self, path: &str, bytes: Vec<u8>) {
-        let file = Member::File { bytes, mode: 0o755 };
-        self.members.insert(path.to_owned(), file);
-    }
-
-    /// Adds a symbolic link to a file in the same folder.
-    pub fn link(&mut self, path: &str, name: &str) {
-        self.members
-            .insert(path.to_owned(), Member::Link(name.to_owned()));
-    }
-
-    /// The bytes of the compressed archive, with its files in a folder.
-    pub fn written(&self, folder: &str, seconds: u64) -> Result<Vec<u8>> {
-        let write = || -> std::io::Result<Vec<u8>> {
-            let gzip = GzBuilder::new().write(Vec::new(), Compression::best());
-            let mut builder = Builder::new(gzip);
-            for (path, member) in &self.members {
-                let mut header = Header::new_gnu();
-                header.set_mtime(seconds);
-                header.set_uid(0);
-                header.set_gid(0);
-                let path = format!("{folder}/{path}");
-                match member {
-                    Member::File { bytes, mode } => {
-                        header.set_mode(*mode);
-                        header.set_size(bytes.len() as u64);
-                        builder.append_data(&mut header, path, &bytes[..])?;
-                    }
-                    Member::Link(name) => {
-                        header.set_mode(0o777);
-                        header.set_size(0);
-                        header.set_entry_type(EntryType::Symlink);
-                        builder.append_link(&mut header, path, name)?;
-                    }
+/// The bytes of a compressed archive, with the files in a folder.
+pub fn written(files: &Files, folder: &str, seconds: u64) -> Result<Vec<u8>> {
+    let write = || -> std::io::Result<Vec<u8>> {
+        let gzip = GzBuilder::new().write(Vec::new(), Compression::best());
+        let mut builder = Builder::new(gzip);
+        for (path, member) in &files.members {
+            let mut header = Header::new_gnu();
+            header.set_mtime(seconds);
+            header.set_uid(0);
+            header.set_gid(0);
+            let path = format!("{folder}/{path}");
+            match member {
+                Member::File { bytes, mode } => {
+                    header.set_mode(*mode);
+                    header.set_size(bytes.len() as u64);
+                    builder.append_data(&mut header, path, &bytes[..])?;
+                }
+                Member::Link(name) => {
+                    header.set_mode(0o777);
+                    header.set_size(0);
+                    header.set_entry_type(EntryType::Symlink);
+                    builder.append_link(&mut header, path, name)?;
                 }
             }
-            builder.into_inner()?.finish()
-        };
-        write().map_err(|error| format!("cannot write the archive: {error}"))
-    }
+        }
+        builder.into_inner()?.finish()
+    };
+    write().map_err(|error| format!("cannot write the archive: {error}"))
 }
 
 #[cfg(test)]
@@ -75,13 +44,13 @@ mod tests {
     #[test]
     fn tar_lists_what_was_added_in_one_order() {
         let archive = |names: [&str; 2]| {
-            let mut archive = Archive::default();
+            let mut archive = Files::default();
             for name in names {
                 archive.file(name, name.as_bytes().to_vec());
             }
             archive.program("bin/run", b"program".to_vec());
             archive.link("lib/a.so", "a.so.1");
-            archive.written("made", 86_400).unwrap()
+            written(&archive, "made", 86_400).unwrap()
         };
         let bytes = archive(["b", "a"]);
         assert!(bytes == archive(["a", "b"]));
