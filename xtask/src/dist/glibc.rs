@@ -5,7 +5,7 @@ use object::elf::{FileHeader64, SHT_DYNSYM};
 use object::read::elf::{FileHeader, Sym};
 use object::{Endianness, SymbolIndex};
 
-/// The newest version that released files may need: that of Debian 12, Ubuntu 22.04 and RHEL 9.
+/// The newest version that released files may need: that of RHEL 9.
 pub const NEWEST: Version = Version(2, 34);
 
 /// A version of glibc.
