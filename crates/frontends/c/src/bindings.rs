@@ -74,7 +74,7 @@ pub unsafe extern "C" fn model_bind(
 ) -> Handle {
     status::of(|| {
         let loaded = model_of(model)?;
-        // SAFETY: null or so many extents, whose names are null or texts (header).
+        // SAFETY: null or `count` extents, whose names are null or texts (header).
         let sizes: Vec<(&str, u64)> = unsafe {
             let extents = slice(extents, count, "extents")?.iter();
             let size = |size: &Extent| Ok((text(size.symbol, "extent.symbol")?, size.extent));

@@ -190,7 +190,7 @@ pub unsafe extern "C" fn compile_bytes(
     options: *const CompileOptions,
     package: *mut Handle,
 ) -> Handle {
-    // SAFETY: so many bytes, options and a place for the handle, or null (header).
+    // SAFETY: `length` bytes, options and a place for the handle, or null (header).
     status::of(|| unsafe {
         let bytes = arguments::slice(onnx.cast::<u8>(), length, "onnx")?;
         arguments::check(package, "package")?;

@@ -149,7 +149,7 @@ pub unsafe extern "C" fn model_load_bytes(
     options: *const GivenOptions,
     model: *mut Handle,
 ) -> Handle {
-    // SAFETY: so many bytes, options and a place for the handle, or null (header).
+    // SAFETY: `length` bytes, options and a place for the handle, or null (header).
     status::of(|| unsafe {
         let bytes = arguments::slice(package.cast::<u8>(), length, "package")?;
         arguments::check(model, "model")?;

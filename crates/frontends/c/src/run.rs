@@ -25,7 +25,7 @@ pub unsafe extern "C" fn model_run(
         let loaded = model_of(model)?;
         let options = RunOptions::new().control(control_of(control)?);
         check(outputs, "outputs")?;
-        // SAFETY: null or so many arrays (header).
+        // SAFETY: null or `count` arrays (header).
         let inputs = unsafe { inputs(loaded.model.inputs(), arrays, count)? };
         let found = loaded.model.run_with(&by_name(&inputs), options)?;
         // SAFETY: null or valid for writing (header).
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn model_execute(
         let loaded = model_of(model)?;
         let options = RunOptions::new().control(control_of(control)?);
         let (ports, results) = (loaded.model.inputs(), loaded.model.outputs());
-        // SAFETY: null or so many arrays (header).
+        // SAFETY: null or `count` arrays (header).
         let (inputs, outputs) = unsafe {
             let inputs = all_in_order(ports, input_arrays, input_count, "inputs")?;
             let outputs = all_in_order(results, output_arrays, output_count, "outputs")?;
@@ -115,7 +115,7 @@ fn sized_model(model: &Model, types: &[(&str, &TensorType)]) -> Result<Model> {
 unsafe fn bytes<'a>(start: *const u8, len: usize) -> &'a [u8] {
     match len {
         0 => &[],
-        // SAFETY: so many bytes (requirement).
+        // SAFETY: `len` bytes (requirement).
         _ => unsafe { std::slice::from_raw_parts(start, len) },
     }
 }
@@ -125,7 +125,7 @@ unsafe fn bytes<'a>(start: *const u8, len: usize) -> &'a [u8] {
 unsafe fn bytes_mut<'a>(start: *mut u8, len: usize) -> &'a mut [u8] {
     match len {
         0 => &mut [],
-        // SAFETY: so many bytes (requirement).
+        // SAFETY: `len` bytes (requirement).
         _ => unsafe { std::slice::from_raw_parts_mut(start, len) },
     }
 }
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn model_run_dlpack(
 ) -> Handle {
     status::of(|| {
         // All are taken over first, so that each failure below releases them.
-        // SAFETY: null or so many tensors, of which the caller gives up each (header).
+        // SAFETY: null or `input_count` tensors, of which the caller gives up each (header).
         let taken: Vec<Option<DlpackTensor>> = unsafe {
             let tensors = arguments::slice(input_tensors, input_count, "inputs")?.iter();
             let take = |tensor: &*mut VersionedTensor| {
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn model_run_dlpack(
         };
         expect("inputs", ports.len(), input_count)?;
         expect("outputs", results.len(), output_count)?;
-        // SAFETY: null or so many places for pointers (header).
+        // SAFETY: null or `output_count` places for pointers (header).
         let places = unsafe { arguments::slice_mut(output_tensors, output_count, "outputs")? };
         let inputs: Vec<(String, Tensor)> = ports
             .iter()
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn model_profile(
     status::of(|| {
         let loaded = model_of(model)?;
         let control = control_of(control)?;
-        // SAFETY: null or so many arrays (header).
+        // SAFETY: null or `count` arrays (header).
         let inputs = unsafe { inputs(loaded.model.inputs(), arrays, count)? };
         let inputs = by_name(&inputs);
         let types: Vec<(&str, &TensorType)> = inputs

@@ -54,7 +54,7 @@ pub unsafe extern "C" fn model_session(
 ) -> Handle {
     status::of(|| {
         let loaded = model_of(model)?;
-        // SAFETY: null or so many pairs of texts (header).
+        // SAFETY: null or `count` pairs of texts (header).
         let pairs = unsafe { state_pairs(pairs, count)? };
         let made = match pairs.is_empty() {
             true => loaded.model.session()?,
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn session_run(
         let options = RunOptions::new().control(control_of(control)?);
         check(outputs, "outputs")?;
         let mut session = open.lock()?;
-        // SAFETY: null or so many arrays (header).
+        // SAFETY: null or `count` arrays (header).
         let inputs = unsafe { inputs(session.inputs(), arrays, count)? };
         let found = session.run_with(&by_name(&inputs), options)?;
         // SAFETY: null or valid for writing (header).

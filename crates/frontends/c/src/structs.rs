@@ -149,7 +149,7 @@ structs! {
 
 macro_rules! sized {
     ($($name:ident)*) => {$(
-        // SAFETY: `structs!` declares it `#[repr(C)]` with `size` first; the other members are numbers, raw pointers
+        // SAFETY: `structs!` declares it `#[repr(C)]` with `size` first; the other members are integers, floats, raw pointers
         // and optional functions, for which zero is valid.
         unsafe impl Prefixed for $name {
             const MIN_SIZE: usize = size_of::<$name>();
@@ -191,7 +191,7 @@ const MOST: usize = 1 << 20;
 /// An array of structs with a size, of any version: all have the size of the first.
 ///
 /// # Safety
-/// `start` is null, or points to such an array of `count` structs that is not written during the call.
+/// `start` is null, or points to an array of `count` structs that is not written during the call.
 pub unsafe fn sized_array<T: Prefixed>(
     start: *const T,
     count: usize,

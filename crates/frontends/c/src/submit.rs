@@ -47,7 +47,7 @@ struct EndState {
     descriptor: Option<OwnedFd>,
 }
 
-/// The function of the caller that is told of the end.
+/// The function of the caller for the end of the execution.
 struct Callback {
     ended: unsafe extern "C" fn(*mut c_void),
     context: *mut c_void,
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn model_submit(
     status::of(|| {
         let loaded = model_of(model)?;
         check(run, "run")?;
-        // SAFETY: null or options, null or so many arrays (header).
+        // SAFETY: null or options, null or `count` arrays (header).
         let (given, inputs) = unsafe {
             let given = options(from, "options")?;
             (given, inputs(loaded.model.inputs(), arrays, count)?)
