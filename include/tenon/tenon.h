@@ -31,6 +31,8 @@
  *  - Texts are UTF-8 and end with NUL. Texts, arrays and memory that a function returns belong to the handle they came
  *    from and are valid until it is freed, unless documented otherwise.
  *  - Memory that the caller passes is read during the call only, unless documented otherwise.
+ *  - Forks. The child of a fork can use all objects, and the library starts its threads again, if no other thread of the
+ *    parent was in a call at the time.
  *  - Functions of the caller must not unwind (exceptions, longjmp) into the library. None unwinds out of it.
  */
 #ifndef TENON_TENON_H
@@ -372,7 +374,7 @@ typedef struct tenon_functions {
                                   int32_t measure_peaks, tenon_task task, tenon_blob *json);
 
     tenon_status (*outputs_count)(tenon_outputs outputs, size_t *count);
-    /* Name, type, extents and memory of an output. */
+    /* Name, type, extents and memory of an output, which is not to be written. */
     tenon_status (*outputs_get)(tenon_outputs outputs, size_t index, tenon_array *array);
     tenon_status (*outputs_find)(tenon_outputs outputs, const char *name, size_t *index);
     tenon_status (*outputs_free)(tenon_outputs outputs);

@@ -16,6 +16,7 @@ mod arrays;
 mod bindings;
 mod blob;
 mod compile;
+mod fork;
 #[cfg(test)]
 mod layout_tests;
 mod model;

@@ -2,6 +2,7 @@
 
 use crate::arrays::inputs;
 use crate::blob::write_handle;
+use crate::fork;
 use crate::model::model_of;
 use crate::outputs::write_outputs;
 use crate::status;
@@ -11,12 +12,51 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use tenon::{AsyncOptions, Control, Error, ErrorKind, Outputs, Priority, Result, RunFuture};
+use tenon::{
+    AsyncOptions, Control, Error, ErrorKind, Outputs, Priority, Result, RunFuture, RunQueue,
+};
 use tenon_c_callers::arguments::{check, invalid, write_output};
 use tenon_c_callers::handles::{Handle, Handles};
+
+/// Executions that may wait.
+const CAPACITY: usize = 1024;
+
+/// The queue of this process, never freed.
+struct ProcessQueue {
+    queue: RunQueue,
+    /// The count of forks when it was made: the threads of an earlier one are not in this process.
+    forks: u64,
+}
+
+static QUEUE: AtomicPtr<ProcessQueue> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The queue of this process. Without a lock, which another thread could hold at a fork.
+fn queue() -> &'static RunQueue {
+    let forks = fork::forks();
+    let current = QUEUE.load(Ordering::Acquire);
+    // SAFETY: null, or a queue that is never freed.
+    match unsafe { current.as_ref() } {
+        Some(found) if found.forks == forks => return &found.queue,
+        _ => {}
+    }
+    let queue = RunQueue::new(tenon::machine::threads(), CAPACITY);
+    let made = Box::into_raw(Box::new(ProcessQueue { queue, forks }));
+    let stored = QUEUE.compare_exchange(current, made, Ordering::AcqRel, Ordering::Acquire);
+    let used = stored.map_or_else(
+        |other| {
+            // SAFETY: made above, and not stored.
+            drop(unsafe { Box::from_raw(made) });
+            other
+        },
+        |_| made,
+    );
+    // SAFETY: stored queues are not null and never freed.
+    unsafe { &(*used).queue }
+}
 
 static RUNS: Handles<Arc<Run>> = Handles::new(0x52, "run");
 
@@ -181,7 +221,7 @@ pub unsafe extern "C" fn model_submit(
                 context: given.context,
             }),
         });
-        let future = loaded.model.run_async_with(inputs, submitted);
+        let future = queue().run(&loaded.model, inputs, submitted);
         let made = Arc::new(Run {
             result: Mutex::new(RunResult::Awaited(future)),
             control,

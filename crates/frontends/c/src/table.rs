@@ -118,6 +118,7 @@ mod own {
 )]
 #[unsafe(no_mangle)]
 pub extern "C" fn tenon_api(major: u32, minor: u32) -> *const Functions {
+    crate::fork::register();
     match major == MAJOR && minor <= MINOR {
         true => &raw const FUNCTIONS,
         false => std::ptr::null(),

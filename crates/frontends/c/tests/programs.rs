@@ -123,10 +123,11 @@ fn test_source(name: &str) -> PathBuf {
 }
 
 /// The programs of `tests/c`, with the models of their command lines.
-const PROGRAMS: [(&str, &[&str]); 4] = [
+const PROGRAMS: [(&str, &[&str]); 5] = [
     ("executions.c", &[DIGITS]),
     ("invalid.c", &[DIGITS]),
     ("threads.c", &[DIGITS]),
+    ("fork.c", &[DIGITS]),
     ("client.cpp", &[DIGITS, "models/small/gpt2-cache.onnx"]),
 ];
 
@@ -164,8 +165,13 @@ fn programs_run_under_valgrind() {
         eprintln!("skipped: valgrind is not installed");
         return;
     }
-    // `threads.c` takes minutes where all threads run one after the other.
-    for (source, models) in PROGRAMS.iter().filter(|(source, _)| *source != "threads.c") {
+    // `threads.c` takes minutes where all threads run one after the other, and the child of a fork loses what the threads
+    // of its parent had.
+    let skipped = ["threads.c", "fork.c"];
+    for (source, models) in PROGRAMS
+        .iter()
+        .filter(|(source, _)| !skipped.contains(source))
+    {
         let installed = Installed::new();
         let program = installed.build(test_source(source), &[]);
         let mut command = installed.command("valgrind");
