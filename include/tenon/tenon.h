@@ -250,7 +250,7 @@ typedef struct tenon_compile_options {
 
 typedef struct tenon_load_options {
     size_t size;
-    tenon_task task;      /* optional */
+    tenon_task task;            /* optional */
     uint32_t threads;           /* of one execution at most; 0: one for each CPU */
     uint32_t max_in_flight;     /* concurrent executions, further ones wait; 0: one for each CPU */
     int32_t nan_check;          /* 1: executions check the outputs of nodes for NaN */
@@ -359,7 +359,8 @@ typedef struct tenon_functions {
     tenon_status (*model_run)(tenon_model model, const tenon_array *inputs, size_t input_count, tenon_task task,
                               tenon_outputs *outputs);
     /* Executes on the memory of the arrays itself: all inputs and all outputs in order, of exactly the types of the
-     * ports, symbolic dimensions by the extents of the inputs. Memory aligned to 64 bytes is used in place, other memory is copied.
+     * ports, symbolic dimensions by the extents of the inputs. Memory aligned to 64 bytes is used in place, other memory is
+     * copied.
      * After a failure the contents of the outputs are unspecified. Inputs and outputs must not overlap. */
     tenon_status (*model_execute)(tenon_model model, const tenon_array *inputs, size_t input_count,
                                   tenon_array *outputs, size_t output_count, tenon_task task);
@@ -421,7 +422,8 @@ typedef struct tenon_functions {
                                  const tenon_submit_options *options, tenon_run *run);
     /* A file descriptor that becomes readable when the execution has ended (eventfd); of the run, not to be closed. */
     tenon_status (*run_descriptor)(tenon_run run, int *descriptor);
-    /* Waits for the end, at most this time in seconds (negative: no limit; 0: returns at once), and sets `ended` to 1 or 0. */
+    /* Waits for the end, at most this time in seconds (negative: no limit; 0: returns at once), and sets `ended` to 1
+     * or 0. */
     tenon_status (*run_wait)(tenon_run run, double seconds, int32_t *ended);
     /* Waits, and returns the outputs or the failure of the execution; a second call gets TENON_USAGE. */
     tenon_status (*run_outputs)(tenon_run run, tenon_outputs *outputs);

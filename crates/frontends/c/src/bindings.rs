@@ -97,20 +97,30 @@ pub unsafe extern "C" fn model_bind(
     })
 }
 
+/// Writes the array of a port.
+///
+/// # Safety
+/// `array` is null or valid for writing.
+unsafe fn write_array(
+    ports: &[BoundPort],
+    list: &str,
+    index: usize,
+    array: *mut Array,
+) -> Result<()> {
+    let port = ports
+        .get(index)
+        .ok_or_else(|| beyond(list, ports.len(), index))?;
+    // SAFETY: the condition of `write_output` is this function's.
+    unsafe { write_output(array, "array", port.array()) }
+}
+
 pub unsafe extern "C" fn bindings_input(
     bindings: Handle,
     index: usize,
     array: *mut Array,
 ) -> Handle {
-    status::of(|| {
-        let bindings = BINDINGS.find(bindings)?;
-        let ports = &bindings.inputs;
-        let port = ports
-            .get(index)
-            .ok_or_else(|| beyond("inputs", ports.len(), index))?;
-        // SAFETY: null or valid for writing (header).
-        unsafe { write_output(array, "array", port.array()) }
-    })
+    // SAFETY: null or valid for writing (header).
+    status::of(|| unsafe { write_array(&BINDINGS.find(bindings)?.inputs, "inputs", index, array) })
 }
 
 pub unsafe extern "C" fn bindings_output(
@@ -118,14 +128,9 @@ pub unsafe extern "C" fn bindings_output(
     index: usize,
     array: *mut Array,
 ) -> Handle {
-    status::of(|| {
-        let bindings = BINDINGS.find(bindings)?;
-        let ports = &bindings.outputs;
-        let port = ports
-            .get(index)
-            .ok_or_else(|| beyond("outputs", ports.len(), index))?;
-        // SAFETY: null or valid for writing (header).
-        unsafe { write_output(array, "array", port.array()) }
+    // SAFETY: null or valid for writing (header).
+    status::of(|| unsafe {
+        write_array(&BINDINGS.find(bindings)?.outputs, "outputs", index, array)
     })
 }
 

@@ -149,8 +149,8 @@ structs! {
 
 macro_rules! sized {
     ($($name:ident)*) => {$(
-        // SAFETY: `structs!` declares it `#[repr(C)]` with `size` first; the other members are integers, floats, raw pointers
-        // and optional functions, for which zero is valid.
+        // SAFETY: `structs!` declares it `#[repr(C)]` with `size` first; the other members are integers, floats, raw
+        // pointers and optional functions, for which zero is valid.
         unsafe impl Prefixed for $name {
             const MIN_SIZE: usize = size_of::<$name>();
         }

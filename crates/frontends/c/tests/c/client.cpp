@@ -86,8 +86,8 @@ static void digits(const char *path) {
 // The inputs of a decoder for tokens that follow `past` others.
 struct Tokens {
     Tokens(const std::vector<std::int64_t> &tokens, std::int64_t past)
-        : ids(tenon::Type::i64, {1, static_cast<std::int64_t>(tokens.size())}), mask(tenon::Type::i64, {1, past + ids.shape()[1]}),
-          positions(tenon::Type::i64, ids.shape()) {
+        : ids(tenon::Type::i64, {1, static_cast<std::int64_t>(tokens.size())}),
+          mask(tenon::Type::i64, {1, past + ids.shape()[1]}), positions(tenon::Type::i64, ids.shape()) {
         for (std::size_t at = 0; at < tokens.size(); ++at) {
             ids.data<std::int64_t>()[at] = tokens[at];
             positions.data<std::int64_t>()[at] = past + static_cast<std::int64_t>(at);
