@@ -6,11 +6,13 @@
  *
  * Inputs are zeros; symbolic dimensions have the size 1.
  */
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <deque>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include <tenon/tenon.hpp>
 

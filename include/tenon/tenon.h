@@ -274,7 +274,8 @@ typedef struct tenon_submit_options {
     tenon_task task; /* optional */
     int32_t priority;      /* a tenon_priority */
     int32_t reserved;
-    /* Optional: called once when the execution has ended, on a thread of the library. It must not block. */
+    /* Optional: called once when the execution has ended, on a thread of the library, or by model_submit itself if it
+     * ended at once. It must not block. */
     void (*ended)(void *context);
     void *context;
 } tenon_submit_options;

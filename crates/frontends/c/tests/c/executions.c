@@ -107,7 +107,7 @@ static void asynchronous(tenon_model model) {
         FAILS(TENON_USAGE, "taken before", api->run_outputs(runs[at], &outputs));
         OK(api->run_free(runs[at]));
     }
-    /* The function is called before a run counts as freed by those that wait, but on another thread. */
+    /* Another thread calls the function, after it has ended the waits. */
     for (int waited = 0; atomic_load(&ended) < 8; ++waited) {
         CHECK(waited < 10000);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);

@@ -12,8 +12,7 @@ static void handles(tenon_model model) {
     FAILS(TENON_INVALID_HANDLE, "the model is NULL", api->model_name(NULL, &name));
     FAILS(TENON_INVALID_HANDLE, "not a handle of a model", api->model_name((tenon_model)(void *)&on_the_stack, &name));
     FAILS(TENON_INVALID_HANDLE, "not a handle of a package", api->package_write(package, "never.neff", NULL));
-    FAILS(TENON_INVALID_HANDLE, "not a handle of a task", api->package_write(NULL, "x", NULL) == NULL
-              ? NULL : api->task_cancel((tenon_task)(void *)model));
+    FAILS(TENON_INVALID_HANDLE, "not a handle of a task", api->task_cancel((tenon_task)(void *)model));
     OK(api->model_free(model));
     FAILS(TENON_INVALID_HANDLE, "the model was freed before", api->model_name(stale, &name));
     FAILS(TENON_INVALID_HANDLE, "the model was freed before", api->model_free(stale));

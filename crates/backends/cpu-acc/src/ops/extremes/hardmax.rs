@@ -144,7 +144,7 @@ impl Hardmax {
             let greatest = all.fold(f32::NEG_INFINITY, |a, &x| if x > a { x } else { a });
             if greatest > best {
                 best = greatest;
-                // The group first: whether any element of one is equal takes one pass over vectors.
+                // The group of 32 first, in a loop that is vectorised.
                 let has_greatest = |group: &[f32]| {
                     let equal = group.iter().map(|&x| u32::from(x == greatest));
                     equal.fold(0, |a, b| a | b) != 0
