@@ -9,6 +9,7 @@ use crate::loop_nest::pairs;
 use crate::matmul::{bytes, quantized};
 use crate::number::{Accumulator, Number, read_terms};
 use crate::product::{Extents, Order, ROWS, product};
+use crate::quantize::{QuantizedSum, quantized_output};
 use crate::sliding_window::{SlidingWindow, WindowAxis};
 use std::ops::Range;
 use tenon_backend::Reason;
@@ -19,6 +20,7 @@ use tenon_tensor::DataType;
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Conv", conv),
     ("tenon.Conv", fused),
+    ("tenon.QuantizedConv", fused_quantized),
     ("ConvInteger", conv_integer),
     ("QLinearConv", qlinear_conv),
     ("ConvTranspose", conv_transpose),
@@ -225,6 +227,23 @@ fn fused(node: &Node<'_>) -> Result<Kernel, BuildError> {
                 let z = z.map_or(0.0, |z| z[at].to_f64());
                 T::of_f64(activation.apply(sum + bias + z))
             },
+        );
+        Ok(())
+    })))
+}
+
+/// quantize(activation(conv(dequantize(X), dequantize(W)) + B)), channels last.
+fn fused_quantized(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    let convolution = Convolution::new(node, 3, true)?;
+    let sum = QuantizedSum::of(node)?;
+    quantized_output!(node, Y => Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let sum = sum.bind::<Y>(&inputs)?;
+        convolution.compute(
+            outputs.slice::<Y>(0)?,
+            |start, step, to| sum.left(start, step, to),
+            |start, filter, to| sum.right((start, 1), (filter, 0), to),
+            |_, filter, total| sum.finish(filter, total),
         );
         Ok(())
     })))

@@ -10,6 +10,7 @@ use crate::lanes::{SUM, TOTALS};
 use crate::loop_nest::{LoopNest, broadcast, strides};
 use crate::number::{Accumulator, Number, read_terms};
 use crate::product::{Extents, Order, product};
+use crate::quantize::{QuantizedSum, quantized_output};
 use tenon_base::{Result, stop, vectorized};
 use tenon_tensor::{DataType, Shape};
 
@@ -17,6 +18,7 @@ pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("MatMul", matmul),
     ("Gemm", gemm),
     ("tenon.MatMul", fused),
+    ("tenon.QuantizedMatMul", fused_quantized),
     ("MatMulInteger", matmul_integer),
     ("QLinearMatMul", qlinear_matmul),
     ("Det", det),
@@ -231,6 +233,30 @@ fn fused(node: &Node<'_>) -> Result<Kernel, BuildError> {
                 *to = T::of_f64(activation.apply(sum * scale + bias + z));
             }
         });
+        Ok(())
+    })))
+}
+
+/// quantize(activation(dequantize(A) dequantize(B') + bias)).
+fn fused_quantized(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    let flags = [false, node.attributes.flag("trans_b", false)?];
+    let products = BatchedProduct::of(node, 3, flags)?;
+    // The elements of B that are read together are of one column, or of columns one after the other.
+    let along = usize::from(products.b_order() == Order::Rows);
+    let sum = QuantizedSum::of(node)?;
+    quantized_output!(node, Y => Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let sum = sum.bind::<Y>(&inputs)?;
+        products.compute(
+            outputs.slice::<Y>(0)?,
+            |start, step, _, to| sum.left(start, step, to),
+            |start, step, column, to| sum.right((start, step), (column, along), to),
+            |to, _, _, first, sums| {
+                for ((to, &total), column) in to.iter_mut().zip(sums).zip(first..) {
+                    *to = sum.finish(column, total);
+                }
+            },
+        );
         Ok(())
     })))
 }

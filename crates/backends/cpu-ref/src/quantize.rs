@@ -1,5 +1,6 @@
 //! Quantization and dequantization.
 
+use crate::activation::Activation;
 use crate::elements::{Elements, ElementsMut, is_numeric};
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, unsupported_type, unsupported_value,
@@ -120,6 +121,135 @@ impl<'a> QuantizationInputs<'a> {
         }
     }
 }
+
+/// What the fused operators on quantized tensors read beside the two tensors: input 0 has the scale 1 and the zero
+/// point 2; input 3 the scales 4 and the zero points 5, one or one for each column of the output; input 6 is the bias, 7
+/// and 8 are the scale and the zero point of the output.
+pub(crate) struct QuantizedSum {
+    types: [DataType; 2],
+    zeros: [bool; 2],
+    /// The strides of the scales and zero points of input 3 over columns.
+    strides: [usize; 2],
+    activation: Activation,
+}
+
+/// The same when executing.
+pub(crate) struct BoundQuantizedSum<'a> {
+    left: Elements<'a>,
+    right: Elements<'a>,
+    left_zero: f64,
+    right_zeros: Option<Elements<'a>>,
+    left_scale: f64,
+    right_scales: &'a [f32],
+    bias: Option<&'a [f32]>,
+    /// The scale and the zero point of the output, unless it is f32.
+    output: Option<(f64, f64)>,
+    sum: &'a QuantizedSum,
+}
+
+impl QuantizedSum {
+    pub(crate) fn of(node: &Node<'_>) -> Result<Self, BuildError> {
+        let stride = |index: usize| {
+            let elements = node.optional(index).map_or(1, |ty| ty.elements());
+            usize::from(elements != 1)
+        };
+        Ok(Self {
+            types: [node.dtype(0)?, node.dtype(3)?],
+            zeros: [node.has_input(2), node.has_input(5)],
+            strides: [stride(4), stride(5)],
+            activation: Activation::of(node)?,
+        })
+    }
+
+    /// Reads the parameters; the output is of type `Y`.
+    pub(crate) fn bind<'a, Y: Number>(
+        &'a self,
+        inputs: &Inputs<'a>,
+    ) -> Result<BoundQuantizedSum<'a>> {
+        let [left, right] = self.types;
+        let zeros = |nth: usize, index: usize| -> Result<Option<Elements<'a>>> {
+            let zeros = self.zeros[nth].then(|| Elements::new(inputs, index, self.types[nth]));
+            zeros.transpose()
+        };
+        let y_zero = inputs
+            .optional::<Y>(8)?
+            .map_or(0.0, |zero| zero[0].to_f64());
+        let y_scale = inputs.optional::<f32>(7)?;
+        Ok(BoundQuantizedSum {
+            left: Elements::new(inputs, 0, left)?,
+            right: Elements::new(inputs, 3, right)?,
+            left_zero: zeros(0, 2)?.map_or(0.0, |zero| zero.at(0)),
+            right_zeros: zeros(1, 5)?,
+            left_scale: inputs.slice::<f32>(1)?[0].into(),
+            right_scales: inputs.slice::<f32>(4)?,
+            bias: inputs.optional::<f32>(6)?,
+            output: y_scale.map(|scale| (scale[0].into(), y_zero)),
+            sum: self,
+        })
+    }
+}
+
+impl BoundQuantizedSum<'_> {
+    /// Writes the elements of input 0 at `start`, `start + step`... less their zero point, exactly.
+    pub(crate) fn left(&self, start: usize, step: usize, to: &mut [f64]) {
+        self.left.strided(start, step as isize, to);
+        to.iter_mut().for_each(|x| *x -= self.left_zero);
+    }
+
+    /// The same of input 3; element `nth` belongs to column `first + nth * along`.
+    pub(crate) fn right(
+        &self,
+        (start, step): (usize, usize),
+        (first, along): (usize, usize),
+        to: &mut [f64],
+    ) {
+        self.right.strided(start, step as isize, to);
+        if let Some(zeros) = self.right_zeros {
+            for (nth, x) in to.iter_mut().enumerate() {
+                *x -= zeros.at((first + nth * along) * self.sum.strides[1]);
+            }
+        }
+    }
+
+    /// The element of the output of a sum of products of elements in `column`. The value before the quantization and its
+    /// quotient are rounded to f32, as if they were the results of separate operators.
+    pub(crate) fn finish<Y: Number>(&self, column: usize, sum: f64) -> Y {
+        let scale = self.left_scale * f64::from(self.right_scales[column * self.sum.strides[0]]);
+        let bias = self.bias.map_or(0.0, |bias| bias[column].into());
+        let value = self.sum.activation.apply(sum * scale + bias);
+        Y::of_f64(match self.output {
+            None => value,
+            Some((scale, zero)) => {
+                let quotient = (f64::from(value as f32) / scale) as f32;
+                f64::from(quotient.round_ties_even()) + zero
+            }
+        })
+    }
+}
+
+/// Evaluates `$body` with `$Y` as the type of output 0 of an operator on quantized tensors.
+macro_rules! quantized_output {
+    ($node:expr, $Y:ident => $body:expr) => {
+        match $node.output(0)?.dtype() {
+            DataType::F32 => {
+                type $Y = f32;
+                $body
+            }
+            DataType::U8 => {
+                type $Y = u8;
+                $body
+            }
+            DataType::I8 => {
+                type $Y = i8;
+                $body
+            }
+            found => Err($crate::kernel::unsupported(format!(
+                "an output of type {found}"
+            ))),
+        }
+    };
+}
+pub(crate) use quantized_output;
 
 /// Rounds values to a floating-point type.
 fn rounding(dtype: DataType) -> Result<fn(&mut [f64]), BuildError> {

@@ -336,3 +336,174 @@ fn integers_wrap_and_large_ones_stay_exact() {
     assert_eq!(product.as_slice::<i64>().unwrap(), [big]);
     assert_eq!(product.shape(), &Shape::new([1, 1]));
 }
+
+/// Pseudorandom bytes of all values.
+fn bytes(count: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = || {
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
+
+/// x / scale + zero, rounded to the nearest integer (ties to even) in the range of i8 or u8.
+fn quantized(x: f64, scale: f64, zero: i64, range: [i64; 2]) -> i64 {
+    let quotient = x / scale;
+    let floor = quotient.floor();
+    let rest = quotient - floor;
+    let up = rest > 0.5 || (rest == 0.5 && floor.rem_euclid(2.0) == 1.0);
+    (floor as i64 + i64::from(up) + zero).clamp(range[0], range[1])
+}
+
+#[test]
+fn a_quantized_convolution_is_a_sum_of_integers() {
+    // [N, H, W, C] = [2, 5, 4, 6], 4 filters in 2 groups, a kernel of 3 x 2, strides 2 and 1, dilations 1 and 2.
+    let (h, w, c, filters, depth) = (5i64, 4i64, 6usize, 4usize, 3usize);
+    let x = bytes(2 * 5 * 4 * 6, 1);
+    let weights: Vec<i8> = bytes(4 * 3 * 3 * 2, 2).iter().map(|&b| b as i8).collect();
+    // Powers of two: the values before rounding are exact, some of them halves.
+    let (x_scale, x_zero) = (0.25f32, 131u8);
+    let w_scales = [0.5f32, 0.125, 1.0, 0.25];
+    let w_zeros = [3i8, 0, -7, 0];
+    let bias = [100.0f32, -3.25, 0.0, 7.5];
+    let (y_scale, y_zero) = (8f32, 12i8);
+    let pads = [1i64, 0, 2, 1];
+    let (out_h, out_w) = ((h + 3 - 3) / 2 + 1, w + 1 - 3 + 1);
+    let mut sums = Vec::new();
+    for n in 0..2i64 {
+        for (i, j) in (0..out_h).flat_map(|i| (0..out_w).map(move |j| (i, j))) {
+            for filter in 0..filters {
+                let mut sum = 0i64;
+                for (ki, kj) in (0..3i64).flat_map(|ki| (0..2i64).map(move |kj| (ki, kj))) {
+                    let (row, column) = (2 * i + ki - pads[0], j + 2 * kj - pads[1]);
+                    if !(0..h).contains(&row) || !(0..w).contains(&column) {
+                        continue;
+                    }
+                    for k in 0..depth {
+                        let channel = filter / 2 * depth + k;
+                        let at = ((n * h + row) * w + column) as usize * c + channel;
+                        let weight =
+                            weights[((filter * depth + k) * 3 + ki as usize) * 2 + kj as usize];
+                        let zero = i64::from(w_zeros[filter]);
+                        sum += (i64::from(x[at]) - i64::from(x_zero)) * (i64::from(weight) - zero);
+                    }
+                }
+                let scale = f64::from(x_scale) * f64::from(w_scales[filter]);
+                sums.push(sum as f64 * scale + f64::from(bias[filter]));
+            }
+        }
+    }
+    let attributes = Attributes::new()
+        .with("strides", ints(&[2, 1]))
+        .with("dilations", ints(&[1, 2]))
+        .with("pads", ints(&pads))
+        .with("group", Attribute::Int(2))
+        .with("activation", Attribute::String("clip".into()))
+        .with("alpha", Attribute::Float(-900.0))
+        .with("beta", Attribute::Float(1200.5));
+    let x = Tensor::from_slice([2, 5, 4, 6], &x).unwrap();
+    let weights = Tensor::from_slice([4, 3, 3, 2], &weights).unwrap();
+    let scalar = |x: f32| Tensor::scalar(x).unwrap();
+    let (x_scale, x_zero) = (scalar(x_scale), Tensor::scalar(x_zero).unwrap());
+    let w_scales = Tensor::from_slice([4], &w_scales).unwrap();
+    let w_zeros = Tensor::from_slice([4], &w_zeros).unwrap();
+    let bias = Tensor::from_slice([4], &bias).unwrap();
+    let (scale, zero) = (scalar(y_scale), Tensor::scalar(y_zero).unwrap());
+    let mut inputs = vec![
+        Some(&x),
+        Some(&x_scale),
+        Some(&x_zero),
+        Some(&weights),
+        Some(&w_scales),
+        Some(&w_zeros),
+        Some(&bias),
+        Some(&scale),
+        Some(&zero),
+    ];
+    let clipped: Vec<f64> = sums.iter().map(|sum| sum.clamp(-900.0, 1200.5)).collect();
+    let expected: Vec<i8> = clipped
+        .iter()
+        .map(|&x| quantized(x, 8.0, 12, [-128, 127]) as i8)
+        .collect();
+    // Saturated, clipped and ties are among them.
+    assert!(expected.contains(&127) && expected.contains(&-100));
+    assert!(clipped.iter().any(|x| (x / 8.0).fract().abs() == 0.5));
+    let found = run("tenon.QuantizedConv", &attributes, &inputs).unwrap();
+    assert_eq!(**found.shape(), [2, 3, 3, 4]);
+    assert_eq!(found.as_slice::<i8>().unwrap(), expected);
+    // Without a zero point: u8.
+    inputs[8] = None;
+    let found = run("tenon.QuantizedConv", &attributes, &inputs).unwrap();
+    let unsigned = clipped
+        .iter()
+        .map(|&x| quantized(x, 8.0, 0, [0, 255]) as u8);
+    assert_eq!(
+        found.as_slice::<u8>().unwrap(),
+        unsigned.collect::<Vec<_>>()
+    );
+    // Without a scale: f32. Without an activation.
+    let attributes = attributes.with("activation", Attribute::String("none".into()));
+    let found = run("tenon.QuantizedConv", &attributes, &inputs[..7]).unwrap();
+    let plain: Vec<f32> = sums.iter().map(|&sum| sum as f32).collect();
+    assert_eq!(found.as_slice::<f32>().unwrap(), plain);
+}
+
+#[test]
+fn a_quantized_product_is_a_sum_of_integers() {
+    let (m, k, n) = (3usize, 37usize, 5usize);
+    let a: Vec<i8> = bytes(2 * m * k, 3).iter().map(|&b| b as i8).collect();
+    let b = bytes(k * n, 4);
+    let b_zeros = [0u8, 255, 128, 7, 100];
+    let b_scales = [0.5f32, 1.0, 0.25, 0.125, 2.0];
+    let bias = [1.0f32, 2.0, -3.0, 0.0, 50.0];
+    let mut expected = Vec::new();
+    for row in 0..2 * m {
+        for column in 0..n {
+            let sum: i64 = (0..k)
+                .map(|k_at| {
+                    let right = i64::from(b[k_at * n + column]) - i64::from(b_zeros[column]);
+                    (i64::from(a[row * k + k_at]) + 5) * right
+                })
+                .sum();
+            let x = sum as f64 * 0.5 * f64::from(b_scales[column]) + f64::from(bias[column]);
+            expected.push(quantized(x.max(0.0), 64.0, 100, [0, 255]) as u8);
+        }
+    }
+    assert!(expected.contains(&255) && expected.contains(&100));
+    let turned: Vec<u8> = (0..n)
+        .flat_map(|column| (0..k).map(move |row| (row, column)))
+        .map(|(row, column)| b[row * n + column])
+        .collect();
+    let a = Tensor::from_slice([2, m, k], &a).unwrap();
+    let scalar = |x: f32| Tensor::scalar(x).unwrap();
+    let (a_scale, a_zero) = (scalar(0.5), Tensor::scalar(-5i8).unwrap());
+    let (y_scale, y_zero) = (scalar(64.0), Tensor::scalar(100u8).unwrap());
+    let b_scales = Tensor::from_slice([n], &b_scales).unwrap();
+    let b_zeros = Tensor::from_slice([n], &b_zeros).unwrap();
+    let bias = Tensor::from_slice([n], &bias).unwrap();
+    for (trans_b, b) in [
+        (0, Tensor::from_slice([k, n], &b).unwrap()),
+        (1, Tensor::from_slice([n, k], &turned).unwrap()),
+    ] {
+        let attributes = Attributes::new()
+            .with("activation", Attribute::String("relu".into()))
+            .with("trans_b", Attribute::Int(trans_b));
+        let inputs = [
+            Some(&a),
+            Some(&a_scale),
+            Some(&a_zero),
+            Some(&b),
+            Some(&b_scales),
+            Some(&b_zeros),
+            Some(&bias),
+            Some(&y_scale),
+            Some(&y_zero),
+        ];
+        let found = run("tenon.QuantizedMatMul", &attributes, &inputs).unwrap();
+        assert_eq!(**found.shape(), [2, m, n]);
+        assert_eq!(found.as_slice::<u8>().unwrap(), expected);
+    }
+}

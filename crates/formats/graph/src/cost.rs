@@ -107,11 +107,11 @@ impl Operands<'_> {
             )
         };
         match self.node.op.name {
-            "MatMul" | "MatMulInteger" | "QLinearMatMul" => matmul(false),
+            "MatMul" | "MatMulInteger" | "QLinearMatMul" | "tenon.QuantizedMatMul" => matmul(false),
             "Gemm" => matmul(flag("transA")),
             "tenon.MatMul" => matmul(flag("trans_a")),
             "Conv" | "tenon.Conv" | "ConvInteger" | "DeformConv" => filters(1),
-            "QLinearConv" => filters(3),
+            "QLinearConv" | "tenon.QuantizedConv" => filters(3),
             "ConvTranspose" | "tenon.ConvTranspose" => {
                 let filter = self.shape(1).get(1..).unwrap_or(&[]);
                 multiply_adds(elements(self.shape(0)), elements(filter))
@@ -184,6 +184,16 @@ mod tests {
             written: 4 * 35,
         };
         assert_eq!(product, expected);
+        let quantized = cost(
+            "graph \"g\" (%a: u8[7, 3], %s: f32[], %b: i8[5, 3]) -> (%y) {\n \
+             %y = tenon.QuantizedMatMul(%a, %s, _, %b, %s, _, _, %s) {trans_b = 1}\n}",
+        );
+        let expected = Cost {
+            flops: 2 * 7 * 3 * 5,
+            read: 21 + 15 + 3 * 4,
+            written: 35,
+        };
+        assert_eq!(quantized, expected);
         let turned = cost(
             "graph \"g\" (%a: f32[3, 7], %b: f32[3, 5]) -> (%y) {\n %y = Gemm(%a, %b) {transA = 1}\n}",
         );
@@ -198,6 +208,12 @@ mod tests {
              %y = Conv(%x, %w) {pads = [3, 3, 3, 3], strides = [2, 2]}\n}",
         );
         assert_eq!(first.flops, 2 * 112 * 112 * 64 * 147);
+        let quantized = cost(
+            "graph \"g\" (%x: u8[1, 224, 224, 3], %w: i8[64, 3, 7, 7], %s: f32[]) -> (%y) {\n \
+             %y = tenon.QuantizedConv(%x, %s, _, %w, %s) {pads = [3, 3, 3, 3], strides = [2, 2]}\n}",
+        );
+        assert_eq!(quantized.flops, first.flops);
+        assert_eq!(quantized.written, first.written);
         // Each channel by itself: one filter of 3 x 3.
         let depthwise = cost(
             "graph \"g\" (%x: f32[1, 8, 10, 10], %w: f32[8, 1, 3, 3]) -> (%y) {\n \

@@ -36,6 +36,7 @@ pub(crate) fn node(
             op.name,
             "DFT" | "STFT" | "RoiAlign" | "GridSample" | "Resize" | "SwiGLU" | "DeformConv" | "Det"
         );
+    let is_quantized = op.name.starts_with("tenon.Quantized");
     // Padding times an infinite weight is NaN or omitted; either is right.
     let has_weights = op.name.contains("Conv");
     let values = if choices.one_in(4) && !is_weighted {
@@ -67,7 +68,9 @@ pub(crate) fn node(
         }
         let has_positions = dtype.is_integer() && index > 0;
         let is_recurrence = index == 2 && matches!(op.name, "RNN" | "GRU" | "LSTM");
-        let values = if is_recurrence {
+        let values = if def.name.ends_with("_scale") {
+            Values::Scales
+        } else if is_recurrence {
             Values::Contracting
         } else if has_positions && !choices.one_in(16) {
             let first = shapes.inputs.first()?;
@@ -80,7 +83,10 @@ pub(crate) fn node(
         };
         inputs.push(Some(Input {
             tensor: values::tensor(&ty, values, choices)?.ok()?,
-            is_constant: def.compile_time || choices.one_in(3),
+            // Quantization parameters are constants in most models.
+            is_constant: def.compile_time
+                || choices.one_in(3)
+                || (is_quantized && index > 0 && !choices.one_in(4)),
         }));
     }
     while inputs.last().is_some_and(Option::is_none) {

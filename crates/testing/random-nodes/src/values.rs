@@ -14,6 +14,8 @@ pub(crate) enum Values {
     Contracting,
     /// Some of them NaN, infinities, zeros of both signs or the limits of the type.
     Special,
+    /// Positive powers of two, as scales: quotients by them are exact.
+    Scales,
     /// Positions in a dimension of this extent, of both signs.
     Positions(usize),
 }
@@ -47,6 +49,7 @@ pub(crate) fn tensor(
         ][(n / 13 % 8) as usize],
         (Values::Positions(extent), n) => (n as usize % extent.max(1)) as f32,
         (Values::Contracting, n) => ((n % 257) as f32 / 64.0 - 2.0) / 16.0,
+        (Values::Scales, n) => [0.25, 0.5, 1.0, 2.0][(n % 4) as usize],
         // Exact in half precision, and distinct enough for comparisons.
         (_, n) => (n % 257) as f32 / 64.0 - 2.0,
     };

@@ -1,9 +1,10 @@
 //! Convolutions. Tensors are batch, channels, then one to any number of spatial dimensions.
 
+use super::quantize::{expect_scales, expect_scales_of_sums};
 use super::rows::*;
 use super::shapes::{
-    Inferred, expect_optional_shape, expect_scalar, expect_shape, invalid, one, positive, product,
-    rank, same_dtype,
+    Inferred, expect_optional_shape, expect_scalar, expect_shape, invalid, one, one_or_each,
+    positive, product, rank, same_dtype,
 };
 use crate::geometry::Window;
 use crate::operator::AttributeDef;
@@ -168,19 +169,11 @@ fn qlinear_conv(node: &Inference<'_>) -> Inferred {
     one_or_each(node, 4, "w_scale", shape[1])?;
     one_or_each(node, 5, "w_zero_point", shape[1])?;
     expect_optional_shape(node, 8, "B", &shape[1..2])?;
-    one(node.input(7)?.dtype(), shape)
-}
-
-/// Checks that an input is a scalar or has one element for each of `count` filters.
-fn one_or_each(node: &Inference<'_>, index: usize, name: &str, count: usize) -> Result<()> {
-    match node.optional(index) {
-        Some(ty) if ty.elements() != 1 && **ty.shape() != [count] => {
-            Err(invalid(format!("input '{name}' has the wrong shape"))
-                .expected(format_args!("a scalar or [{count}]"))
-                .found(ty.shape()))
-        }
-        _ => Ok(()),
+    for (index, name) in [(1, "x_scale"), (4, "w_scale"), (6, "y_scale")] {
+        expect_scales(node, index, name)?;
     }
+    expect_scales_of_sums(node, [1, 4, 6])?;
+    one(node.input(7)?.dtype(), shape)
 }
 
 fn deform_conv(node: &Inference<'_>) -> Inferred {

@@ -7,7 +7,7 @@ use super::shapes::{
 use crate::operator::AttributeDef;
 use crate::{DataType, Inference};
 use tenon_base::Result;
-use tenon_tensor::TensorType;
+use tenon_tensor::{Tensor, TensorType, convert};
 
 const AXIS: AttributeDef = int(
     "axis",
@@ -44,8 +44,53 @@ operators! { "quantize"
         [] dynamic;
 }
 
-/// Checks the shapes of a scale and a zero point against the input.
+/// Checks that scales which are known are positive and finite.
+pub(super) fn expect_scales(node: &Inference<'_>, index: usize, name: &str) -> Result<()> {
+    let Some(tensor) = node.constant(index) else {
+        return Ok(());
+    };
+    let scales = reals(tensor)?;
+    let is_scale = |scale: &f64| *scale > 0.0 && scale.is_finite();
+    match scales.iter().position(|scale| !is_scale(scale)) {
+        None => Ok(()),
+        Some(at) => Err(
+            invalid(format!("input '{name}' has an element that is no scale"))
+                .expected("a positive finite value")
+                .found(format_args!("{} at position {at}", scales[at])),
+        ),
+    }
+}
+
+/// Checks that the factors of sums of products are finite in f32: the product of the scales of two inputs, `x` and `w`, and
+/// its quotient by the scale of the output, `y`.
+pub(super) fn expect_scales_of_sums(node: &Inference<'_>, [x, w, y]: [usize; 3]) -> Result<()> {
+    let greatest = |index: usize, of: fn(f64, f64) -> f64| -> Result<Option<f64>> {
+        let scales = node.constant(index).map(reals).transpose()?;
+        Ok(scales.and_then(|scales| scales.into_iter().reduce(of)))
+    };
+    let (Some(x), Some(w)) = (greatest(x, f64::max)?, greatest(w, f64::max)?) else {
+        return Ok(());
+    };
+    let y = greatest(y, f64::min)?.unwrap_or(1.0);
+    if [x * w, x * w / y]
+        .iter()
+        .all(|factor| (*factor as f32).is_finite())
+    {
+        return Ok(());
+    }
+    Err(invalid("the scale of the sums is not finite in f32")
+        .expected("scales whose product, divided by the scale of the output, is finite")
+        .found(format_args!("{x} times {w} divided by {y}")))
+}
+
+fn reals(tensor: &Tensor) -> Result<Vec<f64>> {
+    let wide = convert(tensor, DataType::F64)?;
+    Ok(wide.as_slice::<f64>().unwrap_or_default().to_vec())
+}
+
+/// Checks a scale and a zero point against the input.
 fn parameters(node: &Inference<'_>, names: [&str; 2]) -> Result<()> {
+    expect_scales(node, 1, names[0])?;
     let (x, scale) = (node.input(0)?.shape(), node.input(1)?);
     let block = extent(
         node.attributes.int("block_size", 0)?,

@@ -83,6 +83,23 @@ pub(crate) fn expect_scalar(node: &Inference<'_>, index: usize, name: &str) -> R
     }
 }
 
+/// Checks that an input is a scalar or has one element for each of `count` filters or columns.
+pub(crate) fn one_or_each(
+    node: &Inference<'_>,
+    index: usize,
+    name: &str,
+    count: usize,
+) -> Result<()> {
+    match node.optional(index) {
+        Some(ty) if ty.elements() != 1 && **ty.shape() != [count] => {
+            Err(invalid(format!("input '{name}' has the wrong shape"))
+                .expected(format_args!("a scalar or [{count}]"))
+                .found(ty.shape()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Checks the rank of an input and returns it.
 pub(crate) fn rank(ty: &TensorType, name: &str, expected: RangeInclusive<usize>) -> Result<usize> {
     let rank = ty.shape().len();

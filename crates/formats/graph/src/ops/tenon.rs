@@ -2,15 +2,16 @@
 //! dimensions, channels; weights are in ONNX's order.
 
 use super::matmul::product_shape;
+use super::quantize::{expect_scales, expect_scales_of_sums};
 use super::rows::*;
 use super::shapes::{
-    Inferred, broadcasts_to, choice, expect_optional_shape, expect_shape, invalid, one, positive,
-    product, rank, same_dtype,
+    Inferred, broadcasts_to, choice, expect_dtype, expect_optional_shape, expect_scalar,
+    expect_shape, invalid, one, one_or_each, positive, product, rank, same_dtype,
 };
-use crate::Inference;
 use crate::elementwise::Program;
 use crate::geometry::Window;
-use crate::operator::{AttributeDef, OperandDef};
+use crate::operator::{AttributeDef, OperandDef, Types};
+use crate::{DataType, Inference};
 use tenon_base::{Location, Result};
 use tenon_tensor::TensorType;
 
@@ -55,8 +56,18 @@ const CEIL_MODE: AttributeDef = int(
     "1: the last window may extend beyond the padding; default 0",
 );
 
+const GROUP: AttributeDef = int("group", "groups of channels; default 1");
+const TRANS_B: AttributeDef = int(
+    "trans_b",
+    "1: the last two dimensions of B are swapped; default 0",
+);
+
 const X: OperandDef = required("X", FLOATS);
 const Y: OperandDef = required("Y", FLOATS);
+const Y_SCALE: OperandDef = optional("y_scale", F32);
+const Y_ZERO: OperandDef = optional("y_zero_point", BYTES);
+/// Quantized, or the sums themselves.
+const BYTES_OR_F32: Types = Types::Only(&[DataType::U8, DataType::I8, DataType::F32]);
 
 operators! { "tenon"
     /// Convolution with epilogue: X [N, spatial..., C] of one to three spatial dimensions,
@@ -66,8 +77,7 @@ operators! { "tenon"
         -> (Y)
         [
             ACTIVATION, ALPHA, AUTO_PAD, BETA, DILATIONS,
-            int("group", "groups of channels; default 1"),
-            PADS, STRIDES,
+            GROUP, PADS, STRIDES,
         ] conv;
     /// Transposed convolution with epilogue: X [N, spatial..., C] of one to three spatial dimensions,
     /// W [C, M/group, kernel...], B [M], Z [N, output..., M];
@@ -76,8 +86,7 @@ operators! { "tenon"
         (X, required("W", FLOATS), optional("B", FLOATS), optional("Z", FLOATS))
         -> (Y)
         [
-            ACTIVATION, ALPHA, BETA, DILATIONS,
-            int("group", "groups of channels; default 1"),
+            ACTIVATION, ALPHA, BETA, DILATIONS, GROUP,
             ints("output_padding", "elements added after each spatial dimension; default 0s"),
             PADS, STRIDES,
         ] conv_transpose;
@@ -91,8 +100,30 @@ operators! { "tenon"
             ACTIVATION, ALPHA, BETA,
             float("scale", "factor of the product; default 1"),
             int("trans_a", "1: the last two dimensions of A are swapped; default 0"),
-            int("trans_b", "1: the last two dimensions of B are swapped; default 0"),
+            TRANS_B,
         ] matmul;
+    /// Convolution of quantized tensors with epilogue: X [N, spatial..., C] of one to three spatial dimensions,
+    /// W [M, C/group, kernel...], B [M]. Scales and zero points are scalars, those of W also [M]; an omitted zero
+    /// point is 0. Y = quantize(activation(conv(dequantize(X), dequantize(W)) + B)), where padding is 0, of the
+    /// type of y_zero_point, or u8; without y_scale Y is f32 and is not quantized.
+    Compute "tenon.QuantizedConv"
+        (required("X", BYTES), required("x_scale", F32), optional("x_zero_point", BYTES),
+         required("W", BYTES), required("w_scale", F32), optional("w_zero_point", BYTES),
+         optional("B", F32), Y_SCALE, Y_ZERO)
+        -> (required("Y", BYTES_OR_F32))
+        [
+            ACTIVATION, ALPHA, AUTO_PAD, BETA, DILATIONS, GROUP, PADS, STRIDES,
+        ] quantized_conv;
+    /// Matmul of quantized tensors with epilogue: A [.., M, K], B [.., K, N], bias [N]; leading dimensions are
+    /// broadcast. Scales and zero points are scalars, those of B also [N]; an omitted zero point is 0.
+    /// Y = quantize(activation(dequantize(A) dequantize(B') + bias)), of the type of y_zero_point, or u8; without
+    /// y_scale Y is f32 and is not quantized.
+    Compute "tenon.QuantizedMatMul"
+        (required("A", BYTES), required("a_scale", F32), optional("a_zero_point", BYTES),
+         required("B", BYTES), required("b_scale", F32), optional("b_zero_point", BYTES),
+         optional("bias", F32), Y_SCALE, Y_ZERO)
+        -> (required("Y", BYTES_OR_F32))
+        [ACTIVATION, ALPHA, BETA, TRANS_B] quantized_matmul;
     /// MaxPool of X [N, H, W, C].
     Compute "tenon.MaxPool" (X) -> (Y)
         [AUTO_PAD, CEIL_MODE, DILATIONS, KERNEL_SHAPE, PADS, STRIDES] pool;
@@ -146,8 +177,59 @@ fn conv_transpose(node: &Inference<'_>) -> Inferred {
 
 fn convolution(node: &Inference<'_>, transposed: bool) -> Inferred {
     let dtype = same_dtype(node, &["X", "W", "B", "Z"])?;
+    let shape = convolution_shape(node, 1, transposed)?;
+    expect_optional_shape(node, 2, "B", &shape[shape.len() - 1..])?;
+    expect_optional_shape(node, 3, "Z", &shape)?;
+    one(dtype, shape)
+}
+
+fn quantized_conv(node: &Inference<'_>) -> Inferred {
+    let shape = convolution_shape(node, 3, false)?;
+    let names = ["x_scale", "x_zero_point", "w_scale", "w_zero_point", "B"];
+    quantized(node, shape, names)
+}
+
+/// The output of an operator on quantized tensors: input 0 has one scale, input 3 one or one for each position of the
+/// last dimension of `shape`. `names` are those of their parameters.
+fn quantized(node: &Inference<'_>, shape: Vec<usize>, names: [&str; 5]) -> Inferred {
+    let [x_scale, x_zero, w_scale, w_zero, bias] = names;
+    for (index, zero, name) in [(0, 2, x_zero), (3, 5, w_zero)] {
+        if let Some(ty) = node.optional(zero) {
+            expect_dtype(ty, name, node.input(index)?.dtype())?;
+        }
+    }
+    let scalars = [
+        (1, x_scale),
+        (2, x_zero),
+        (7, "y_scale"),
+        (8, "y_zero_point"),
+    ];
+    for (index, name) in scalars {
+        expect_scalar(node, index, name)?;
+    }
+    let last = &shape[shape.len() - 1..];
+    one_or_each(node, 4, w_scale, last[0])?;
+    one_or_each(node, 5, w_zero, last[0])?;
+    expect_optional_shape(node, 6, bias, last)?;
+    for (index, name) in [(1, x_scale), (4, w_scale), (7, "y_scale")] {
+        expect_scales(node, index, name)?;
+    }
+    expect_scales_of_sums(node, [1, 4, 7])?;
+    let dtype = match (node.optional(7), node.optional(8)) {
+        (None, None) => DataType::F32,
+        (Some(_), None) => DataType::U8,
+        (Some(_), Some(zero)) => zero.dtype(),
+        (None, Some(_)) => {
+            return Err(invalid("input 'y_zero_point' is present without 'y_scale'"));
+        }
+    };
+    one(dtype, shape)
+}
+
+/// The shape of the output of a convolution with the weights input `weights`.
+fn convolution_shape(node: &Inference<'_>, weights: usize, transposed: bool) -> Result<Vec<usize>> {
     choice(node, "activation", "none", ACTIVATIONS)?;
-    let (x, w) = (node.input(0)?, node.input(1)?);
+    let (x, w) = (node.input(0)?, node.input(weights)?);
     let dims = rank(x, "X", 3..=5)?;
     rank(w, "W", dims..=dims)?;
     let group = positive(node.attributes.int("group", 1)?, "attribute 'group'")?;
@@ -169,14 +251,25 @@ fn convolution(node: &Inference<'_>, transposed: bool) -> Inferred {
             .expected(format_args!("{} in {group} groups", x_shape[dims - 1]))
             .found(w.shape()));
     }
-    let shape = [&x_shape[..1], &window.output, &[filters]].concat();
-    expect_optional_shape(node, 2, "B", &[filters])?;
-    expect_optional_shape(node, 3, "Z", &shape)?;
-    one(dtype, shape)
+    Ok([&x_shape[..1], &window.output, &[filters]].concat())
 }
 
 fn matmul(node: &Inference<'_>) -> Inferred {
     let dtype = same_dtype(node, &["A", "B", "bias", "Z"])?;
+    let shape = matmul_shape(node, 1)?;
+    expect_optional_shape(node, 2, "bias", &shape[shape.len() - 1..])?;
+    expect_optional_shape(node, 3, "Z", &shape)?;
+    one(dtype, shape)
+}
+
+fn quantized_matmul(node: &Inference<'_>) -> Inferred {
+    let shape = matmul_shape(node, 3)?;
+    let names = ["a_scale", "a_zero_point", "b_scale", "b_zero_point", "bias"];
+    quantized(node, shape, names)
+}
+
+/// The shape of the product of input 0 and input `right`.
+fn matmul_shape(node: &Inference<'_>, right: usize) -> Result<Vec<usize>> {
     choice(node, "activation", "none", ACTIVATIONS)?;
     let side = |index: usize, name: &str, flag: &str| -> Result<TensorType> {
         let ty = node.input(index)?;
@@ -187,14 +280,11 @@ fn matmul(node: &Inference<'_>) -> Inferred {
         }
         TensorType::new(ty.dtype(), shape)
     };
-    let shape = product_shape(
+    product_shape(
         &side(0, "A", "trans_a")?,
-        &side(1, "B", "trans_b")?,
+        &side(right, "B", "trans_b")?,
         ["A", "B"],
-    )?;
-    expect_optional_shape(node, 2, "bias", &shape[shape.len() - 1..])?;
-    expect_optional_shape(node, 3, "Z", &shape)?;
-    one(dtype, shape)
+    )
 }
 
 fn pool(node: &Inference<'_>) -> Inferred {

@@ -34,6 +34,7 @@ impl SymbolicNode<'_> {
             "QLinearConv" => one(self.window(3, Layout::ChannelsFirst, false)?),
             "ConvTranspose" => one(self.window(1, Layout::ChannelsFirst, true)?),
             "tenon.Conv" => one(self.window(1, Layout::ChannelsLast, false)?),
+            "tenon.QuantizedConv" => one(self.window(3, Layout::ChannelsLast, false)?),
             "tenon.ConvTranspose" => one(self.window(1, Layout::ChannelsLast, true)?),
             "MaxPool" | "AveragePool" | "LpPool" => {
                 let extents = self.pool(Layout::ChannelsFirst)?;
