@@ -2,6 +2,7 @@
 
 use crate::host::needs_host;
 use crate::place::{BackendSelector, Hint, Placement};
+use crate::specialise::Folding;
 use crate::states::{self, StateSelection};
 use crate::{lower, memory, optimise, outputs, pack, pads, place, specialise, symbolic};
 use std::collections::BTreeMap;
@@ -86,7 +87,8 @@ pub fn compile(mut graph: Graph, options: &Options<'_>) -> Result<Compiled> {
     compile_inferred(graph, &names, options)
 }
 
-/// The stages before optimisation: names of nodes, constants, types. Returns the names of the outputs.
+/// The stages before optimisation: names of nodes, constants, types. DequantizeLinear of weights is not folded. Returns
+/// the names of the outputs.
 pub(crate) fn infer_types(graph: &mut Graph, options: &Options<'_>) -> Result<Vec<String>> {
     BackendSelector::new(options.registry, &options.backends, &options.hints)?;
     let names = outputs::names(graph);
@@ -96,7 +98,7 @@ pub(crate) fn infer_types(graph: &mut Graph, options: &Options<'_>) -> Result<Ve
         graph,
         options.registry,
         &options.control,
-        options.open_extents,
+        (options.open_extents, Folding::ExceptWeights),
     )?;
     Ok(names)
 }

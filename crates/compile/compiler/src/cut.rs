@@ -55,6 +55,8 @@ pub fn compile_nodes(
     if cpu_nodes.is_empty() {
         let names = infer_types(&mut graph, options)?;
         if needs_host(&graph) {
+            // A subgraph reads weights as constants, not from another subgraph.
+            specialise::fold_weights(&mut graph, options.registry, &options.control)?;
             return compile_host(graph, options);
         }
         let compiled = compile_inferred(graph, &names, options)?;

@@ -36,4 +36,7 @@ pub(crate) const PRODUCTS: &[Rule] = &[
 /// Chains of the elementwise operators that are left.
 pub(crate) const ELEMENTWISE: &[Rule] = &[elementwise::chain];
 
+pub(crate) use activation::{into_product, is_activation};
+pub(crate) use matmul::{bias as matmul_bias, broadcast_bias};
+
 use convolution::residual;

@@ -7,8 +7,10 @@
 mod flatten;
 mod images;
 
-pub(crate) use images::pads_vary;
 mod propagate;
+
+pub(crate) use images::{pads_vary, window};
+pub(crate) use propagate::elementwise;
 
 use crate::clean::perm_of;
 use crate::rewrite::{Outcome, Rewriter, Rule, perm_attributes};
@@ -18,7 +20,7 @@ use tenon_base::Result;
 use tenon_graph::{Attributes, Node, ValueId};
 
 /// The ranks of images.
-const RANKS: std::ops::RangeInclusive<usize> = 3..=5;
+pub(crate) const RANKS: std::ops::RangeInclusive<usize> = 3..=5;
 
 /// The permutation of [N, C, spatial...] to [N, spatial..., C].
 fn to_last(rank: usize) -> Vec<usize> {
@@ -55,7 +57,7 @@ pub(crate) fn prefers_channels_last(backend: &Arc<dyn Backend>) -> bool {
 }
 
 /// The channels-last value that `value` is the transpose of.
-fn channels_last(rewriter: &Rewriter<'_>, value: ValueId) -> Result<Option<ValueId>> {
+pub(crate) fn channels_last(rewriter: &Rewriter<'_>, value: ValueId) -> Result<Option<ValueId>> {
     let Some(node) = rewriter.producer(value) else {
         return Ok(None);
     };
@@ -83,7 +85,11 @@ fn channels_last(rewriter: &Rewriter<'_>, value: ValueId) -> Result<Option<Value
 }
 
 /// `value` with channels last: the source of its transpose, or a new transpose.
-fn to_channels_last(rewriter: &mut Rewriter<'_>, node: &Node, value: ValueId) -> Result<ValueId> {
+pub(crate) fn to_channels_last(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+    value: ValueId,
+) -> Result<ValueId> {
     match channels_last(rewriter, value)? {
         Some(source) => Ok(source),
         None => {
@@ -94,7 +100,7 @@ fn to_channels_last(rewriter: &mut Rewriter<'_>, node: &Node, value: ValueId) ->
 }
 
 /// The operator `op` on channels-last `inputs`, followed by a transpose for the output of `node`.
-fn transposed_back(
+pub(crate) fn transposed_back(
     rewriter: &mut Rewriter<'_>,
     node: &Node,
     op: &str,

@@ -42,6 +42,7 @@ mod outputs;
 mod pack;
 mod pads;
 mod place;
+mod quantize;
 mod rewrite;
 mod shape_inputs;
 mod single;

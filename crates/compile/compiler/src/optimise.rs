@@ -3,9 +3,9 @@
 use crate::layout;
 use crate::place::BackendSelector;
 use crate::rewrite::{Guard, RuleSet, rewrite};
-use crate::specialise::{remove_unused, specialise};
+use crate::specialise::{Folding, remove_unused, specialise_with};
 use crate::symbolic::OtherSizes;
-use crate::{clean, fuse};
+use crate::{clean, fuse, quantize};
 use std::collections::BTreeSet;
 use tenon_backend::Registry;
 use tenon_base::{Control, Result};
@@ -14,8 +14,25 @@ use tenon_graph::Graph;
 /// The limit of rounds of a pass without a fixed point. The graph is correct after every round.
 const MAX_ROUNDS: usize = 20;
 
-/// A pass: its name, for progress and notes, and its rules.
-pub(crate) type Pass = (&'static str, Vec<RuleSet>);
+/// A pass.
+pub(crate) struct Pass {
+    /// Its name, for progress and notes.
+    pub name: &'static str,
+    pub rules: Vec<RuleSet>,
+    /// The constants that are folded between its rounds.
+    pub folding: Folding,
+}
+
+impl Pass {
+    /// A pass with all constants folded.
+    pub fn new(name: &'static str, rules: Vec<RuleSet>) -> Self {
+        Self {
+            name,
+            rules,
+            folding: Folding::All,
+        }
+    }
+}
 
 /// Optimises the graph for its backends. Layout changes and fusion into matmuls and convolutions
 /// depend on the backend that would execute a node: a rewrite never moves a node to a less preferred
@@ -29,7 +46,18 @@ pub(crate) fn optimise(
     selector: &BackendSelector<'_>,
     control: &Control,
 ) -> Result<Vec<String>> {
-    run_passes(graph, passes(selector), registry, selector, control)
+    let rules = vec![
+        (quantize::MOVEMENTS, Guard::None),
+        (quantize::RULES, Guard::Backend),
+    ];
+    let quantize = Pass {
+        folding: Folding::ExceptWeights,
+        ..Pass::new("quantize", rules)
+    };
+    let has_quantized = graph.nodes.iter().any(quantize::is_quantized);
+    let passes = has_quantized.then_some(quantize).into_iter();
+    let passes = passes.chain(passes_of_all(selector)).collect();
+    run_passes(graph, passes, registry, selector, control)
 }
 
 /// The same for these passes.
@@ -42,9 +70,10 @@ pub(crate) fn run_passes(
 ) -> Result<Vec<String>> {
     let sizes = OtherSizes::accepted_by(graph);
     let mut notes = BTreeSet::new();
-    for (name, rules) in passes {
+    for pass in passes {
         let before = (!graph.symbols.is_empty()).then(|| graph.clone());
-        let done = run(graph, (name, &rules), (registry, selector, control), &sizes);
+        let done = run(graph, &pass, (registry, selector, control), &sizes);
+        let name = pass.name;
         control.check()?;
         let Some(before) = before else {
             done?;
@@ -62,12 +91,12 @@ pub(crate) fn run_passes(
     Ok(notes.into_iter().collect())
 }
 
-/// The passes in order.
-fn passes(selector: &BackendSelector<'_>) -> Vec<Pass> {
+/// The passes of every graph, in order.
+fn passes_of_all(selector: &BackendSelector<'_>) -> Vec<Pass> {
     let clean = (clean::RULES, Guard::None);
     let mut passes = vec![
-        ("clean", vec![clean]),
-        ("fuse", vec![clean, (fuse::PATTERNS, Guard::None)]),
+        Pass::new("clean", vec![clean]),
+        Pass::new("fuse", vec![clean, (fuse::PATTERNS, Guard::None)]),
     ];
     if selector
         .all()
@@ -76,28 +105,29 @@ fn passes(selector: &BackendSelector<'_>) -> Vec<Pass> {
     {
         let images = (layout::IMAGES, Guard::Layout);
         let rules = vec![clean, images, (layout::RULES, Guard::Backend)];
-        passes.push(("lay out", rules));
+        passes.push(Pass::new("lay out", rules));
     }
     let views = (clean::VIEW_RULES, Guard::None);
     let products = (fuse::PRODUCTS, Guard::Backend);
-    passes.push(("fuse products", vec![views, products]));
-    passes.push(("fuse elementwise", vec![(fuse::ELEMENTWISE, Guard::Fast)]));
+    passes.push(Pass::new("fuse products", vec![views, products]));
+    let elementwise = (fuse::ELEMENTWISE, Guard::Fast);
+    passes.push(Pass::new("fuse elementwise", vec![elementwise]));
     passes
 }
 
 /// Runs a pass until nothing changes. Returns the results of rules that were undone.
 fn run(
     graph: &mut Graph,
-    (name, rules): (&str, &[RuleSet]),
+    pass: &Pass,
     (registry, selector, control): (&Registry, &BackendSelector<'_>, &Control),
     sizes: &OtherSizes,
 ) -> Result<BTreeSet<String>> {
     let mut undone = BTreeSet::new();
     for _ in 0..MAX_ROUNDS {
-        control.progress(name, 0, 1)?;
-        let rewritten = rewrite(graph, rules, selector, (sizes, control))?;
+        control.progress(pass.name, 0, 1)?;
+        let rewritten = rewrite(graph, &pass.rules, selector, (sizes, control))?;
         undone.extend(rewritten.undone);
-        specialise(graph, registry, control)?;
+        specialise_with(graph, registry, control, (false, pass.folding))?;
         let merged = clean::merge_equal(graph);
         remove_unused(graph);
         if cfg!(debug_assertions) {
@@ -106,6 +136,9 @@ fn run(
         if !rewritten.changed && !merged {
             break;
         }
+    }
+    if pass.folding != Folding::All {
+        specialise_with(graph, registry, control, (false, Folding::All))?;
     }
     Ok(undone)
 }

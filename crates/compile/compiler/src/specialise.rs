@@ -92,7 +92,16 @@ pub(crate) fn name_nodes(graph: &mut Graph) {
 /// Infers the type of every value and folds nodes with constant inputs. Errors of independent nodes are
 /// reported together.
 pub fn specialise(graph: &mut Graph, registry: &Registry, control: &Control) -> Result<()> {
-    specialise_with(graph, registry, control, false)
+    specialise_with(graph, registry, control, (false, Folding::All))
+}
+
+/// The nodes with constant inputs that are folded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Folding {
+    /// All.
+    All,
+    /// All but the DequantizeLinear of weights, which the rules in [`crate::quantize`] read.
+    ExceptWeights,
 }
 
 /// The same; `open_extents`: whether extents without a rule become sizes that depend on data, else they are errors.
@@ -100,18 +109,17 @@ pub(crate) fn specialise_with(
     graph: &mut Graph,
     registry: &Registry,
     control: &Control,
-    open_extents: bool,
+    (open_extents, folding): (bool, Folding),
 ) -> Result<()> {
     remove_unused(graph);
+    let weights = match folding {
+        Folding::All => BTreeSet::new(),
+        Folding::ExceptWeights => dequantized_weights(graph),
+    };
     let mut specialiser = Specialiser {
         open_extents,
-        registry,
-        reference: registry.reference(),
-        control,
-        problems: Vec::new(),
-        failed: BTreeSet::new(),
-        counted: Vec::new(),
-        inner: Vec::new(),
+        weights,
+        ..Specialiser::new(registry, control)
     };
     let nodes = std::mem::take(&mut graph.nodes);
     let total = nodes.len() as u64;
@@ -129,9 +137,28 @@ pub(crate) fn specialise_with(
     Ok(())
 }
 
+/// Folds the weights that [`Folding::ExceptWeights`] kept, in a graph that is specialised.
+pub(crate) fn fold_weights(
+    graph: &mut Graph,
+    registry: &Registry,
+    control: &Control,
+) -> Result<()> {
+    let mut specialiser = Specialiser::new(registry, control);
+    for node in std::mem::take(&mut graph.nodes) {
+        let kept = match node.op.name {
+            "DequantizeLinear" | "Transpose" => specialiser.node(graph, node)?,
+            _ => vec![node],
+        };
+        graph.nodes.extend(kept);
+    }
+    Error::from_all(specialiser.problems).map_or(Ok(()), Err)
+}
+
 /// The state of the traversal.
 pub(crate) struct Specialiser<'a> {
     open_extents: bool,
+    /// Values that are not folded.
+    weights: BTreeSet<ValueId>,
     registry: &'a Registry,
     reference: Option<&'a Arc<dyn Backend>>,
     control: &'a Control,
@@ -144,7 +171,21 @@ pub(crate) struct Specialiser<'a> {
     inner: Vec<Node>,
 }
 
-impl Specialiser<'_> {
+impl<'a> Specialiser<'a> {
+    fn new(registry: &'a Registry, control: &'a Control) -> Self {
+        Self {
+            open_extents: false,
+            weights: BTreeSet::new(),
+            registry,
+            reference: registry.reference(),
+            control,
+            problems: Vec::new(),
+            failed: BTreeSet::new(),
+            counted: Vec::new(),
+            inner: Vec::new(),
+        }
+    }
+
     /// Infers the types of the values of `node`, and returns the nodes that remain of it; an error is recorded.
     ///
     /// # Errors
@@ -337,7 +378,13 @@ impl Specialiser<'_> {
             .iter()
             .zip(&inputs)
             .all(|(id, tensor)| id.is_some() == tensor.is_some());
-        if !known || RANDOM.contains(&node.op.name) {
+        let is_weight = |output: &ValueId| {
+            let is_byte = |dtype| matches!(dtype, DataType::I8 | DataType::U8);
+            let x = inputs.first().copied().flatten();
+            self.weights.contains(output) && x.is_some_and(|x| is_byte(x.dtype()))
+        };
+        let mut outputs = node.outputs.iter().flatten();
+        if !known || RANDOM.contains(&node.op.name) || outputs.any(is_weight) {
             return Ok(None);
         }
         let outputs: Vec<Option<TensorType>> = node
@@ -388,6 +435,27 @@ impl Specialiser<'_> {
             .find(|backend| backend.supports(&view).is_ok())
             .map(|backend| &**backend)
     }
+}
+
+/// The results of DequantizeLinear that only convolutions and matmuls read, directly or transposed.
+fn dequantized_weights(graph: &Graph) -> BTreeSet<ValueId> {
+    let all = || {
+        let bodies = graph.bodies.iter().flat_map(|body| &body.nodes);
+        graph.nodes.iter().chain(bodies)
+    };
+    let mut others: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
+    others.extend(graph.bodies.iter().flat_map(|body| &body.outputs));
+    for node in all() {
+        if !matches!(node.op.name, "Conv" | "MatMul" | "Gemm" | "Transpose") {
+            others.extend(node.inputs.iter().flatten());
+        }
+    }
+    let nodes = graph.nodes.iter();
+    nodes
+        .filter(|node| node.op.name == "DequantizeLinear")
+        .flat_map(|node| node.outputs.iter().flatten().copied())
+        .filter(|output| !others.contains(output))
+        .collect()
 }
 
 /// Sets the symbolic extents of the outputs. Returns whether all their elements are sizes, so that nothing is left

@@ -171,8 +171,8 @@ const OPERATORS: &[&str] = &[
         %y: f32[1, 4, 13] = ConvTranspose(%x, %w) {group = 2, strides = [2]} }",
     "(%x: f32[4, 8], %w: f32[4, 8]) -> (%y: f32[4, 8]) { %y: f32[4, 8] = Sub(%x, %w) }",
     "(%x: f32[4, 8]) -> (%y: f32[4, 1]) { const %a: i64[1] = [1]\n %y: f32[4, 1] = ReduceMean(%x, %a) }",
-    "(%x: u8[8], %s: f32[]) -> (%y: f32[8]) { %y: f32[8] = DequantizeLinear(%x, %s) }",
-    "(%x: f32[8], %s: f32[]) -> (%y: u8[8]) { %y: u8[8] = QuantizeLinear(%x, %s) }",
+    "(%x: u8[8]) -> (%y: f32[8]) { const %s: f32[] = fill 0.5\n %y: f32[8] = DequantizeLinear(%x, %s) }",
+    "(%x: f32[8]) -> (%y: u8[8]) { const %s: f32[] = fill 0.5\n %y: u8[8] = QuantizeLinear(%x, %s) }",
 ];
 
 /// `graph` with elements of `dtype` in place of f32.

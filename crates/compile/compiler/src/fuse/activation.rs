@@ -1,6 +1,7 @@
 //! Activations that exporters write as several nodes, and activations in the epilogue of a matmul or
 //! convolution.
 
+use crate::quantize::{PRODUCTS as QUANTIZED_PRODUCTS, Y_SCALE};
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::{Attribute, Attributes, Node, ValueId};
@@ -267,11 +268,13 @@ pub(crate) fn into_product(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<O
     let Some((name, parameters)) = activation(rewriter, node)? else {
         return Ok(Outcome::Keep);
     };
-    for op in super::convolution::PRODUCTS {
+    let products = super::convolution::PRODUCTS.iter();
+    for op in products.chain(&QUANTIZED_PRODUCTS) {
         let Some(product) = rewriter.sole_producer_of(node, 0, op) else {
             continue;
         };
-        if product.attributes.string("activation", "none")? != "none" {
+        let is_quantized = QUANTIZED_PRODUCTS.contains(op) && product.inputs.len() > Y_SCALE;
+        if is_quantized || product.attributes.string("activation", "none")? != "none" {
             continue;
         }
         let mut new = product.clone();
@@ -286,6 +289,11 @@ pub(crate) fn into_product(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<O
         return Ok(Outcome::Replace(new));
     }
     Ok(Outcome::Keep)
+}
+
+/// Whether [`into_product`] can fuse a node.
+pub(crate) fn is_activation(rewriter: &Rewriter<'_>, node: &Node) -> Result<bool> {
+    Ok(activation(rewriter, node)?.is_some())
 }
 
 type Parameters = [Option<f32>; 2];

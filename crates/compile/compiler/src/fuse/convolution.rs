@@ -1,5 +1,6 @@
 //! The epilogue of a convolution or matmul: bias and residual.
 
+use crate::quantize::{BIAS as QUANTIZED_BIAS, PRODUCTS as QUANTIZED_PRODUCTS};
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::{Node, ValueId};
@@ -13,7 +14,8 @@ const RESIDUAL: usize = 3;
 
 /// Fuses the addition of a constant for each channel into a convolution without bias.
 pub(crate) fn bias(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
-    add_bias(rewriter, node, &["tenon.Conv", "tenon.ConvTranspose"])
+    let convolutions = ["tenon.Conv", "tenon.ConvTranspose", "tenon.QuantizedConv"];
+    add_bias(rewriter, node, &convolutions)
 }
 
 /// Fuses the addition of a bias into a product of one of `operators`.
@@ -29,7 +31,11 @@ pub(crate) fn add_bias(
         let Some(product) = open_product(rewriter, node, side, operators)? else {
             continue;
         };
-        if product.inputs.get(BIAS).copied().flatten().is_some() {
+        let position = match QUANTIZED_PRODUCTS.contains(&product.op.name) {
+            true => QUANTIZED_BIAS,
+            false => BIAS,
+        };
+        if product.inputs.get(position).copied().flatten().is_some() {
             continue;
         }
         let Some(output) = node.outputs.first().copied().flatten() else {
@@ -39,8 +45,8 @@ pub(crate) fn add_bias(
             continue;
         };
         let mut new = product;
-        new.inputs.resize(new.inputs.len().max(BIAS + 1), None);
-        new.inputs[BIAS] = Some(bias);
+        new.inputs.resize(new.inputs.len().max(position + 1), None);
+        new.inputs[position] = Some(bias);
         new.outputs.clone_from(&node.outputs);
         return Ok(Outcome::Replace(new));
     }

@@ -115,7 +115,7 @@ fn scaled(
 }
 
 /// `elements` times `beta`, broadcast to `columns`.
-fn broadcast_bias(elements: &[f32], beta: f32, columns: usize) -> Option<Vec<f32>> {
+pub(crate) fn broadcast_bias(elements: &[f32], beta: f32, columns: usize) -> Option<Vec<f32>> {
     match elements {
         [element] => Some(vec![element * beta; columns]),
         _ if elements.len() == columns => Some(elements.iter().map(|n| n * beta).collect()),
@@ -193,7 +193,7 @@ pub(crate) fn factor_of(rewriter: &Rewriter<'_>, node: &Node) -> Option<(ValueId
 
 /// Fuses the addition of a constant for each column as the bias.
 pub(crate) fn bias(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
-    add_bias(rewriter, node, &[MATMUL])
+    add_bias(rewriter, node, &[MATMUL, "tenon.QuantizedMatMul"])
 }
 
 /// Fuses the scale of the result of a matmul without epilogue.

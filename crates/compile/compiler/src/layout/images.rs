@@ -4,7 +4,7 @@ use super::{RANKS, channels_last, to_channels_last, transposed_back};
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::geometry::Window;
-use tenon_graph::{Attribute, Attributes, Node, Tensor, ValueId};
+use tenon_graph::{Attribute, Attributes, DataType, Node, Tensor, ValueId};
 
 /// Conv and ConvTranspose of one to three spatial dimensions.
 pub(crate) fn convolution(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
@@ -42,7 +42,8 @@ pub(crate) fn pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> 
     let Some(x) = rewriter.input(node, 0) else {
         return Ok(Outcome::Keep);
     };
-    if !rewriter.is_float(x) || rewriter.shape(x)?.len() != 4 {
+    let is_byte = matches!(rewriter.ty(x)?.dtype(), DataType::U8 | DataType::I8);
+    if !(rewriter.is_float(x) || is_byte) || rewriter.shape(x)?.len() != 4 {
         return Ok(Outcome::Keep);
     }
     let Some(last) = channels_last(rewriter, x)? else {
@@ -89,7 +90,7 @@ pub(crate) fn global_pool(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Ou
 }
 
 /// The window of a node with the image `x`, with explicit padding unless that depends on a size that is not known.
-fn window(
+pub(crate) fn window(
     rewriter: &Rewriter<'_>,
     node: &Node,
     x: ValueId,

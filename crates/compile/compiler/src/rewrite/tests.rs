@@ -1,7 +1,7 @@
 //! Rules and passes that take the example sizes for those of all executions.
 
 use super::{Guard, Outcome, Rewriter, Rule, reshape_attributes};
-use crate::optimise::run_passes;
+use crate::optimise::{Pass, run_passes};
 use crate::place::BackendSelector;
 use std::sync::Arc;
 use tenon_backend::{BackendId, Registry};
@@ -28,7 +28,7 @@ fn after(mut graph: Graph, rules: &'static [Rule]) -> (String, Vec<String>) {
     let selector = BackendSelector::new(&registry, &backends, &[]).unwrap();
     let control = Control::new();
     crate::specialise(&mut graph, &registry, &control).unwrap();
-    let passes = vec![("test", vec![(rules, Guard::None)])];
+    let passes = vec![Pass::new("test", vec![(rules, Guard::None)])];
     let notes = run_passes(&mut graph, passes, &registry, &selector, &control).unwrap();
     tenon_graph::verify(&graph).unwrap();
     let operators: Vec<&str> = graph.nodes.iter().map(|node| node.op.name).collect();

@@ -66,6 +66,14 @@ const X: OperandDef = required("X", FLOATS);
 const Y: OperandDef = required("Y", FLOATS);
 const Y_SCALE: OperandDef = optional("y_scale", F32);
 const Y_ZERO: OperandDef = optional("y_zero_point", BYTES);
+const FLOATS_OR_BYTES: Types = Types::Only(&[
+    DataType::F32,
+    DataType::F64,
+    DataType::F16,
+    DataType::BF16,
+    DataType::U8,
+    DataType::I8,
+]);
 /// Quantized, or the sums themselves.
 const BYTES_OR_F32: Types = Types::Only(&[DataType::U8, DataType::I8, DataType::F32]);
 
@@ -125,7 +133,7 @@ operators! { "tenon"
         -> (required("Y", BYTES_OR_F32))
         [ACTIVATION, ALPHA, BETA, TRANS_B] quantized_matmul;
     /// MaxPool of X [N, H, W, C].
-    Compute "tenon.MaxPool" (X) -> (Y)
+    Compute "tenon.MaxPool" (required("X", FLOATS_OR_BYTES)) -> (required("Y", FLOATS_OR_BYTES))
         [AUTO_PAD, CEIL_MODE, DILATIONS, KERNEL_SHAPE, PADS, STRIDES] pool;
     /// AveragePool of X [N, H, W, C].
     Compute "tenon.AveragePool" (X) -> (Y)
