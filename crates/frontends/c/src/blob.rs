@@ -4,7 +4,7 @@ use crate::status;
 use std::ffi::c_void;
 use std::sync::Arc;
 use tenon::Result;
-use tenon_c_callers::arguments::write_output;
+use tenon_c_callers::arguments::{check, write_output};
 use tenon_c_callers::handles::{Handle, Handles};
 
 static BLOBS: Handles<Arc<Blob>> = Handles::new(0x42, "blob");
@@ -33,7 +33,7 @@ pub unsafe fn write_handle<T: Clone>(
     handles: &Handles<T>,
     value: T,
 ) -> Result<()> {
-    tenon_c_callers::arguments::check(to, name)?;
+    check(to, name)?;
     let handle = handles.insert(value)?;
     // SAFETY: `to` is not null and aligned (checked above), else valid (requirement).
     unsafe { write_output(to, name, handle) }
@@ -46,6 +46,7 @@ pub unsafe extern "C" fn blob_get(
 ) -> Handle {
     status::of(|| {
         let Blob(bytes) = &*BLOBS.find(blob)?;
+        check(length, "length")?;
         // SAFETY: both are null or valid for writing (header).
         unsafe {
             write_output(start, "start", bytes.as_ptr().cast())?;

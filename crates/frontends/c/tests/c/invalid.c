@@ -102,6 +102,17 @@ static void arrays(tenon_model model) {
     CHECK(outputs == NULL);
 }
 
+static void blobs(tenon_model model) {
+    tenon_blob json;
+    const void *start = NULL;
+    size_t length = 7;
+    OK(api->model_metadata(model, &json));
+    FAILS(TENON_INVALID_ARGUMENT, "length is NULL", api->blob_get(json, &start, NULL));
+    FAILS(TENON_INVALID_ARGUMENT, "start is NULL", api->blob_get(json, NULL, &length));
+    CHECK(start == NULL && length == 7);
+    OK(api->blob_free(json));
+}
+
 static void structs(const char *onnx, tenon_model model) {
     tenon_package package = NULL;
     tenon_model loaded = NULL;
@@ -202,6 +213,7 @@ int main(int argc, char **argv) {
     OK(api->package_load(package, NULL, &model));
     statuses();
     arrays(model);
+    blobs(model);
     structs(argv[1], model);
     tasks(argv[1], model);
     handles(model);
