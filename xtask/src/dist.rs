@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 SOURCE_DATE_EPOCH is the time of the files in archives; without it, that of the last commit.")]
 pub struct Options {
-    /// The folder that is written; files of an earlier call are replaced.
+    /// The folder that is written when all is built, in place of one of an earlier call.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -32,10 +32,11 @@ pub fn dist(options: &Options) -> Result<()> {
     let out = absolute(options.out.clone().unwrap_or_else(|| target().join("dist")));
     // A separate target folder: these flags compile every crate.
     let target = absolute(target().join("dist-build"));
-    if out.exists() {
-        remove_earlier(&out)?;
-    }
-    std::fs::create_dir_all(&out).map_err(|error| path_error(&out, &error))?;
+    check_replaceable(&out)?;
+    // Of this name in each call, so that nothing is left of one that was interrupted.
+    let folder = beside(&out, ".unfinished");
+    remove(&folder)?;
+    std::fs::create_dir_all(&folder).map_err(|error| path_error(&folder, &error))?;
     let environment = environment(&target)?;
     let mut build = cargo();
     build.args(["build", "--release", "--locked", "--package", "tenon-cli"]);
@@ -55,46 +56,76 @@ pub fn dist(options: &Options) -> Result<()> {
     let tools = python::for_wheels()?;
     let maturin = Maturin {
         python: &tools,
-        out: &out,
+        out: &folder,
         environment: &environment,
     };
     check(&tools, &maturin.wheel()?)?;
     maturin.sdist()?;
     let archive = contents(&target.join("release"), &components)?;
     let archive = archive::written(&archive, &name, source_date()?)?;
-    write(&out.join(format!("{name}.tar.gz")), &archive)?;
+    write(&folder.join(format!("{name}.tar.gz")), &archive)?;
     let list = components.cyclone_dx(source_date()?)?;
     write(
-        &out.join(format!("tenon-{}.cdx.json", env!("CARGO_PKG_VERSION"))),
+        &folder.join(format!("tenon-{}.cdx.json", env!("CARGO_PKG_VERSION"))),
         list.as_bytes(),
     )?;
-    let sums = checksums(&out)?;
-    write(&out.join(CHECKSUMS), sums.as_bytes())?;
+    let sums = checksums(&folder)?;
+    write(&folder.join(CHECKSUMS), sums.as_bytes())?;
+    replace(&out, &folder)?;
     print!("{sums}");
     Ok(())
 }
 
 const CHECKSUMS: &str = "SHA256SUMS";
 
-/// Removes the files that an earlier call wrote, and no others.
-fn remove_earlier(out: &Path) -> Result<()> {
-    let Ok(sums) = std::fs::read_to_string(out.join(CHECKSUMS)) else {
-        return match std::fs::read_dir(out).map(|mut entries| entries.next().is_none()) {
-            Ok(true) => Ok(()),
-            _ => Err(format!(
-                "{}: expected an empty folder or one with {CHECKSUMS} of an earlier call",
-                out.display()
-            )),
+/// Checks that a folder can be replaced: it does not exist, is empty, or has the files of an earlier call and no others.
+fn check_replaceable(out: &Path) -> Result<()> {
+    let Ok(entries) = std::fs::read_dir(out) else {
+        return match out.exists() {
+            false => Ok(()),
+            true => Err(format!("{}: expected a folder", out.display())),
         };
     };
+    let sums = std::fs::read_to_string(out.join(CHECKSUMS)).unwrap_or_default();
     let names = sums.lines().filter_map(|line| line.split_once("  "));
-    for name in names.map(|(_, name)| name).chain([CHECKSUMS]) {
-        let path = out.join(name);
-        if path.exists() && Path::new(name).components().count() == 1 {
-            std::fs::remove_file(&path).map_err(|error| path_error(&path, &error))?;
-        }
+    let written: Vec<&str> = names.map(|(_, name)| name).chain([CHECKSUMS]).collect();
+    let mut names = entries.flatten().map(|entry| entry.file_name());
+    let other = names.find(|name| !written.iter().any(|written| *written == &**name));
+    match other {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "{}: expected an empty folder, or one of an earlier call, found {}",
+            out.display(),
+            name.display()
+        )),
     }
-    Ok(())
+}
+
+/// A folder beside another one.
+fn beside(folder: &Path, ending: &str) -> PathBuf {
+    let mut name = folder.file_name().unwrap_or_default().to_owned();
+    name.push(ending);
+    folder.with_file_name(name)
+}
+
+/// Removes a folder, if it exists.
+fn remove(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if folder.exists() => Err(path_error(folder, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Renames a folder to `out`, in place of one of an earlier call.
+fn replace(out: &Path, folder: &Path) -> Result<()> {
+    check_replaceable(out)?;
+    let earlier = beside(out, ".earlier");
+    remove(&earlier)?;
+    if out.exists() {
+        std::fs::rename(out, &earlier).map_err(|error| path_error(out, &error))?;
+    }
+    std::fs::rename(folder, out).map_err(|error| path_error(out, &error))?;
+    remove(&earlier)
 }
 
 /// The environment of a build whose result does not depend on the folders of this machine.
@@ -185,16 +216,38 @@ mod tests {
     }
 
     #[test]
-    fn only_files_of_an_earlier_call_are_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = |name: &str| folder.path().join(name);
-        remove_earlier(folder.path()).unwrap();
-        write(&file("notes"), b"text").unwrap();
-        let error = remove_earlier(folder.path()).unwrap_err();
-        assert!(error.contains("expected an empty folder"), "{error}");
-        write(&file("old.whl"), b"").unwrap();
-        write(&file(CHECKSUMS), b"00  old.whl\n00  ../notes\n").unwrap();
-        remove_earlier(folder.path()).unwrap();
-        assert!(file("notes").exists() && !file("old.whl").exists());
+    fn only_a_folder_of_an_earlier_call_is_replaced() {
+        let base = tempfile::tempdir().unwrap();
+        let out = base.path().join("dist");
+        let made = |text: &str| {
+            let folder = beside(&out, ".unfinished");
+            remove(&folder).unwrap();
+            std::fs::create_dir(&folder).unwrap();
+            write(&folder.join(text), text.as_bytes()).unwrap();
+            write(
+                &folder.join(CHECKSUMS),
+                checksums(&folder).unwrap().as_bytes(),
+            )
+            .unwrap();
+            folder
+        };
+        let names = |folder: &Path| {
+            let entries = std::fs::read_dir(folder).unwrap().flatten();
+            let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+            names.sort();
+            names
+        };
+        // The files of a call that was interrupted are replaced too.
+        made("interrupted");
+        for text in ["first", "second"] {
+            replace(&out, &made(text)).unwrap();
+            assert_eq!(names(&out), [CHECKSUMS, text]);
+            assert_eq!(names(base.path()), ["dist"]);
+        }
+        write(&out.join("notes"), b"text").unwrap();
+        let error = replace(&out, &made("third")).unwrap_err();
+        assert!(error.contains("an empty folder, or one of an earlier call, found notes"));
+        assert_eq!(names(&out), [CHECKSUMS, "notes", "second"]);
+        assert!(check_replaceable(&out.join("notes")).is_err());
     }
 }
