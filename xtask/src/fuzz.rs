@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: fuzzes one reader with libFuzzer, on the stable toolchain.
+//! `cargo xtask fuzz`: fuzzes one reader, or the C interface, with libFuzzer, on the stable toolchain.
 
 use crate::{Result, cargo, output, root, run, target};
 use std::process::Command;
@@ -76,6 +76,11 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
     ),
     ("cache", "a file of the cache: read, written", &[]),
     ("dma", "DMA descriptors: checked, run, copies compared", &[]),
+    (
+        "calls",
+        "calls of tenon/tenon.h in any order, with invalid handles and arguments",
+        &[],
+    ),
 ];
 
 /// SanitizerCoverage for libFuzzer: counters of edges, and the operands of comparisons. Without
@@ -129,12 +134,18 @@ pub fn fuzz(options: &Options) -> Result<()> {
             run(compile.arg(corpus.join(format!("{stem}.neff"))))?;
         }
     }
+    let long: &[&str] = match *name {
+        // A case is a sequence of calls, of which short ones reach little.
+        "calls" => &["-len_control=0", "-max_len=512"],
+        _ => &[],
+    };
     let mut command = Command::new(built.join(host).join("release").join(name));
     command
         .current_dir(root())
         .arg(format!("-max_total_time={}", options.seconds))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .args(["-rss_limit_mb=4096", "-timeout=10"])
+        .args(long)
         .arg(corpus)
         .args(*seeds);
     run(&mut command)

@@ -30,4 +30,8 @@ mod table;
 mod task;
 mod texts;
 
+pub use structs::{
+    Array, BackendHint, CompileOptions, Dimension, Extent, LoadOptions, Padding, Port, State,
+    SubmitOptions, TaskOptions,
+};
 pub use table::{Functions, tenon_api};

@@ -13,6 +13,7 @@ macro_rules! structs {
             $(#[$doc])*
             #[repr(C)]
             #[derive(Clone, Copy)]
+            #[allow(missing_docs, reason = "documented in the header")]
             pub struct $name {
                 $(pub $member: $type,)*
             }

@@ -22,6 +22,11 @@ impl<'a> Choices<'a> {
         Self(bytes)
     }
 
+    /// Whether only zeros follow.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn byte(&mut self) -> u8 {
         match self.0.split_first() {
             Some((&first, rest)) => {
