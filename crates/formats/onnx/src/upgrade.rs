@@ -9,6 +9,7 @@ mod microsoft;
 mod normalize;
 mod optimizers;
 mod original;
+mod quantized;
 mod resample;
 mod simple;
 mod training;

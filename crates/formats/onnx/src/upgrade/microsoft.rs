@@ -27,7 +27,8 @@ const ADAPTERS: &[(&str, super::Adapter)] = &[
 
 /// The node with operators of ONNX or Tenon; unchanged for other operators.
 pub(super) fn newest(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
-    match ADAPTERS.iter().find(|row| row.0 == node.operator) {
+    let mut adapters = ADAPTERS.iter().chain(super::quantized::ADAPTERS);
+    match adapters.find(|row| row.0 == node.operator) {
         Some((_, adapter)) => Ok(DraftNode {
             domain: String::new(),
             version: super::NEWEST,
@@ -42,12 +43,12 @@ fn same(_: &mut Draft, node: DraftNode) -> Result<DraftNode> {
     Ok(node)
 }
 
-fn operand(node: &DraftNode, index: usize) -> Option<ValueId> {
+pub(super) fn operand(node: &DraftNode, index: usize) -> Option<ValueId> {
     node.inputs.get(index).copied().flatten()
 }
 
 /// `node` as an operator of another name over other inputs.
-fn renamed(
+pub(super) fn renamed(
     node: DraftNode,
     operator: &str,
     attributes: Attributes,

@@ -300,6 +300,98 @@ fn common_operators_of_onnxruntime_are_imported() {
     );
 }
 
+/// A node of com.microsoft on tensors of i8 with scales, whose names end with `s`; `c` is of i32.
+fn quantized(op: &str, inputs: &[&str], outputs: &[&str], attributes: &[AttributeProto]) -> Build {
+    let mut build = model(17).opset("com.microsoft", 1);
+    for name in inputs.iter().filter(|name| !name.is_empty()) {
+        let dtype = match *name {
+            "c" => data_type::INT32,
+            name if name.ends_with('s') => data_type::FLOAT,
+            _ => data_type::INT8,
+        };
+        build = build.typed_input(name, dtype, &["2", "3", "4"]);
+    }
+    let node = within("com.microsoft", node(op, inputs, outputs, attributes));
+    build.node(named("n", node)).output(outputs[0])
+}
+
+#[test]
+fn operators_on_quantized_tensors_are_imported_between_quantizations() {
+    let inputs = ["a", "as", "az", "b", "bs", "", "ys", "yz"];
+    assert_eq!(
+        quantized("QLinearAdd", &inputs, &["y"], &[]).text(),
+        "%n/DequantizeLinear = DequantizeLinear(%a, %as, %az) @n/DequantizeLinear\n\
+         %n/DequantizeLinear.1 = DequantizeLinear(%b, %bs) @n/DequantizeLinear.1\n\
+         %n/Add = Add(%n/DequantizeLinear, %n/DequantizeLinear.1) @n/Add\n\
+         %y = QuantizeLinear(%n/Add, %ys, %yz) @n"
+    );
+    let attributes = [int("channels_last", 0), ints("kernel_shape", &[2, 2])];
+    assert_eq!(
+        quantized(
+            "QLinearAveragePool",
+            &["a", "as", "az", "ys"],
+            &["y"],
+            &attributes
+        )
+        .text(),
+        "%n/DequantizeLinear = DequantizeLinear(%a, %as, %az) @n/DequantizeLinear\n\
+         %n/AveragePool = AveragePool(%n/DequantizeLinear) {kernel_shape = [2, 2]} @n/AveragePool\n\
+         %y = QuantizeLinear(%n/AveragePool, %ys) {output_dtype = \"i8\"} @n"
+    );
+    let inputs = ["a", "as", "az", "ys", "yz"];
+    let pool = quantized(
+        "QLinearGlobalAveragePool",
+        &inputs,
+        &["y"],
+        &[int("channels_last", 1)],
+    );
+    let error = pool.error();
+    assert!(error.contains("attribute 'channels_last': 1"), "{error}");
+    let leaky = quantized("QLinearLeakyRelu", &inputs, &["y"], &[float("alpha", 0.5)]).text();
+    assert!(
+        leaky.contains("= LeakyRelu(%n/DequantizeLinear) {alpha = 0.5}"),
+        "{leaky}"
+    );
+    let softmax = |axis, opset| {
+        let attributes = [int("axis", axis), int("opset", opset)];
+        quantized("QLinearSoftmax", &inputs, &["y"], &attributes)
+    };
+    for (axis, opset) in [(2, 12), (1, 13)] {
+        let text = softmax(axis, opset).text();
+        assert!(
+            text.contains(&format!("Softmax(%n/DequantizeLinear) {{axis = {axis}}}")),
+            "{text}"
+        );
+    }
+    let error = softmax(1, 12).error();
+    assert!(error.contains("attribute 'opset': 12"), "{error}");
+    let inputs = ["ys", "yz", "a", "as", "az", "b", "bs", "bz"];
+    assert_eq!(
+        quantized("QLinearConcat", &inputs, &["y"], &[int("axis", 1)]).text(),
+        "%n/DequantizeLinear = DequantizeLinear(%a, %as, %az) @n/DequantizeLinear\n\
+         %n/DequantizeLinear.1 = DequantizeLinear(%b, %bs, %bz) @n/DequantizeLinear.1\n\
+         %n/Concat = Concat(%n/DequantizeLinear, %n/DequantizeLinear.1) {axis = 1} @n/Concat\n\
+         %y = QuantizeLinear(%n/Concat, %ys, %yz) @n"
+    );
+    let inputs = ["a", "as", "az", "b", "bs", "bz", "c", "ys", "yz"];
+    let operands = "%n/DequantizeLinear = DequantizeLinear(%a, %as, %az) @n/DequantizeLinear\n\
+         %n/DequantizeLinear.1 = DequantizeLinear(%b, %bs, %bz) {axis = 0} @n/DequantizeLinear.1\n\
+         %n/Mul = Mul(%as, %bs) @n/Mul\n\
+         %n/DequantizeLinear.2 = DequantizeLinear(%c, %n/Mul) {axis = -1} @n/DequantizeLinear.2\n";
+    let product =
+        "Gemm(%n/DequantizeLinear, %n/DequantizeLinear.1, %n/DequantizeLinear.2) {transB = 1}";
+    assert_eq!(
+        quantized("QGemm", &inputs, &["y"], &[int("transB", 1)]).text(),
+        format!("{operands}%n/Gemm = {product} @n/Gemm\n%y = QuantizeLinear(%n/Gemm, %ys, %yz) @n")
+    );
+    assert_eq!(
+        quantized("QGemm", &inputs[..7], &["y"], &[int("transB", 1)]).text(),
+        format!("{operands}%y = {product} @n")
+    );
+    let error = quantized("QGemm", &inputs, &["y"], &[float("alpha", 0.5)]).error();
+    assert!(error.contains("attribute 'alpha': 0.5"), "{error}");
+}
+
 #[test]
 fn skip_normalizations_have_their_sum_as_output() {
     let skip = within(
