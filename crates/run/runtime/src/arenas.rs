@@ -55,6 +55,7 @@ pub(crate) struct Arenas {
 }
 
 struct State {
+    /// With capacity for all that were made, so that returning one does not allocate.
     free: Vec<Execution>,
     made: usize,
     /// The number of waiting executions: without any, the system call of a notification is avoided.
@@ -70,7 +71,7 @@ impl Arenas {
         limit: usize,
     ) -> Result<Self> {
         let limit = limit.max(ready).max(1);
-        let mut free = Vec::with_capacity(limit);
+        let mut free = Vec::new();
         for _ in 0..ready {
             free.push(factory.make(main)?);
         }
@@ -119,6 +120,8 @@ impl Arenas {
             }
             if state.made < self.limit {
                 state.made += 1;
+                let made = state.made;
+                state.free.reserve(made);
                 drop(state);
                 return self.factory.make(main).inspect_err(|_| self.returned(None));
             }
@@ -134,7 +137,6 @@ impl Arenas {
     fn returned(&self, execution: Option<Execution>) {
         let mut state = self.lock();
         match execution {
-            // The capacity is the limit, so this does not allocate.
             Some(execution) => state.free.push(execution),
             None => state.made -= 1,
         }

@@ -177,6 +177,16 @@ fn threads_share_a_model() {
 }
 
 #[test]
+fn memory_is_for_the_executions_that_there_are() {
+    let options = LoadOptions {
+        max_in_flight: usize::MAX,
+        ..LoadOptions::default()
+    };
+    let model = model_of(perceptron(&WIDTHS), &options);
+    model.run(&[("x", &random_tensor(&[1, 20], 0))]).unwrap();
+}
+
+#[test]
 fn control_ends_an_execution_and_a_load() {
     let model = perceptron_model();
     let input = random_tensor(&[1, 20], 0);
