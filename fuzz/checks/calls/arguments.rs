@@ -1,7 +1,7 @@
 //! Arguments of calls: mostly valid ones. Invalid ones are null, not aligned, of wrong sizes, lengths and values.
 
 use crate::caller::{Caller, read_text};
-use crate::memory::Place;
+use crate::memory::Address;
 use crate::objects::{Argument, Handle, Kind, Origin, PortInfo};
 use crate::seeds::Seed;
 use std::ffi::{c_char, c_void};
@@ -155,7 +155,7 @@ impl Caller<'_> {
         }
     }
 
-    pub fn place<T>(&mut self) -> Place<T> {
+    pub fn place<T>(&mut self) -> Address<T> {
         match self.damage(16) {
             at @ (0 | 1) => self.memory.invalid_place(at == 0),
             _ => self.memory.place(),

@@ -1,7 +1,7 @@
 //! A caller of the C interface, and what holds for every call.
 
 use crate::arguments::{ENDS, EXPECTED_ENDS};
-use crate::memory::{Memory, Place};
+use crate::memory::{Address, Memory};
 use crate::objects::{Argument, Handle, Kind, Objects, Origin};
 use crate::seeds::{Seeds, seeds};
 use std::ffi::{CStr, c_char};
@@ -166,7 +166,7 @@ impl<'a> Caller<'a> {
         kind: Kind,
         status: Handle,
         arguments: (&Argument, &[&Argument]),
-        place: &Place<Handle>,
+        place: &Address<Handle>,
         origin: Origin,
     ) -> bool {
         let is_made = self.succeeded(status, arguments.0, arguments.1);

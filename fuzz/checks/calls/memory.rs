@@ -11,7 +11,7 @@ const UNWRITTEN: u8 = 0xA5;
 pub struct Memory(Vec<(*mut u8, Layout)>);
 
 /// A place for a result: valid, null, or not aligned.
-pub struct Place<T> {
+pub struct Address<T> {
     pub pointer: *mut T,
     is_valid: bool,
 }
@@ -53,23 +53,23 @@ impl Memory {
     }
 
     /// A valid place.
-    pub fn place<T>(&mut self) -> Place<T> {
+    pub fn place<T>(&mut self) -> Address<T> {
         let start = self.bytes(size_of::<T>(), align_of::<T>(), UNWRITTEN);
-        Place {
+        Address {
             pointer: start.cast(),
             is_valid: true,
         }
     }
 
     /// A place that is null, or not aligned.
-    pub fn invalid_place<T>(&mut self, is_null: bool) -> Place<T> {
+    pub fn invalid_place<T>(&mut self, is_null: bool) -> Address<T> {
         let start = self.bytes(size_of::<T>() + 1, align_of::<T>(), UNWRITTEN);
         let pointer = if is_null {
             std::ptr::null_mut()
         } else {
             start.wrapping_add(1).cast()
         };
-        Place {
+        Address {
             pointer,
             is_valid: false,
         }
@@ -85,7 +85,7 @@ impl Drop for Memory {
     }
 }
 
-impl<T: Copy> Place<T> {
+impl<T: Copy> Address<T> {
     /// The result of a call that succeeded.
     pub fn written(&self) -> T {
         assert!(

@@ -3,7 +3,7 @@
 
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::tile::prefetch_all;
-use crate::simd::{Level, Simd, VectorOp};
+use crate::simd::{Level, MAX_LANES, Simd, VectorOp};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use std::ops::Range;
@@ -244,7 +244,7 @@ impl Half for f16 {}
 impl Half for bf16 {}
 
 /// f16 to f32: exact.
-struct WidenF16<'a>(&'a [f16], &'a mut [f32]);
+pub(crate) struct WidenF16<'a>(pub(crate) &'a [f16], pub(crate) &'a mut [f32]);
 
 impl VectorOp for WidenF16<'_> {
     type Output = ();
@@ -255,18 +255,28 @@ impl VectorOp for WidenF16<'_> {
         if !S::CONVERTS_F16 {
             return from.convert_to_f32_slice(to);
         }
-        let (mut from, mut to) = (from.chunks_exact(S::LANES), to.chunks_exact_mut(S::LANES));
-        for (from, to) in from.by_ref().zip(to.by_ref()) {
-            s.store(s.widen(from), to);
+        let len = from.len().min(to.len());
+        let mut at = 0;
+        while at + S::LANES <= len {
+            s.store(s.widen(&from[at..]), &mut to[at..]);
+            at += S::LANES;
         }
-        for (to, from) in to.into_remainder().iter_mut().zip(from.remainder()) {
-            *to = from.to_f32();
+        if let (true, Some(last)) = (at < len, len.checked_sub(S::LANES)) {
+            // Overlaps the vector before it.
+            s.store(s.widen(&from[last..]), &mut to[last..]);
+        } else if at < len {
+            let mut lanes = [f16::ZERO; MAX_LANES];
+            lanes
+                .iter_mut()
+                .zip(from)
+                .for_each(|(lane, from)| *lane = *from);
+            s.store_part(s.widen(&lanes), &mut to[..len]);
         }
     }
 }
 
 /// f32 to f16: to nearest, ties to even; a NaN stays one.
-struct NarrowF16<'a>(&'a [f32], &'a mut [f16]);
+pub(crate) struct NarrowF16<'a>(pub(crate) &'a [f32], pub(crate) &'a mut [f16]);
 
 impl VectorOp for NarrowF16<'_> {
     type Output = ();
@@ -277,18 +287,25 @@ impl VectorOp for NarrowF16<'_> {
         if !S::CONVERTS_F16 {
             return to.convert_from_f32_slice(from);
         }
-        let (mut from, mut to) = (from.chunks_exact(S::LANES), to.chunks_exact_mut(S::LANES));
-        for (from, to) in from.by_ref().zip(to.by_ref()) {
-            s.narrow(s.load(from), to);
+        let len = from.len().min(to.len());
+        let mut at = 0;
+        while at + S::LANES <= len {
+            s.narrow(s.load(&from[at..]), &mut to[at..]);
+            at += S::LANES;
         }
-        for (to, from) in to.into_remainder().iter_mut().zip(from.remainder()) {
-            *to = f16::from_f32(*from);
+        if let (true, Some(last)) = (at < len, len.checked_sub(S::LANES)) {
+            // Overlaps the vector before it.
+            s.narrow(s.load(&from[last..]), &mut to[last..]);
+        } else if at < len {
+            let mut lanes = [f16::ZERO; MAX_LANES];
+            s.narrow(s.load_part(&from[..len]), &mut lanes);
+            to.iter_mut().zip(&lanes).for_each(|(to, lane)| *to = *lane);
         }
     }
 }
 
 /// bf16 to f32: exact.
-struct WidenBf16<'a>(&'a [bf16], &'a mut [f32]);
+pub(crate) struct WidenBf16<'a>(pub(crate) &'a [bf16], pub(crate) &'a mut [f32]);
 
 impl VectorOp for WidenBf16<'_> {
     type Output = ();
@@ -303,7 +320,7 @@ impl VectorOp for WidenBf16<'_> {
 }
 
 /// f32 to bf16: to nearest, ties to even; a NaN stays one.
-struct NarrowBf16<'a>(&'a [f32], &'a mut [bf16]);
+pub(crate) struct NarrowBf16<'a>(pub(crate) &'a [f32], pub(crate) &'a mut [bf16]);
 
 impl VectorOp for NarrowBf16<'_> {
     type Output = ();

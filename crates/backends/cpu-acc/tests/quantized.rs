@@ -456,6 +456,173 @@ fn quantised_convolutions() {
     }
 }
 
+/// The parameters of a fused product of `columns` columns: the types of its operands and of its output, and whether
+/// scales and zero points of the weights are those of columns.
+struct FusedTypes {
+    x: DataType,
+    w: DataType,
+    y: DataType,
+    per_column: bool,
+    /// Whether there are zero points and a bias.
+    has_optional: bool,
+}
+
+const FUSED_TYPES: [FusedTypes; 5] = [
+    FusedTypes {
+        x: DataType::U8,
+        w: DataType::I8,
+        y: DataType::U8,
+        per_column: true,
+        has_optional: true,
+    },
+    FusedTypes {
+        x: DataType::I8,
+        w: DataType::I8,
+        y: DataType::I8,
+        per_column: false,
+        has_optional: true,
+    },
+    FusedTypes {
+        x: DataType::U8,
+        w: DataType::U8,
+        y: DataType::U8,
+        per_column: true,
+        has_optional: true,
+    },
+    FusedTypes {
+        x: DataType::U8,
+        w: DataType::I8,
+        y: DataType::U8,
+        per_column: false,
+        has_optional: false,
+    },
+    FusedTypes {
+        x: DataType::I8,
+        w: DataType::U8,
+        y: DataType::F32,
+        per_column: true,
+        has_optional: true,
+    },
+];
+
+/// Operands of a fused product: X and W with their parameters, the bias, and the parameters of Y.
+fn fused(
+    name: &str,
+    random: &mut Random,
+    (x, w, columns, depth): (&[usize], &[usize], usize, usize),
+    types: &FusedTypes,
+) -> Case {
+    let count = if types.per_column { columns } else { 1 };
+    let w_scales: Vec<f32> = (0..count)
+        .map(|_| 0.001 + 0.01 * random.value().abs())
+        .collect();
+    let shape: &[usize] = if types.per_column { &[columns] } else { &[] };
+    let zero = |case: Case, random: &mut Random, dtype, shape: &[usize]| {
+        if types.has_optional {
+            case.tensor(
+                Some(random_bytes(random, dtype, shape)),
+                InputKind::Constant,
+            )
+        } else {
+            case.none()
+        }
+    };
+    let case = variable(Case::new(name), random_bytes(random, types.x, x));
+    let case = zero(case.constant(&[], &[0.02f32]), random, types.x, &[]);
+    let case = case.tensor(Some(random_bytes(random, types.w, w)), InputKind::Constant);
+    let case = zero(case.constant(shape, &w_scales), random, types.w, shape);
+    let case = if types.has_optional {
+        let bias: Vec<f32> = (0..columns).map(|_| random.value()).collect();
+        case.constant(&[columns], &bias)
+    } else {
+        case.none()
+    };
+    if types.y == DataType::F32 {
+        return case;
+    }
+    let case = case.constant(&[], &[0.02 * (depth as f32).sqrt()]);
+    zero(case, random, types.y, &[])
+}
+
+const ACTIVATIONS: [&str; 5] = ["none", "relu", "silu", "none", "gelu"];
+
+#[test]
+fn fused_convolutions_are_within_a_step() {
+    let mut random = Random::new(49);
+    // Images with the channels last, weights, groups, strides, dilations, pads.
+    let windows: [Window; 5] = [
+        (
+            &[1, 9, 7, 3],
+            &[5, 3, 3, 3],
+            1,
+            &[1, 1],
+            &[1, 1],
+            &[1, 1, 1, 1],
+        ),
+        (
+            &[2, 11, 6, 4],
+            &[40, 2, 2, 3],
+            2,
+            &[2, 1],
+            &[1, 2],
+            &[0, 3, 1, 0],
+        ),
+        (
+            &[1, 33, 35, 8],
+            &[17, 8, 1, 1],
+            1,
+            &[1, 1],
+            &[1, 1],
+            &[0, 0, 0, 0],
+        ),
+        (&[3, 19, 70], &[33, 70, 5], 1, &[3], &[2], &[4, 1]),
+        (
+            &[1, 8, 9, 400],
+            &[19, 400, 3, 3],
+            1,
+            &[1, 1],
+            &[1, 1],
+            &[1, 1, 1, 1],
+        ),
+    ];
+    for window in windows {
+        let (x, w, ..) = window;
+        for (types, activation) in FUSED_TYPES.iter().zip(ACTIVATIONS) {
+            let sizes = (x, w, w[0], w[1..].iter().product());
+            let case = fused("tenon.QuantizedConv", &mut random, sizes, types);
+            let case = with_window(case, window).string("activation", activation);
+            case.outputs(1)
+                .agrees_with_reference(if types.y == DataType::F32 { 1e-4 } else { 1.0 });
+        }
+    }
+}
+
+#[test]
+fn fused_products_are_within_a_step() {
+    let mut random = Random::new(50);
+    for (a, depth, columns, transposed) in [
+        (&[1, 64][..], 64, 10, false),
+        (&[2, 3, 37], 37, 70, true),
+        (&[50, 1027], 1027, 33, false),
+        (&[3, 5000], 5000, 17, true),
+    ] {
+        for (types, activation) in FUSED_TYPES.iter().zip(ACTIVATIONS) {
+            let b = if transposed {
+                [columns, depth]
+            } else {
+                [depth, columns]
+            };
+            let sizes = (a, &b[..], columns, depth);
+            let case = fused("tenon.QuantizedMatMul", &mut random, sizes, types);
+            let case = case
+                .int("trans_b", transposed.into())
+                .string("activation", activation);
+            case.outputs(1)
+                .agrees_with_reference(if types.y == DataType::F32 { 1e-4 } else { 1.0 });
+        }
+    }
+}
+
 /// Extents and attributes at the edges of their types are refused or planned, without a panic.
 #[test]
 fn hostile_extents() {

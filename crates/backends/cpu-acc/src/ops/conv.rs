@@ -3,23 +3,24 @@
 //! Deep Learning", 2014).
 //!
 //! A transposed convolution is decomposed by the phase of its output pixels (`conv_parts`). Weights are
-//! packed when compiling if they are constant, else into scratch memory. Operands of f16 and bf16 are
-//! converted in bands (`conv_half`).
+//! packed when compiling if they are constant, else into scratch memory.
 
-use super::Kernel;
-use super::conv_half::HalfBuffers;
 use super::conv_parts::Part;
 use super::depthwise;
-use super::prepared::{Preparation, Weights};
+use super::element_types::of_float;
+use super::float_gemm::GemmElement;
+use super::prepared::{Fill, Preparation, Weights};
+use super::{Kernel, split_scratch, total_len};
 use crate::activation::Activation;
-use crate::floats::FloatType;
+use crate::floats::{FloatType, Floats};
 use crate::panels::{LAYOUT, Panels, WIDTH, packed_len};
 use crate::signature::{Signature, refuse};
 use crate::simd::Level;
 use crate::simd::disjoint::{MatrixMut, for_each_chunk};
-use crate::simd::gemm::{Gemm, multiply};
+use crate::simd::gemm::Gemm;
 use crate::simd::rows::{Geometry, Im2col, Matrix, PaddedIm2col};
-use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan, WorkloadSpec};
+use std::ops::Range;
+use tenon_backend::{Inputs, Operands, Outputs, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::Result;
 use tenon_tensor::Tensor;
 
@@ -175,64 +176,38 @@ impl Conv {
                 LAYOUT
             },
             len: self.packed(self.positions()),
-            fill,
+            fill: Fill::Floats(fill),
         }
     }
 
     /// The shape of the image with its padding, when whole kernel rows are read from a padded copy.
     fn padded(&self) -> Option<Geometry> {
-        let shape = &self.shape;
-        let whole_rows = self.groups == 1
-            && !self.transposed
-            && shape.channels < FEW_CHANNELS
-            && shape.kernel[2] > 1
-            && shape.dilations[2] == 1
-            && shape.pixels() > 0;
-        let reach = |axis: usize| {
-            let last = (shape.output[axis] - 1) * shape.strides[axis]
-                + (shape.kernel[axis] - 1) * shape.dilations[axis];
-            (last + 1).max(shape.before[axis] + shape.size[axis])
-        };
-        whole_rows.then(|| Geometry {
-            size: std::array::from_fn(reach),
-            before: [0; 3],
-            ..*shape
-        })
+        let is_plain = self.groups == 1 && !self.transposed;
+        is_plain.then(|| padded(&self.shape)).flatten()
     }
 
-    /// Elements of the packed weights in scratch memory.
-    fn packed_scratch(&self) -> usize {
-        if self.constant {
-            0
-        } else {
-            self.packed(self.positions())
-        }
-    }
-
-    /// Elements of scratch memory.
-    fn scratch(&self) -> usize {
-        let buffers = match HalfBuffers::of(self) {
-            Some(buffers) => buffers.len(self.band_padded_len(&buffers)),
-            None => self.padded_len(),
-        };
-        self.packed_scratch().saturating_add(buffers)
-    }
-
-    /// Elements of the padded image of a band.
-    pub(super) fn band_padded_len(&self, buffers: &HalfBuffers) -> usize {
-        self.band(buffers.axis, 0..buffers.rows).0.padded_len()
-    }
-
-    /// Elements of the padded image.
-    fn padded_len(&self) -> usize {
-        self.padded().map_or(0, |padded| padded.input_len())
+    /// Elements of scratch memory: for packed weights that are not constant, for weights and bias in f32 where they
+    /// are not, and for the padded image.
+    fn scratch(&self) -> [usize; 4] {
+        let weights = self.positions().saturating_mul(self.depth());
+        let if_used = |is_used: bool, len: usize| if is_used { len } else { 0 };
+        let is_half = self.float != FloatType::F32;
+        [
+            if_used(!self.constant, self.packed(self.positions())),
+            if_used(
+                !self.constant && is_half,
+                weights.saturating_mul(self.filters),
+            ),
+            if_used(self.bias && is_half, self.filters),
+            self.padded().map_or(0, |padded| padded.input_len()),
+        ]
     }
 }
 
 impl Kernel for Conv {
     fn plan(&self, spec: &WorkloadSpec) -> Result<WorkloadPlan> {
         let mut plan = WorkloadPlan {
-            scratch_bytes: self.scratch().saturating_mul(size_of::<f32>()),
+            scratch_bytes: total_len(self.scratch()).saturating_mul(size_of::<f32>()),
             ..WorkloadPlan::default()
         };
         if self.constant {
@@ -274,30 +249,8 @@ struct BoundConv {
 
 impl Workload for BoundConv {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
-        let conv = &self.conv;
         let (inputs, mut outputs) = operands.split();
-        let scratch = super::scratch(&mut outputs, conv.scratch())?;
-        let (packed, scratch) = scratch.split_at_mut(conv.packed_scratch());
-        if let Some(buffers) = HalfBuffers::of(conv) {
-            let weights = self.weights.as_ref();
-            return conv.run_half(buffers, weights, &inputs, &mut outputs, (packed, scratch));
-        }
-        let optional =
-            |is_used: bool, index: usize| is_used.then(|| inputs.slice::<f32>(index)).transpose();
-        let operands = ConvOperands {
-            input: inputs.slice(0)?,
-            bias: optional(conv.bias, 2)?,
-            addend: optional(conv.addend, 3)?,
-        };
-        let weights = match &self.weights {
-            Some(weights) => weights.elements(),
-            None => {
-                conv.fill(inputs.slice(1)?, packed);
-                packed
-            }
-        };
-        conv.run(weights, &operands, scratch, outputs.slice(0)?);
-        Ok(())
+        of_float!(self.conv.float, T => self.run::<T>(&inputs, &mut outputs))
     }
 
     fn reads(&self, input: usize) -> bool {
@@ -305,30 +258,66 @@ impl Workload for BoundConv {
     }
 }
 
+impl BoundConv {
+    fn run<T: GemmElement>(&self, inputs: &Inputs<'_>, outputs: &mut Outputs<'_>) -> Result<()> {
+        let conv = &self.conv;
+        let sizes = conv.scratch();
+        let scratch = super::scratch(outputs, total_len(sizes))?;
+        let [packed, plain, bias, padded] = split_scratch(scratch, sizes);
+        let weights = match &self.weights {
+            Some(weights) => weights.elements(),
+            None => {
+                let len = conv.positions() * conv.depth() * conv.filters;
+                let weights = Floats::input(inputs, 1, conv.float)?;
+                conv.fill(weights.load(conv.level, 0..len, plain), packed);
+                packed
+            }
+        };
+        let optional =
+            |is_used: bool, index: usize| is_used.then(|| inputs.slice::<T>(index)).transpose();
+        let operands = ConvOperands {
+            input: inputs.slice::<T>(0)?,
+            bias: if conv.bias {
+                let elements = Floats::input(inputs, 2, conv.float)?;
+                Some(elements.load(conv.level, 0..conv.filters, bias))
+            } else {
+                None
+            },
+            addend: optional(conv.addend, 3)?,
+        };
+        conv.run(weights, &operands, padded, outputs.slice(0)?);
+        Ok(())
+    }
+}
+
 /// The operands of a convolution beside its weights.
-pub(super) struct ConvOperands<'a> {
-    pub(super) input: &'a [f32],
+pub(super) struct ConvOperands<'a, T> {
+    pub(super) input: &'a [T],
     pub(super) bias: Option<&'a [f32]>,
-    pub(super) addend: Option<&'a [f32]>,
+    pub(super) addend: Option<&'a [T]>,
 }
 
 impl Conv {
     /// Computes the output from packed weights; `scratch` is for the padded image.
-    pub(super) fn run(
+    fn run<T: GemmElement>(
         &self,
         weights: &[f32],
-        operands: &ConvOperands<'_>,
+        operands: &ConvOperands<'_, T>,
         scratch: &mut [f32],
-        output: &mut [f32],
+        output: &mut [T],
     ) {
+        let level = self.level;
         if let Some(padded) = self.padded() {
             let copy = &mut scratch[..padded.input_len()];
-            pad(operands.input, &self.shape, &padded, copy);
+            let input = T::floats(operands.input);
+            pad(&self.shape, &padded, 0.0, copy, &|range, to| {
+                input.copy(level, range, to);
+            });
             // A padded copy is only made for one group of a convolution of one part.
             let output = MatrixMut::new(output, self.shape.pixels(), self.filters, self.filters);
-            let gemm = self.gemm(weights, self.positions(), operands);
-            multiply(self.level, &PaddedIm2col::new(copy, padded), &gemm, output);
-            return;
+            let gemm = self.gemm(weights, self.positions(), operands.bias);
+            let a = PaddedIm2col::new(copy, padded);
+            return T::multiply_floats(level, &a, &gemm, operands.addend, output);
         }
         let mut rest = weights;
         for part in Part::all(self) {
@@ -343,12 +332,12 @@ impl Conv {
     }
 
     /// Computes the output pixels of one part.
-    fn run_part(
+    fn run_part<T: GemmElement>(
         &self,
         part: &Part,
         weights: &[f32],
-        operands: &ConvOperands<'_>,
-        output: &mut [f32],
+        operands: &ConvOperands<'_, T>,
+        output: &mut [T],
     ) {
         let (depth, filters) = (self.depth(), self.group_filters());
         let (rows, packed) = (part.shape.pixels(), self.packed_group(part.positions()));
@@ -357,34 +346,26 @@ impl Conv {
             let output = &mut output[first..];
             let output = MatrixMut::of_pixels(output, rows, filters, part.output());
             let weights = &weights[group * packed..][..packed];
-            let operands = ConvOperands {
-                input: operands.input,
-                bias: operands.bias.map(|bias| &bias[group * filters..]),
-                addend: operands.addend.map(|addend| &addend[first..]),
-            };
-            let gemm = self.gemm(weights, part.positions(), &operands);
+            let bias = operands.bias.map(|bias| &bias[group * filters..]);
+            let addend = operands.addend.map(|addend| &addend[first..]);
+            let gemm = self.gemm(weights, part.positions(), bias);
             if part.is_pointwise() && self.groups == 1 {
                 let a = Matrix::new(operands.input, rows, depth, depth);
-                multiply(self.level, &a, &gemm, output);
+                T::multiply(self.level, &a, &gemm, addend, output);
             } else {
                 let input = operands.input;
                 let a = Im2col::new(input, part.shape, part.origin, group * depth, depth);
-                multiply(self.level, &a, &gemm, output);
+                T::multiply(self.level, &a, &gemm, addend, output);
             }
         }
     }
 
     /// The product of one group at some kernel positions.
-    fn gemm<'a>(
-        &self,
-        weights: &'a [f32],
-        positions: usize,
-        operands: &ConvOperands<'a>,
-    ) -> Gemm<'a> {
+    fn gemm<'a>(&self, weights: &'a [f32], positions: usize, bias: Option<&'a [f32]>) -> Gemm<'a> {
         Gemm {
             panels: Panels::new(weights, positions * self.depth(), self.group_filters()),
-            bias: operands.bias,
-            addend: operands.addend,
+            bias,
+            addend: None,
             scale: 1.0,
             limits: self.activation.limits,
             function: self.activation.function,
@@ -392,8 +373,32 @@ impl Conv {
     }
 }
 
-/// Copies an image and its padding of zeros.
-fn pad(images: &[f32], shape: &Geometry, padded: &Geometry, to: &mut [f32]) {
+/// The shape of an image with its padding, when whole kernel rows are read from a padded copy: in images of few channels.
+pub(super) fn padded(shape: &Geometry) -> Option<Geometry> {
+    let whole_rows = shape.channels < FEW_CHANNELS
+        && shape.kernel[2] > 1
+        && shape.dilations[2] == 1
+        && shape.pixels() > 0;
+    let reach = |axis: usize| {
+        let last = (shape.output[axis] - 1) * shape.strides[axis]
+            + (shape.kernel[axis] - 1) * shape.dilations[axis];
+        (last + 1).max(shape.before[axis] + shape.size[axis])
+    };
+    whole_rows.then(|| Geometry {
+        size: std::array::from_fn(reach),
+        before: [0; 3],
+        ..*shape
+    })
+}
+
+/// Copies an image and its padding, which has the element `padding`. `copy` copies some elements of the image.
+pub(super) fn pad<T: Copy + Send + Sync>(
+    shape: &Geometry,
+    padded: &Geometry,
+    padding: T,
+    to: &mut [T],
+    copy: &(dyn Fn(Range<usize>, &mut [T]) + Sync),
+) {
     let line = shape.size[2] * shape.channels;
     let left = shape.before[2] * shape.channels;
     let parallel = to.len() >= 1 << 17;
@@ -408,14 +413,13 @@ fn pad(images: &[f32], shape: &Geometry, padded: &Geometry, to: &mut [f32]) {
             let y = y.wrapping_sub(shape.before[1]);
             let z = z.wrapping_sub(shape.before[0]);
             if y >= shape.size[1] || z >= shape.size[0] {
-                to.fill(0.0);
+                to.fill(padding);
                 continue;
             }
             let from = (image * shape.size[0] + z) * shape.size[1] + y;
-            let from = &images[from * line..][..line];
-            to[..left].fill(0.0);
-            to[left..left + line].copy_from_slice(from);
-            to[left + line..].fill(0.0);
+            to[..left].fill(padding);
+            copy(from * line..(from + 1) * line, &mut to[left..left + line]);
+            to[left + line..].fill(padding);
         }
     });
 }

@@ -4,6 +4,7 @@ use super::conv::{Conv, ConvOperands};
 use super::conv_parts::Part;
 use crate::panels::WIDTH;
 use crate::simd::depthwise::{GroupedConv, fits_ring};
+use crate::simd::elements::VectorElement;
 
 /// The tag of the prepared layout: `[part][kernel position][channel of the group][filter]`.
 pub(super) const LAYOUT: &str = "taps_c:f32"; // words: allow
@@ -41,12 +42,12 @@ impl Conv {
     }
 
     /// Computes the output pixels of one part.
-    pub(super) fn run_direct(
+    pub(super) fn run_direct<T: VectorElement>(
         &self,
         part: &Part,
         weights: &[f32],
-        operands: &ConvOperands<'_>,
-        output: &mut [f32],
+        operands: &ConvOperands<'_, T>,
+        output: &mut [T],
     ) {
         let first = part.first_pixel * self.filters;
         let conv = GroupedConv {

@@ -6,7 +6,7 @@ mod run;
 
 use super::Kernel;
 use super::matmul_half::HalfBuffers;
-use super::prepared::{Preparation, Weights};
+use super::prepared::{Fill, Preparation, Weights};
 use crate::activation::Activation;
 use crate::floats::FloatType;
 use crate::panels::{LAYOUT, pack_columns, pack_rows, packed_len};
@@ -146,7 +146,7 @@ impl MatMul {
             input: 1,
             layout: LAYOUT,
             len: self.b_count.saturating_mul(self.packed()),
-            fill,
+            fill: Fill::Floats(fill),
         }
     }
 

@@ -11,7 +11,6 @@ mod col2im;
 mod columns;
 mod conditional;
 mod conv;
-mod conv_half;
 mod conv_parts;
 mod deformable;
 mod depthwise;
@@ -20,6 +19,7 @@ mod element_types;
 mod elements;
 mod elementwise;
 mod extremes;
+mod float_gemm;
 mod gather;
 mod gathered_sum;
 mod grid;
@@ -160,6 +160,8 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         "Gemm" => matmul::gemm(signature),
         "MatMulInteger" | "QLinearMatMul" => quantized::matmul(signature),
         "ConvInteger" | "QLinearConv" => quantized::convolution(signature),
+        "tenon.QuantizedConv" => quantized::fused_convolution(signature),
+        "tenon.QuantizedMatMul" => quantized::fused_matmul(signature),
         "DeformConv" => deformable::kernel(signature),
         "Det" => determinant::kernel(signature),
         "Cast" => cast::kernel(signature),

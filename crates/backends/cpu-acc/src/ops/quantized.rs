@@ -2,9 +2,11 @@
 //! `QLinearConv`. Elements less their zero points are i32, which the panels of `plain_matmul` sum.
 
 mod convolution;
+mod fused;
 mod matmul;
 
 pub(super) use convolution::kernel as convolution;
+pub(super) use fused::{convolution as fused_convolution, matmul as fused_matmul};
 pub(super) use matmul::kernel as matmul;
 
 use crate::floats::Floats;
@@ -28,10 +30,15 @@ struct ByteType {
 
 impl ByteType {
     fn of_input(signature: &Signature<'_>, input: usize) -> Result<Self, Refusal> {
-        match signature.input(input)?.dtype() {
-            DataType::U8 => Ok(Self { flip: 0 }),
-            DataType::I8 => Ok(Self { flip: 0x80 }),
-            found => Err(Reason::InputType { input, found }.into()),
+        let found = signature.input(input)?.dtype();
+        Self::of(found).ok_or_else(|| Reason::InputType { input, found }.into())
+    }
+
+    fn of(dtype: DataType) -> Option<Self> {
+        match dtype {
+            DataType::U8 => Some(Self { flip: 0 }),
+            DataType::I8 => Some(Self { flip: 0x80 }),
+            _ => None,
         }
     }
 

@@ -10,7 +10,7 @@ mod gate_function;
 mod run;
 
 use super::element_types::of_float;
-use super::prepared::{Preparation, Weights};
+use super::prepared::{Fill, Preparation, Weights};
 use super::{Kernel, check_lengths, total_len};
 use crate::floats::{FloatElement, FloatType, Floats};
 use crate::panels::{LAYOUT, pack_columns, packed_len};
@@ -189,7 +189,7 @@ impl Recurrent {
             input,
             layout: LAYOUT,
             len: self.backwards.len().saturating_mul(self.packed(input)),
-            fill,
+            fill: Fill::Floats(fill),
         }
     }
 

@@ -3,10 +3,11 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
+use super::products::{Floats, Pairs, Product, Quads};
 use super::terms::term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd, VectorOp};
-use half::f16;
+use half::{bf16, f16};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
@@ -25,9 +26,17 @@ pub(super) unsafe fn run<O: VectorOp>(op: O) -> O::Output {
 /// The CPU has the instructions of [`CpuLevel::Avx2`](tenon_base::CpuLevel::Avx2);
 /// the tile is as [`compute`] requires.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn tile<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
+unsafe fn tile<P: Product<Avx2>, const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
     // SAFETY: the caller guarantees the instructions and the tile.
-    unsafe { compute::<Avx2, ROWS, VECTORS>(Avx2(()), tile) }
+    unsafe { compute::<Avx2, P, ROWS, VECTORS>(Avx2(()), tile) }
+}
+
+/// # Safety
+/// As for [`tile`]; the CPU has AVX-VNNI besides.
+#[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+unsafe fn tile_of_quads<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
+    // SAFETY: the caller guarantees the instructions and the tile.
+    unsafe { compute::<Avx2, Quads, ROWS, VECTORS>(Avx2(()), tile) }
 }
 
 /// # Safety
@@ -39,15 +48,18 @@ unsafe fn map_unary(function: UnaryFunction, from: *const f32, to: *mut f32, len
     unsafe { math::map_unary(Avx2(()), function, from, to, len) }
 }
 
-/// Indexed by rows less one, then by vectors less one: a panel or its first half.
-static KERNELS: [[Kernel; 2]; 6] = [
-    [tile::<1, 1>, tile::<1, 2>],
-    [tile::<2, 1>, tile::<2, 2>],
-    [tile::<3, 1>, tile::<3, 2>],
-    [tile::<4, 1>, tile::<4, 2>],
-    [tile::<5, 1>, tile::<5, 2>],
-    [tile::<6, 1>, tile::<6, 2>],
-];
+macro_rules! kernels {
+    ($($rows:literal)*) => {
+        /// Kernels of each number of rows, of a panel's first half and of a panel.
+        type Kernels = [[Kernel; 2]; [$($rows),*].len()];
+
+        static FLOATS: Kernels = [$([tile::<Floats, $rows, 1>, tile::<Floats, $rows, 2>]),*];
+        static PAIRS: Kernels = [$([tile::<Pairs, $rows, 1>, tile::<Pairs, $rows, 2>]),*];
+        static QUADS: Kernels = [$([tile_of_quads::<$rows, 1>, tile_of_quads::<$rows, 2>]),*];
+    };
+}
+
+kernels!(1 2 3 4 5 6);
 
 /// Four vectors, whose values the compiler does not know; no instruction.
 #[inline]
@@ -213,7 +225,75 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn tile(rows: usize, columns: usize) -> Kernel {
-        KERNELS[rows - 1][columns.div_ceil(8) - 1]
+        FLOATS[rows - 1][columns.div_ceil(8) - 1]
+    }
+
+    #[inline(always)]
+    fn byte_tile(rows: usize, columns: usize, quads: bool) -> Kernel {
+        let kernels = if quads { &QUADS } else { &PAIRS };
+        kernels[rows - 1][columns.div_ceil(8) - 1]
+    }
+
+    #[inline(always)]
+    fn add_products_of_quads(self, a: __m256, b: __m256, sum: __m256) -> __m256 {
+        // The caller guarantees AVX-VNNI.
+        let [a, b, sum] = [a, b, sum].map(|v| unsafe { _mm256_castps_si256(v) });
+        unsafe { _mm256_castsi256_ps(_mm256_dpbusd_avx_epi32(sum, a, b)) }
+    }
+
+    #[inline(always)]
+    fn add_products_of_pairs(self, a: __m256, b: __m256, sum: __m256) -> __m256 {
+        let [a, b, sum] = [a, b, sum].map(|v| unsafe { _mm256_castps_si256(v) });
+        unsafe { _mm256_castsi256_ps(_mm256_add_epi32(sum, _mm256_madd_epi16(a, b))) }
+    }
+
+    #[inline(always)]
+    fn pairs_of_bytes(self, words: __m256, nth: usize) -> __m256 {
+        unsafe {
+            let words = _mm256_castps_si256(words);
+            let high = if nth == 0 {
+                _mm256_slli_epi16::<8>(words)
+            } else {
+                words
+            };
+            _mm256_castsi256_ps(_mm256_srai_epi16::<8>(high))
+        }
+    }
+
+    #[inline(always)]
+    fn add_integers(self, a: __m256, b: __m256) -> __m256 {
+        unsafe {
+            let sum = _mm256_add_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b));
+            _mm256_castsi256_ps(sum)
+        }
+    }
+
+    #[inline(always)]
+    fn subtract_product(self, words: __m256, factor: i32, others: __m256) -> __m256 {
+        unsafe {
+            let product =
+                _mm256_mullo_epi32(_mm256_castps_si256(others), _mm256_set1_epi32(factor));
+            _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_castps_si256(words), product))
+        }
+    }
+
+    #[inline(always)]
+    fn integers_to_floats(self, words: __m256) -> __m256 {
+        unsafe { _mm256_cvtepi32_ps(_mm256_castps_si256(words)) }
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, v: __m256, to: &mut [u8]) {
+        unsafe {
+            // The low byte of each word, in the low words of both halves.
+            let bytes = _mm256_set1_epi32(0x0C08_0400);
+            let packed = _mm256_shuffle_epi8(_mm256_cvtps_epi32(v), bytes);
+            let halves =
+                _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0));
+            let eight = _mm_cvtsi128_si64(_mm256_castsi256_si128(halves)).to_le_bytes();
+            let count = to.len().min(8);
+            to[..count].copy_from_slice(&eight[..count]);
+        }
     }
 
     #[inline(always)]
@@ -263,6 +343,14 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn widen_ptr(self, from: *const f16) -> __m256 {
         unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn widen_bf16_ptr(self, from: *const bf16) -> __m256 {
+        unsafe {
+            let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
+        }
     }
 
     #[inline(always)]

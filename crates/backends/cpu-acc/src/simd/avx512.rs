@@ -3,10 +3,11 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
+use super::products::{Floats, Pairs, Product, Quads};
 use super::terms::term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd, VectorOp};
-use half::f16;
+use half::{bf16, f16};
 use std::arch::x86_64::*;
 
 /// A CPU with AVX-512; exists only on one.
@@ -24,9 +25,17 @@ pub(super) unsafe fn run<O: VectorOp>(op: O) -> O::Output {
 /// The CPU has the instructions of [`CpuLevel::Avx512`](tenon_base::CpuLevel::Avx512);
 /// the tile is as [`compute`] requires.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn tile<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
+unsafe fn tile<P: Product<Avx512>, const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
     // SAFETY: the caller guarantees the instructions and the tile.
-    unsafe { compute::<Avx512, ROWS, VECTORS>(Avx512(()), tile) }
+    unsafe { compute::<Avx512, P, ROWS, VECTORS>(Avx512(()), tile) }
+}
+
+/// # Safety
+/// As for [`tile`]; the CPU has AVX-512 VNNI besides.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
+unsafe fn tile_of_quads<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
+    // SAFETY: the caller guarantees the instructions and the tile.
+    unsafe { compute::<Avx512, Quads, ROWS, VECTORS>(Avx512(()), tile) }
 }
 
 /// # Safety
@@ -39,11 +48,17 @@ unsafe fn map_unary(function: UnaryFunction, from: *const f32, to: *mut f32, len
 }
 
 macro_rules! kernels {
-    ($($rows:literal)*) => { [$([tile::<$rows, 1> as Kernel, tile::<$rows, 2>]),*] };
+    ($($rows:literal)*) => {
+        /// Kernels of each number of rows, of one panel and of two.
+        type Kernels = [[Kernel; 2]; [$($rows),*].len()];
+
+        static FLOATS: Kernels = [$([tile::<Floats, $rows, 1>, tile::<Floats, $rows, 2>]),*];
+        static PAIRS: Kernels = [$([tile::<Pairs, $rows, 1>, tile::<Pairs, $rows, 2>]),*];
+        static QUADS: Kernels = [$([tile_of_quads::<$rows, 1>, tile_of_quads::<$rows, 2>]),*];
+    };
 }
 
-/// Indexed by rows less one, panels less one.
-static KERNELS: [[Kernel; 2]; 14] = kernels!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+kernels!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
 
 /// The mask of the lanes below `count`.
 #[inline(always)]
@@ -171,7 +186,74 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn tile(rows: usize, columns: usize) -> Kernel {
-        KERNELS[rows - 1][columns.div_ceil(16) - 1]
+        FLOATS[rows - 1][columns.div_ceil(16) - 1]
+    }
+
+    #[inline(always)]
+    fn byte_tile(rows: usize, columns: usize, quads: bool) -> Kernel {
+        let kernels = if quads { &QUADS } else { &PAIRS };
+        kernels[rows - 1][columns.div_ceil(16) - 1]
+    }
+
+    #[inline(always)]
+    fn add_products_of_quads(self, a: __m512, b: __m512, sum: __m512) -> __m512 {
+        // The caller guarantees VNNI.
+        let [a, b, sum] = [a, b, sum].map(|v| unsafe { _mm512_castps_si512(v) });
+        unsafe { _mm512_castsi512_ps(_mm512_dpbusd_epi32(sum, a, b)) }
+    }
+
+    #[inline(always)]
+    fn add_products_of_pairs(self, a: __m512, b: __m512, sum: __m512) -> __m512 {
+        let [a, b, sum] = [a, b, sum].map(|v| unsafe { _mm512_castps_si512(v) });
+        unsafe { _mm512_castsi512_ps(_mm512_add_epi32(sum, _mm512_madd_epi16(a, b))) }
+    }
+
+    #[inline(always)]
+    fn pairs_of_bytes(self, words: __m512, nth: usize) -> __m512 {
+        unsafe {
+            let words = _mm512_castps_si512(words);
+            let high = if nth == 0 {
+                _mm512_slli_epi16::<8>(words)
+            } else {
+                words
+            };
+            _mm512_castsi512_ps(_mm512_srai_epi16::<8>(high))
+        }
+    }
+
+    #[inline(always)]
+    fn add_integers(self, a: __m512, b: __m512) -> __m512 {
+        unsafe {
+            let sum = _mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b));
+            _mm512_castsi512_ps(sum)
+        }
+    }
+
+    #[inline(always)]
+    fn subtract_product(self, words: __m512, factor: i32, others: __m512) -> __m512 {
+        unsafe {
+            let product =
+                _mm512_mullo_epi32(_mm512_castps_si512(others), _mm512_set1_epi32(factor));
+            _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_castps_si512(words), product))
+        }
+    }
+
+    #[inline(always)]
+    fn integers_to_floats(self, words: __m512) -> __m512 {
+        unsafe { _mm512_cvtepi32_ps(_mm512_castps_si512(words)) }
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, v: __m512, to: &mut [u8]) {
+        unsafe {
+            let integers = _mm512_cvtps_epi32(v);
+            if to.len() >= 16 {
+                _mm_storeu_si128(to.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(integers));
+            } else {
+                let mask = first(to.len());
+                _mm512_mask_cvtepi32_storeu_epi8(to.as_mut_ptr().cast(), mask, integers);
+            }
+        }
     }
 
     #[inline(always)]
@@ -219,6 +301,14 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn widen_ptr(self, from: *const f16) -> __m512 {
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn widen_bf16_ptr(self, from: *const bf16) -> __m512 {
+        unsafe {
+            let bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
+        }
     }
 
     #[inline(always)]

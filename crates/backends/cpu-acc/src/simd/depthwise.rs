@@ -14,8 +14,9 @@ mod task;
 mod tile;
 
 use super::disjoint::{RowLayout, for_each_index};
+use super::elements::VectorElement;
 use super::k_blocks::balanced_part;
-use super::math::UnaryFunction;
+use super::math::{UnaryFunction, map_in_place};
 use super::rows::Geometry;
 use super::{Level, MAX_LANES, Simd, VectorOp};
 use in_place::DepthwiseTask;
@@ -43,9 +44,9 @@ const PARALLEL_OPERATIONS: usize = 1 << 18;
 
 /// A convolution of groups, but for its output.
 #[derive(Clone, Copy)]
-pub(crate) struct GroupedConv<'a> {
+pub(crate) struct GroupedConv<'a, T> {
     /// The whole input, of the shape's size.
-    pub(crate) input: &'a [f32],
+    pub(crate) input: &'a [T],
     /// The windows; their padding is not used.
     pub(crate) shape: Geometry,
     /// The input coordinates that the first output pixel reads at the first kernel position.
@@ -61,7 +62,7 @@ pub(crate) struct GroupedConv<'a> {
     /// One element per filter.
     pub(crate) bias: Option<&'a [f32]>,
     /// Elements of the layout of the output.
-    pub(crate) addend: Option<&'a [f32]>,
+    pub(crate) addend: Option<&'a [T]>,
     pub(crate) limits: [f32; 2],
     pub(crate) function: Option<UnaryFunction>,
     /// Elements of the output from an image to the next, then from a pixel to the next on each axis.
@@ -106,6 +107,43 @@ impl RingShape {
     }
 }
 
+/// The part of the epilogue after the sums and a clamp without addend: applied to a buffer in f32, of which the output is
+/// written. Of an output of f32 only a function needs it.
+struct LateEpilogue<'a, T> {
+    conv: &'a GroupedConv<'a, T>,
+    output: Output<T>,
+}
+
+impl<T: VectorElement> LateEpilogue<'_, T> {
+    /// Completes the elements of a pixel whose first one has this offset in the output.
+    ///
+    /// # Safety
+    /// The output has the elements, and nothing else accesses them.
+    #[inline(always)]
+    unsafe fn write<S: Simd>(&self, s: S, sums: &mut [f32], offset: usize) {
+        let conv = self.conv;
+        if !T::IS_F32
+            && let Some(addend) = conv.addend
+        {
+            let [low, high] = conv.limits.map(|limit| s.splat(limit));
+            let addend = addend[offset..].chunks(S::LANES);
+            for (sums, addend) in sums.chunks_mut(S::LANES).zip(addend) {
+                let addend = T::load_slice(s, &addend[..sums.len()]);
+                let sum = s.add(s.load_part(sums), addend);
+                s.store_part(s.min(high, s.max(low, sum)), sums);
+            }
+        }
+        if let Some(function) = conv.function {
+            map_in_place(s, function, sums);
+        }
+        // SAFETY: the caller guarantees the elements.
+        let to = unsafe {
+            std::slice::from_raw_parts_mut(self.output.0.wrapping_add(offset), sums.len())
+        };
+        T::narrow(s, sums, to);
+    }
+}
+
 /// Whether the rows of a window are short enough for this algorithm.
 pub(crate) fn fits_ring(shape: &Geometry, depth: usize) -> bool {
     let columns = MIN_COLUMNS.min(shape.output[2]);
@@ -113,11 +151,25 @@ pub(crate) fn fits_ring(shape: &Geometry, depth: usize) -> bool {
     ring.len(shape.kernel[0]) <= MAX_RING
 }
 
-impl GroupedConv<'_> {
+impl<T: VectorElement> GroupedConv<'_, T> {
+    /// Whether sums are written to a buffer, see [`LateEpilogue`].
+    fn is_buffered(&self) -> bool {
+        !T::IS_F32 || self.function.is_some()
+    }
+
+    /// The clamp of the sums: that of halves with an addend follows it.
+    fn sum_limits(&self) -> [f32; 2] {
+        if !T::IS_F32 && self.addend.is_some() {
+            [f32::NEG_INFINITY, f32::INFINITY]
+        } else {
+            self.limits
+        }
+    }
+
     /// Whether the input is read without a copy: in a depthwise convolution with a small kernel.
     fn is_in_place(&self) -> bool {
         let shape = &self.shape;
-        let aliases = (shape.channels * size_of::<f32>()).is_multiple_of(ALIASING);
+        let aliases = (shape.channels * size_of::<T>()).is_multiple_of(ALIASING);
         (self.depth, self.group_filters) == (1, 1)
             && !aliases
             && shape.positions() <= IN_PLACE_POSITIONS
@@ -127,7 +179,7 @@ impl GroupedConv<'_> {
     ///
     /// # Panics
     /// When a slice is too short, or output pixels overlap.
-    pub(crate) fn run(&self, level: Level, output: &mut [f32]) {
+    pub(crate) fn run(&self, level: Level, output: &mut [T]) {
         let Self { shape, filters, .. } = *self;
         let layout = RowLayout {
             extents: shape.output,
@@ -154,21 +206,21 @@ impl GroupedConv<'_> {
 }
 
 /// A convolution divided among threads.
-struct ParallelConv<'a> {
-    conv: &'a GroupedConv<'a>,
+struct ParallelConv<'a, T> {
+    conv: &'a GroupedConv<'a, T>,
     level: Level,
-    output: *mut f32,
+    output: *mut T,
 }
 
 /// The output, which the tasks write.
 #[derive(Clone, Copy)]
-struct Output(*mut f32);
+struct Output<T>(*mut T);
 
 // SAFETY: `run` borrows the output mutably until all tasks are done, and tasks write disjoint pixels or
 // disjoint channels.
-unsafe impl Sync for Output {}
+unsafe impl<T> Sync for Output<T> {}
 
-impl VectorOp for ParallelConv<'_> {
+impl<T: VectorElement> VectorOp for ParallelConv<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -181,7 +233,7 @@ impl VectorOp for ParallelConv<'_> {
     }
 }
 
-impl ParallelConv<'_> {
+impl<T: VectorElement> ParallelConv<'_, T> {
     /// Whether several threads are used.
     fn is_parallel(&self) -> bool {
         let Self { conv, .. } = self;

@@ -257,7 +257,7 @@ impl<'a, T> MatrixMut<'a, T> {
     }
 
     /// Elements from the first to the last.
-    pub(super) fn span(&self) -> usize {
+    pub(crate) fn span(&self) -> usize {
         self.layout.span(self.rows, self.columns).unwrap_or(0)
     }
 

@@ -17,7 +17,7 @@ use std::ops::Range;
 use tenon_base::{pool, stop};
 
 /// Bytes of a group of panels: it stays in the second level cache while all rows are multiplied by it.
-const GROUP_BYTES: usize = 256 << 10;
+pub(super) const GROUP_BYTES: usize = 256 << 10;
 
 /// Bytes of one of the 16 ways of the second level cache: addresses a multiple of it apart map to the
 /// same cache set.
@@ -90,7 +90,7 @@ impl<'a> Gemm<'a> {
 ///
 /// # Panics
 /// When the sizes of `output`, bias, addend and panels do not match the rows.
-pub(crate) fn multiply<R: RowSource>(
+pub(crate) fn multiply<R: RowSource<Element = f32>>(
     level: Level,
     a: &R,
     gemm: &Gemm<'_>,
@@ -143,7 +143,7 @@ struct SharedGemm<'a, R> {
 
 // SAFETY: `output` is borrowed mutably by `multiply` until all threads are done, and each thread
 // writes the tiles of different chunks, which are disjoint; all other fields are only read.
-unsafe impl<R: RowSource> Sync for SharedGemm<'_, R> {}
+unsafe impl<R: RowSource<Element = f32>> Sync for SharedGemm<'_, R> {}
 
 /// Divides a product among threads, and computes it.
 struct ParallelGemm<'a, R> {
@@ -151,13 +151,49 @@ struct ParallelGemm<'a, R> {
     level: Level,
 }
 
-impl<R: RowSource> VectorOp for ParallelGemm<'_, R> {
+impl<R: RowSource<Element = f32>> VectorOp for ParallelGemm<'_, R> {
     type Output = ();
 
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let (a, panels) = (self.shared.a, &self.shared.gemm.panels);
-        let row_tiles = RowTiles::new(a.rows(), S::TILE_ROWS);
+        let Self { shared, level } = self;
+        let row_tiles = RowTiles::new(shared.a.rows(), S::TILE_ROWS);
+        let part = |(tiles, panels), next_panel| GemmPart {
+            shared,
+            row_tiles,
+            tiles,
+            panels,
+            next_panel,
+        };
+        let panels = &shared.gemm.panels;
+        let Some(division) = Division::new::<S>(shared.a, panels) else {
+            return part((0..row_tiles.count, 0..panels.count()), None).eval(simd);
+        };
+        division.for_each(|chunk, ranges| {
+            // A thread takes the chunks of its part in order.
+            let next = Some(chunk + 1).filter(|&next| next < division.count());
+            level.run(part(ranges, next.map(|next| division.chunk(next).1.start)));
+        });
+    }
+}
+
+/// A product, divided into chunks that threads compute.
+pub(super) struct Division {
+    schedule: Schedule,
+    /// Parts of each chunk of the schedule, by the other operand.
+    parts: usize,
+    /// Whether the schedule divides panels; else row tiles.
+    by_pair: bool,
+    /// Tiles of the other operand.
+    others: usize,
+    tile_panels: usize,
+    panels: usize,
+}
+
+impl Division {
+    /// Divides the product of `a` and `panels` among the threads; `None` where one thread computes all of it.
+    pub(super) fn new<S: Simd>(a: &(impl RowSource + ?Sized), panels: &Panels<'_>) -> Option<Self> {
+        let row_tiles = a.rows().div_ceil(S::TILE_ROWS);
         let pairs = panels.count().div_ceil(S::TILE_PANELS);
         let operations = a
             .rows()
@@ -166,76 +202,82 @@ impl<R: RowSource> VectorOp for ParallelGemm<'_, R> {
         let threads = pool::threads();
         let small = operations < PARALLEL_OPERATIONS && panels.elements().len() < PARALLEL_ELEMENTS;
         if threads == 1 || small {
-            let part = GemmPart {
-                shared: self.shared,
-                row_tiles,
-                tiles: 0..row_tiles.count,
-                panels: 0..panels.count(),
-                next_panel: None,
-            };
-            return part.eval(simd);
+            return None;
         }
         let chunks = (operations / CHUNK_OPERATIONS).clamp(threads, 4 * threads);
         // Every thread reads all of the operand that is not divided: divide the larger of A and B,
         // and the other one as well only where the larger one has too few tiles.
         let by_pair = panels.elements().len() > a.footprint();
         let (divided, others) = if by_pair {
-            (pairs, row_tiles.count)
+            (pairs, row_tiles)
         } else {
-            (row_tiles.count, pairs)
+            (row_tiles, pairs)
         };
         let parts = chunks.div_ceil(divided).min(others);
-        let least = (divided.saturating_mul(MIN_CHUNK_OPERATIONS) / operations).max(1);
+        let least = (divided.saturating_mul(MIN_CHUNK_OPERATIONS) / operations.max(1)).max(1);
         let schedule = if parts == 1 && divided / least >= 4 * threads {
             Schedule::guided(divided, threads, least)
         } else {
             Schedule::even(divided, chunks)
         };
-        let ranges = |chunk: usize| {
-            let (split, other) = (
-                schedule.chunk(chunk / parts),
-                balanced_part(others, parts, chunk % parts),
-            );
-            if by_pair {
-                (other, split)
-            } else {
-                (split, other)
+        Some(Self {
+            schedule,
+            parts,
+            by_pair,
+            others,
+            tile_panels: S::TILE_PANELS,
+            panels: panels.count(),
+        })
+    }
+
+    /// Calls `body` with each chunk, its row tiles and its panels, in parallel.
+    pub(super) fn for_each(&self, body: impl Fn(usize, (Range<usize>, Range<usize>)) + Sync) {
+        pool::for_each(self.count(), |chunk| {
+            let ranges = self.chunk(chunk);
+            if !ranges.0.is_empty() {
+                body(chunk, ranges);
             }
-        };
-        let count = schedule.count() * parts;
-        let (shared, level) = (self.shared, self.level);
-        pool::for_each(count, |chunk| {
-            let (tiles, pair) = ranges(chunk);
-            if tiles.is_empty() {
-                return;
-            }
-            let end = (pair.end * S::TILE_PANELS).min(shared.gemm.panels.count());
-            // A thread takes the chunks of its part in order.
-            let next = Some(chunk + 1).filter(|&next| next < count);
-            level.run(GemmPart {
-                shared,
-                row_tiles,
-                tiles,
-                panels: pair.start * S::TILE_PANELS..end,
-                next_panel: next.map(|next| ranges(next).1.start * S::TILE_PANELS),
-            });
         });
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.schedule.count() * self.parts
+    }
+
+    /// The row tiles and the panels of a chunk.
+    pub(super) fn chunk(&self, chunk: usize) -> (Range<usize>, Range<usize>) {
+        let (split, other) = (
+            self.schedule.chunk(chunk / self.parts),
+            balanced_part(self.others, self.parts, chunk % self.parts),
+        );
+        let (tiles, pairs) = if self.by_pair {
+            (other, split)
+        } else {
+            (split, other)
+        };
+        let end = (pairs.end * self.tile_panels).min(self.panels);
+        (tiles, pairs.start * self.tile_panels..end)
     }
 }
 
 /// The rows of the output, divided into tiles whose sizes differ by at most one row.
 #[derive(Clone, Copy)]
-struct RowTiles {
+pub(super) struct RowTiles {
     rows: usize,
-    count: usize,
+    pub(super) count: usize,
 }
 
 impl RowTiles {
-    fn new(rows: usize, most: usize) -> Self {
+    pub(super) fn new(rows: usize, most: usize) -> Self {
         Self {
             rows,
             count: rows.div_ceil(most),
         }
+    }
+
+    /// The rows of a tile.
+    pub(super) fn rows(&self, tile: usize) -> Range<usize> {
+        balanced_part(self.rows, self.count, tile)
     }
 }
 
@@ -260,7 +302,7 @@ struct NextPanels {
     lines: usize,
 }
 
-impl<R: RowSource> VectorOp for GemmPart<'_, R> {
+impl<R: RowSource<Element = f32>> VectorOp for GemmPart<'_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -293,7 +335,7 @@ struct SumEnds {
     last: bool,
 }
 
-impl<R: RowSource> GemmPart<'_, R> {
+impl<R: RowSource<Element = f32>> GemmPart<'_, R> {
     /// A K block of the panels from `panel` on.
     fn next_panels(&self, block: &KBlock, panel: usize) -> NextPanels {
         NextPanels {
@@ -366,7 +408,7 @@ impl<R: RowSource> GemmPart<'_, R> {
 
     /// The rows of a tile.
     fn rows(&self, tile: usize) -> Range<usize> {
-        balanced_part(self.row_tiles.rows, self.row_tiles.count, tile)
+        self.row_tiles.rows(tile)
     }
 
     /// Writes pointers to a K block of the rows of a tile.

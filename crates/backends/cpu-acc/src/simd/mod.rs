@@ -15,6 +15,7 @@ mod avx512;
 pub(crate) mod complex;
 pub(crate) mod depthwise;
 pub(crate) mod disjoint;
+pub(crate) mod elements;
 pub(crate) mod gemm;
 mod k_blocks;
 pub(crate) mod math;
@@ -22,16 +23,18 @@ pub(crate) mod math;
 mod neon;
 mod packed_rows;
 mod portable;
+pub(crate) mod products;
 pub(crate) mod rows;
 mod schedule;
 pub(crate) mod terms;
 pub(crate) mod tile;
 pub(crate) mod transpose;
+pub(crate) mod typed_gemm;
 pub(crate) mod unrolled;
 
 pub(crate) use portable::Portable;
 
-use half::f16;
+use half::{bf16, f16};
 use tenon_backend::CpuLevel;
 use terms::TermVectors;
 
@@ -151,6 +154,73 @@ pub(crate) trait Simd:
     /// The micro-kernel for tiles of `rows` rows and `columns` columns, both at least 1.
     fn tile(rows: usize, columns: usize) -> tile::Kernel;
 
+    /// The same for products of bytes: of [`products::Quads`] with the instruction that the level may have
+    /// besides (see [`Level::has_quads`]), else of [`products::Pairs`].
+    fn byte_tile(rows: usize, columns: usize, quads: bool) -> tile::Kernel;
+
+    /// `sum` and the products of four u8 of `a` and four i8 of `b` in each word. Only where [`Level::has_quads`].
+    #[inline(always)]
+    fn add_products_of_quads(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
+        map_words(self, [a, b, sum], |[a, b, sum]| {
+            let products = a.to_le_bytes().into_iter().zip(b.to_le_bytes());
+            products.fold(sum, |sum, (a, b)| {
+                sum.wrapping_add_signed(i32::from(a) * i32::from(b as i8))
+            })
+        })
+    }
+
+    /// `sum` and the products of two i16 of `a` and two of `b` in each word.
+    #[inline(always)]
+    fn add_products_of_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
+        map_words(self, [a, b, sum], |[a, b, sum]| {
+            let low = i32::from(a as i16) * i32::from(b as i16);
+            let high = i32::from((a >> 16) as i16) * i32::from((b >> 16) as i16);
+            sum.wrapping_add_signed(low.wrapping_add(high))
+        })
+    }
+
+    /// The i8 at even positions of each word as two i16, or those at odd positions if `nth` is 1.
+    #[inline(always)]
+    fn pairs_of_bytes(self, words: Self::V, nth: usize) -> Self::V {
+        map_words(self, [words; 3], |[word, ..]| {
+            let wide = |byte: u8| u32::from(i16::from(byte as i8) as u16);
+            let bytes = word.to_le_bytes();
+            wide(bytes[nth]) | wide(bytes[nth + 2]) << 16
+        })
+    }
+
+    /// The sum of words of i32.
+    #[inline(always)]
+    fn add_integers(self, a: Self::V, b: Self::V) -> Self::V {
+        map_words(self, [a, b, b], |[a, b, _]| a.wrapping_add(b))
+    }
+
+    /// Words of i32 less the product of `factor` and other words.
+    #[inline(always)]
+    fn subtract_product(self, words: Self::V, factor: i32, others: Self::V) -> Self::V {
+        map_words(self, [words, others, others], |[word, other, _]| {
+            word.wrapping_sub((other as i32).wrapping_mul(factor) as u32)
+        })
+    }
+
+    /// Words of i32 in f32.
+    #[inline(always)]
+    fn integers_to_floats(self, words: Self::V) -> Self::V {
+        map_words(self, [words; 3], |[word, ..]| {
+            (word as i32 as f32).to_bits()
+        })
+    }
+
+    /// The low 8 bits of integers in f32, of a magnitude below 2^31, to the first `count` elements of `to`.
+    #[inline(always)]
+    fn store_bytes(self, v: Self::V, to: &mut [u8]) {
+        let mut lanes = [0.0; MAX_LANES];
+        self.store(v, &mut lanes);
+        for (to, lane) in to.iter_mut().zip(&lanes[..Self::LANES]) {
+            *to = *lane as i32 as u8;
+        }
+    }
+
     /// Applies `function` to `len` elements at `from` and writes the results to `to`.
     /// # Safety
     /// `from` is valid for reading and `to` for writing `len` elements; they are equal or do not
@@ -197,6 +267,21 @@ pub(crate) trait Simd:
         for (index, lane) in lanes[..Self::LANES].iter_mut().enumerate() {
             // SAFETY: the caller guarantees `LANES` elements.
             *lane = unsafe { *from.add(index) }.to_f32();
+        }
+        self.load(&lanes)
+    }
+
+    /// [`Arithmetic::LANES`] elements of bf16 in f32, which is exact.
+    ///
+    /// # Safety
+    /// `from` is valid for reading [`Arithmetic::LANES`] elements.
+    #[inline(always)]
+    unsafe fn widen_bf16_ptr(self, from: *const bf16) -> Self::V {
+        let mut lanes = [0.0; MAX_LANES];
+        for (index, lane) in lanes[..Self::LANES].iter_mut().enumerate() {
+            // SAFETY: the caller guarantees `LANES` elements.
+            let bits = unsafe { *from.add(index) }.to_bits();
+            *lane = f32::from_bits(u32::from(bits) << 16);
         }
         self.load(&lanes)
     }
@@ -291,6 +376,20 @@ pub(crate) trait Simd:
     }
 }
 
+/// Applies `function` to the words of each lane.
+#[inline(always)]
+fn map_words<S: Simd>(s: S, vectors: [S::V; 3], function: impl Fn([u32; 3]) -> u32) -> S::V {
+    let words = vectors.map(|vector| {
+        let mut words = [0.0; MAX_LANES];
+        s.store(vector, &mut words);
+        words.map(f32::to_bits)
+    });
+    let lanes: [f32; MAX_LANES] = std::array::from_fn(|lane| {
+        f32::from_bits(function([words[0][lane], words[1][lane], words[2][lane]]))
+    });
+    s.load(&lanes)
+}
+
 /// The bits of the elements.
 pub(crate) fn bits_of(elements: &[f32]) -> &[u32] {
     // SAFETY: u32 has the size and the alignment of f32, and every bit pattern is one; the result
@@ -310,22 +409,40 @@ pub(crate) trait VectorOp {
 
 /// A level of vector instructions that the CPU has, chosen when the backend is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Level(CpuLevel);
+pub(crate) struct Level {
+    level: CpuLevel,
+    quads: bool,
+}
 
 impl Level {
     /// The highest level that this process uses and `limit` allows.
     pub(crate) fn detect(limit: CpuLevel) -> Self {
-        Self(CpuLevel::in_use().min(limit))
+        let level = CpuLevel::in_use().min(limit);
+        // AVX-VNNI is of CPUs without AVX-512 as well, and not among the instructions of a lower level than the CPU's.
+        #[cfg(target_arch = "x86_64")]
+        let quads = match level {
+            CpuLevel::Avx512 => is_x86_feature_detected!("avx512vnni"),
+            CpuLevel::Avx2 => level == CpuLevel::native() && is_x86_feature_detected!("avxvnni"),
+            CpuLevel::Baseline => false,
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        let quads = false;
+        Self { level, quads }
     }
 
     /// Whether it is the target's baseline.
     pub(crate) fn is_baseline(self) -> bool {
-        self.0 == CpuLevel::Baseline
+        self.level == CpuLevel::Baseline
+    }
+
+    /// Whether there is an instruction that multiplies four bytes and adds the products (VNNI).
+    pub(crate) fn has_quads(self) -> bool {
+        self.quads
     }
 
     /// The name that `tenon backends` prints.
     pub(crate) fn name(self) -> &'static str {
-        match self.0 {
+        match self.level {
             CpuLevel::Baseline if cfg!(target_arch = "aarch64") => "NEON",
             CpuLevel::Baseline => "portable vectors",
             CpuLevel::Avx2 => "AVX2",
@@ -336,7 +453,7 @@ impl Level {
     /// Runs `op` with the vectors of this level.
     #[inline]
     pub(crate) fn run<O: VectorOp>(self, op: O) -> O::Output {
-        match self.0 {
+        match self.level {
             // SAFETY: `detect` returns at most the level that the CPU was found to support.
             #[cfg(target_arch = "x86_64")]
             CpuLevel::Avx512 => unsafe { avx512::run(op) },

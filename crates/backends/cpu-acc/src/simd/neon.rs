@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
+use super::products::{Floats, Pairs, Product};
 use super::terms::plain_term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd, VectorOp};
@@ -22,9 +23,9 @@ pub(super) unsafe fn run<O: VectorOp>(op: O) -> O::Output {
 /// # Safety
 /// The CPU has NEON; the tile is as [`compute`] requires.
 #[target_feature(enable = "neon")]
-unsafe fn tile<const ROWS: usize>(tile: &Tile<'_>) {
+unsafe fn tile<P: Product<Neon>, const ROWS: usize>(tile: &Tile<'_>) {
     // SAFETY: the caller guarantees the instructions and the tile.
-    unsafe { compute::<Neon, ROWS, 4>(Neon(()), tile) }
+    unsafe { compute::<Neon, P, ROWS, 4>(Neon(()), tile) }
 }
 
 /// # Safety
@@ -35,10 +36,13 @@ unsafe fn map_unary(function: UnaryFunction, from: *const f32, to: *mut f32, len
     unsafe { math::map_unary(Neon(()), function, from, to, len) }
 }
 
+macro_rules! kernels {
+    ($product:ident: $($rows:literal)*) => { [$(tile::<$product, $rows>),*] };
+}
+
 /// Indexed by rows less one: one panel, four vectors wide.
-static KERNELS: [Kernel; 6] = [
-    tile::<1>, tile::<2>, tile::<3>, tile::<4>, tile::<5>, tile::<6>,
-];
+static FLOATS: [Kernel; 6] = kernels!(Floats: 1 2 3 4 5 6);
+static PAIRS: [Kernel; 6] = kernels!(Pairs: 1 2 3 4 5 6);
 
 // SAFETY of every block below: a value of `Neon` exists only on a CPU with the instructions, and
 // the caller of a function with pointers guarantees them as the trait requires.
@@ -163,7 +167,53 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn tile(rows: usize, _columns: usize) -> Kernel {
-        KERNELS[rows - 1]
+        FLOATS[rows - 1]
+    }
+
+    #[inline(always)]
+    fn byte_tile(rows: usize, _columns: usize, _quads: bool) -> Kernel {
+        PAIRS[rows - 1]
+    }
+
+    #[inline(always)]
+    fn add_products_of_pairs(
+        self,
+        a: float32x4_t,
+        b: float32x4_t,
+        sum: float32x4_t,
+    ) -> float32x4_t {
+        unsafe {
+            let (a, b) = (vreinterpretq_s16_f32(a), vreinterpretq_s16_f32(b));
+            let low = vmull_s16(vget_low_s16(a), vget_low_s16(b));
+            let products = vpaddq_s32(low, vmull_high_s16(a, b));
+            vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(sum), products))
+        }
+    }
+
+    #[inline(always)]
+    fn pairs_of_bytes(self, words: float32x4_t, nth: usize) -> float32x4_t {
+        unsafe {
+            let words = vreinterpretq_s16_f32(words);
+            let high = if nth == 0 {
+                vshlq_n_s16::<8>(words)
+            } else {
+                words
+            };
+            vreinterpretq_f32_s16(vshrq_n_s16::<8>(high))
+        }
+    }
+
+    #[inline(always)]
+    fn add_integers(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        unsafe {
+            let sum = vaddq_s32(vreinterpretq_s32_f32(a), vreinterpretq_s32_f32(b));
+            vreinterpretq_f32_s32(sum)
+        }
+    }
+
+    #[inline(always)]
+    fn integers_to_floats(self, words: float32x4_t) -> float32x4_t {
+        unsafe { vcvtq_f32_s32(vreinterpretq_s32_f32(words)) }
     }
 
     #[inline(always)]

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
+use super::products::{Floats, Pairs, Product};
 use super::terms::plain_term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd};
@@ -15,9 +16,9 @@ const LANES: usize = 4;
 
 /// # Safety
 /// The tile is as [`compute`] requires.
-unsafe fn tile<const ROWS: usize>(tile: &Tile<'_>) {
+unsafe fn tile<P: Product<Portable>, const ROWS: usize>(tile: &Tile<'_>) {
     // SAFETY: the caller guarantees the tile.
-    unsafe { compute::<Portable, ROWS, 4>(Portable, tile) }
+    unsafe { compute::<Portable, P, ROWS, 4>(Portable, tile) }
 }
 
 /// # Safety
@@ -28,7 +29,8 @@ unsafe fn map_unary(function: UnaryFunction, from: *const f32, to: *mut f32, len
 }
 
 /// Indexed by rows less one: one panel, four vectors wide.
-static KERNELS: [Kernel; 3] = [tile::<1>, tile::<2>, tile::<3>];
+static FLOATS: [Kernel; 3] = [tile::<Floats, 1>, tile::<Floats, 2>, tile::<Floats, 3>];
+static PAIRS: [Kernel; 3] = [tile::<Pairs, 1>, tile::<Pairs, 2>, tile::<Pairs, 3>];
 
 #[inline(always)]
 fn map(a: [f32; LANES], f: impl Fn(f32) -> f32) -> [f32; LANES] {
@@ -160,7 +162,12 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn tile(rows: usize, _columns: usize) -> Kernel {
-        KERNELS[rows - 1]
+        FLOATS[rows - 1]
+    }
+
+    #[inline(always)]
+    fn byte_tile(rows: usize, _columns: usize, _quads: bool) -> Kernel {
+        PAIRS[rows - 1]
     }
 
     #[inline(always)]

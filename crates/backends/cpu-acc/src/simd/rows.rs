@@ -11,8 +11,14 @@ use std::ops::Range;
 /// that padding is read from.
 pub(crate) const MAX_DEPTH: usize = 1024;
 
-/// The elements of padding.
+/// The elements of padding, of any type.
 static ZEROS: [f32; MAX_DEPTH] = [0.0; MAX_DEPTH];
+
+/// The pointer that means padding: to [`MAX_DEPTH`] elements of 0.
+pub(super) fn padding<T>() -> *const T {
+    const { assert!(size_of::<T>() <= size_of::<f32>()) };
+    ZEROS.as_ptr().cast()
+}
 
 /// The rows of A. A row has `depth` contiguous elements at each of its kernel positions, which need
 /// not be adjacent in memory.
@@ -21,6 +27,8 @@ static ZEROS: [f32; MAX_DEPTH] = [0.0; MAX_DEPTH];
 /// Pointers that `point` writes are valid for reading `depth.len()` elements while the source is
 /// borrowed.
 pub(crate) unsafe trait RowSource: Sync {
+    /// The type of elements.
+    type Element;
     /// Number of rows.
     fn rows(&self) -> usize;
     /// Number of kernel positions of a row.
@@ -36,25 +44,25 @@ pub(crate) unsafe trait RowSource: Sync {
         rows: Range<usize>,
         positions: Range<usize>,
         depth: Range<usize>,
-        table: &mut [RowPointers],
+        table: &mut [RowPointers<Self::Element>],
     );
 }
 
 /// The rows of a matrix in memory.
-pub(crate) struct Matrix<'a> {
-    elements: &'a [f32],
+pub(crate) struct Matrix<'a, T = f32> {
+    elements: &'a [T],
     rows: usize,
     depth: usize,
     stride: usize,
 }
 
-impl<'a> Matrix<'a> {
+impl<'a, T> Matrix<'a, T> {
     /// `rows` rows of `depth` elements, `stride` apart.
     ///
     /// # Panics
     /// When `elements` is too short.
     #[inline]
-    pub(crate) fn new(elements: &'a [f32], rows: usize, depth: usize, stride: usize) -> Self {
+    pub(crate) fn new(elements: &'a [T], rows: usize, depth: usize, stride: usize) -> Self {
         assert!(rows == 0 || (rows - 1) * stride + depth <= elements.len());
         Self {
             elements,
@@ -67,7 +75,9 @@ impl<'a> Matrix<'a> {
 
 // SAFETY: `new` checked that `rows` rows of `depth` elements, `stride` apart, are within the slice;
 // `point` asserts that the rows and the depth range are among them.
-unsafe impl RowSource for Matrix<'_> {
+unsafe impl<T: Sync> RowSource for Matrix<'_, T> {
+    type Element = T;
+
     fn rows(&self) -> usize {
         self.rows
     }
@@ -90,7 +100,7 @@ unsafe impl RowSource for Matrix<'_> {
         rows: Range<usize>,
         _positions: Range<usize>,
         depth: Range<usize>,
-        table: &mut [RowPointers],
+        table: &mut [RowPointers<Self::Element>],
     ) {
         assert!(rows.end <= self.rows && depth.end <= self.depth);
         let first = self
@@ -152,8 +162,8 @@ impl Geometry {
 
 /// The im2col rows of a convolution: a row for each output pixel, with a pixel of the input for each
 /// kernel position.
-pub(crate) struct Im2col<'a> {
-    input: &'a [f32],
+pub(crate) struct Im2col<'a, T = f32> {
+    input: &'a [T],
     shape: Geometry,
     /// The coordinates that the first output pixel reads at the first kernel position.
     origin: [i32; 3],
@@ -161,7 +171,7 @@ pub(crate) struct Im2col<'a> {
     depth: usize,
 }
 
-impl<'a> Im2col<'a> {
+impl<'a, T> Im2col<'a, T> {
     /// The rows over `depth` channels from `first_channel` on, of windows that start at `origin`; the
     /// padding of `shape` is not used.
     ///
@@ -170,7 +180,7 @@ impl<'a> Im2col<'a> {
     /// computed in.
     #[inline]
     pub(crate) fn new(
-        input: &'a [f32],
+        input: &'a [T],
         shape: Geometry,
         origin: [i32; 3],
         first_channel: usize,
@@ -255,9 +265,11 @@ impl Pixel {
 
 // SAFETY: `new` checked that the input holds the shape and that `depth` channels from `first_channel`
 // on are within a pixel. `point` asserts that the depth range is among them, and writes the address of
-// a pixel only when its coordinates are inside the image, else that of `ZEROS`, which has `MAX_DEPTH`
+// a pixel only when its coordinates are inside the image, else that of `padding`, which has `MAX_DEPTH`
 // elements, and asserts that the range is no longer.
-unsafe impl RowSource for Im2col<'_> {
+unsafe impl<T: Sync> RowSource for Im2col<'_, T> {
+    type Element = T;
+
     fn rows(&self) -> usize {
         self.shape.pixels()
     }
@@ -280,7 +292,7 @@ unsafe impl RowSource for Im2col<'_> {
         rows: Range<usize>,
         positions: Range<usize>,
         depth: Range<usize>,
-        table: &mut [RowPointers],
+        table: &mut [RowPointers<Self::Element>],
     ) {
         let shape = &self.shape;
         assert!(rows.end <= shape.pixels() && depth.end <= self.depth && depth.len() <= MAX_DEPTH);
@@ -334,7 +346,7 @@ unsafe impl RowSource for Im2col<'_> {
             for r in 0..MAX_ROWS {
                 let inside = ((corners[2][r] + right as i32) as u32) < widths[r];
                 let address = offset.wrapping_add(lines[r]);
-                pointers[r] = if inside { address } else { ZEROS.as_ptr() };
+                pointers[r] = if inside { address } else { padding() };
             }
             kx += 1;
             is_new_row = kx == kernel_width;
@@ -349,20 +361,20 @@ unsafe impl RowSource for Im2col<'_> {
 /// The im2col rows over an image that is stored with its padding, where the columns of the kernel are
 /// adjacent: a whole row of the kernel is contiguous and counts as one position. For images of few
 /// channels.
-pub(crate) struct PaddedIm2col<'a> {
-    padded: &'a [f32],
+pub(crate) struct PaddedIm2col<'a, T = f32> {
+    padded: &'a [T],
     shape: Geometry,
     depth: usize,
 }
 
-impl<'a> PaddedIm2col<'a> {
+impl<'a, T> PaddedIm2col<'a, T> {
     /// The rows over `padded`, an image of `shape`, whose padding is 0.
     ///
     /// # Panics
     /// When a window extends beyond the image, the columns of the kernel are not adjacent, or `padded`
     /// is shorter than the shape.
     #[inline]
-    pub(crate) fn new(padded: &'a [f32], shape: Geometry) -> Self {
+    pub(crate) fn new(padded: &'a [T], shape: Geometry) -> Self {
         assert!(padded.len() >= shape.input_len() && shape.before == [0; 3]);
         let last = |axis: usize| {
             let start = shape.output[axis].saturating_sub(1) * shape.strides[axis];
@@ -380,7 +392,9 @@ impl<'a> PaddedIm2col<'a> {
 
 // SAFETY: `new` checked that all windows are inside the image, and the image inside the slice; `point`
 // asserts that rows, positions and depth range are those of a window.
-unsafe impl RowSource for PaddedIm2col<'_> {
+unsafe impl<T: Sync> RowSource for PaddedIm2col<'_, T> {
+    type Element = T;
+
     fn rows(&self) -> usize {
         self.shape.pixels()
     }
@@ -403,7 +417,7 @@ unsafe impl RowSource for PaddedIm2col<'_> {
         rows: Range<usize>,
         positions: Range<usize>,
         depth: Range<usize>,
-        table: &mut [RowPointers],
+        table: &mut [RowPointers<Self::Element>],
     ) {
         let shape = &self.shape;
         assert!(rows.end <= shape.pixels() && depth.end <= self.depth);

@@ -4,6 +4,7 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::Simd;
+use super::products::Product;
 use crate::panels::WIDTH;
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -17,14 +18,15 @@ pub(crate) const MAX_ROWS: usize = 16;
 pub(crate) type Kernel = unsafe fn(&Tile<'_>);
 
 /// Pointers to the rows of A of one tile, at one kernel position.
-pub(crate) type RowPointers = [*const f32; MAX_ROWS];
+pub(crate) type RowPointers<T = f32> = [*const T; MAX_ROWS];
 
 /// One tile and one K block of its sum: `C[r][c] += sum over positions and depth of
-/// rows[position][r][k] * B[position * depth + k][c]`, then, in the last K block, the epilogue.
+/// rows[position][r][k] * B[position * depth + k][c]`, then, in the last K block of a product of f32, the
+/// epilogue. Of other products A, B and C have words of 32 bits, see [`Product`].
 pub(crate) struct Tile<'a> {
     /// For each kernel position its rows of A.
     pub(crate) rows: &'a [RowPointers],
-    /// Elements of each row at each position.
+    /// Elements of each row at each position: of f32, else rows of B in words.
     pub(crate) depth: usize,
     /// The first panel of B, at the first row of this K block.
     pub(crate) panel: *const f32,
@@ -82,9 +84,10 @@ pub(crate) struct Prefetch {
 /// for `rows.len() * depth * 16` elements, at each of the panels; `output` for writing (and reading,
 /// unless `first`) `columns` elements at each of the rows; `bias`, unless null, for reading `columns`
 /// elements; `addend`, unless null, for reading `columns` elements at each of the rows. Where
-/// `stream` is set, each row of `output` is aligned to a vector. `output` overlaps none of the others.
+/// `stream` is set, each row of `output` is aligned to a vector. `output` overlaps none of the others. Where
+/// elements are words, a row of A has [`Product::ROW_WORDS`] of them for each of `depth`.
 #[inline(always)]
-pub(super) unsafe fn compute<S: Simd, const ROWS: usize, const VECTORS: usize>(
+pub(super) unsafe fn compute<S: Simd, P: Product<S>, const ROWS: usize, const VECTORS: usize>(
     s: S,
     tile: &Tile<'_>,
 ) {
@@ -92,11 +95,11 @@ pub(super) unsafe fn compute<S: Simd, const ROWS: usize, const VECTORS: usize>(
     unsafe {
         if ROWS * VECTORS <= 4 {
             // Too few independent sums to hide the latency of a multiply-add: four chains each.
-            compute_chains::<S, ROWS, VECTORS, 4>(s, tile);
+            compute_chains::<S, P, ROWS, VECTORS, 4>(s, tile);
         } else if ROWS * VECTORS <= 7 {
-            compute_chains::<S, ROWS, VECTORS, 2>(s, tile);
+            compute_chains::<S, P, ROWS, VECTORS, 2>(s, tile);
         } else {
-            compute_chains::<S, ROWS, VECTORS, 1>(s, tile);
+            compute_chains::<S, P, ROWS, VECTORS, 1>(s, tile);
         }
     }
 }
@@ -106,7 +109,13 @@ pub(super) unsafe fn compute<S: Simd, const ROWS: usize, const VECTORS: usize>(
 /// # Safety
 /// As for [`compute`].
 #[inline(always)]
-unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const CHAINS: usize>(
+unsafe fn compute_chains<
+    S: Simd,
+    P: Product<S>,
+    const ROWS: usize,
+    const VECTORS: usize,
+    const CHAINS: usize,
+>(
     s: S,
     tile: &Tile<'_>,
 ) {
@@ -152,8 +161,8 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
                         .wrapping_add(tile.offsets[line / panels]);
                     prefetch(row.wrapping_add(line % panels * WIDTH));
                 }
-                step(s, rows, k, b, tile.panel_stride, &mut sums[0]);
-                step(
+                step::<S, P, ROWS, VECTORS>(s, rows, k, b, tile.panel_stride, &mut sums[0]);
+                step::<S, P, ROWS, VECTORS>(
                     s,
                     rows,
                     k + 1,
@@ -161,7 +170,7 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
                     tile.panel_stride,
                     &mut sums[1 % CHAINS],
                 );
-                step(
+                step::<S, P, ROWS, VECTORS>(
                     s,
                     rows,
                     k + 2,
@@ -169,7 +178,7 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
                     tile.panel_stride,
                     &mut sums[2 % CHAINS],
                 );
-                step(
+                step::<S, P, ROWS, VECTORS>(
                     s,
                     rows,
                     k + 3,
@@ -185,7 +194,7 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
             // SAFETY: `k` is below `depth`, so that the step reads elements of the rows and of the
             // panels that the caller guarantees; `b` is at row `k` of this position.
             unsafe {
-                step(s, rows, k, b, tile.panel_stride, &mut sums[0]);
+                step::<S, P, ROWS, VECTORS>(s, rows, k, b, tile.panel_stride, &mut sums[0]);
                 b = b.add(WIDTH);
             }
             k += 1;
@@ -195,7 +204,7 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
     for chain in sums.iter().skip(1) {
         for (total, chain) in total.iter_mut().zip(chain) {
             for (total, &chain) in total.iter_mut().zip(chain) {
-                *total = s.add(*total, chain);
+                *total = P::add(s, *total, chain);
             }
         }
     }
@@ -204,7 +213,9 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
     // SAFETY: the caller guarantees `columns` elements of output, bias and addend in `ROWS` rows;
     // `WHOLE` is set only where they are all columns of the vectors, `SIMPLE` only for a simple epilogue.
     unsafe {
-        if tile.columns != VECTORS * S::LANES {
+        if !P::FLOATS {
+            write_words::<S, P, ROWS, VECTORS>(s, tile, total);
+        } else if tile.columns != VECTORS * S::LANES {
             write::<S, ROWS, VECTORS, false, false>(s, tile, total);
         } else if is_simple {
             write::<S, ROWS, VECTORS, true, true>(s, tile, total);
@@ -219,7 +230,7 @@ unsafe fn compute_chains<S: Simd, const ROWS: usize, const VECTORS: usize, const
 /// # Safety
 /// Each row is valid for reading element `k`, and `b` for reading 16 elements at each of the panels.
 #[inline(always)]
-unsafe fn step<S: Simd, const ROWS: usize, const VECTORS: usize>(
+unsafe fn step<S: Simd, P: Product<S>, const ROWS: usize, const VECTORS: usize>(
     s: S,
     rows: &[*const f32; ROWS],
     k: usize,
@@ -233,18 +244,45 @@ unsafe fn step<S: Simd, const ROWS: usize, const VECTORS: usize>(
         // next step early and keeps six sums on the stack, which costs ResNet-50 a fifth of its time. It is no instruction.
         compiler_fence(Ordering::SeqCst);
     }
-    let mut columns = [s.splat(0.0); VECTORS];
-    for (v, column) in columns.iter_mut().enumerate() {
-        let at = v / per_panel * panel_stride + v % per_panel * S::LANES;
-        // SAFETY: `at` is the offset of one vector of one of the panels; the caller guarantees 16
-        // elements at each.
-        *column = unsafe { s.load_ptr(b.add(at)) };
+    for nth in 0..P::ROW_WORDS {
+        let mut columns = [s.splat(0.0); VECTORS];
+        for (v, column) in columns.iter_mut().enumerate() {
+            let at = v / per_panel * panel_stride + v % per_panel * S::LANES;
+            // SAFETY: `at` is the offset of one vector of one of the panels; the caller guarantees 16
+            // elements at each.
+            *column = P::columns(s, unsafe { s.load_ptr(b.add(at)) }, nth);
+        }
+        for (row, sums) in rows.iter().zip(&mut *sums) {
+            // SAFETY: the caller guarantees the elements or words of each row.
+            let a = s.splat(unsafe { *row.add(k * P::ROW_WORDS + nth) });
+            for (sum, &column) in sums.iter_mut().zip(&columns) {
+                *sum = P::multiply_add(s, a, column, *sum);
+            }
+        }
     }
-    for (row, sums) in rows.iter().zip(sums) {
-        // SAFETY: the caller guarantees element `k` of each row.
-        let a = s.splat(unsafe { *row.add(k) });
-        for (sum, &column) in sums.iter_mut().zip(&columns) {
-            *sum = s.fma(a, column, *sum);
+}
+
+/// Stores the sums of words, added to the former ones unless this is the first K block.
+///
+/// # Safety
+/// As for [`compute`], whose `output` has all columns of the vectors.
+#[inline(always)]
+unsafe fn write_words<S: Simd, P: Product<S>, const ROWS: usize, const VECTORS: usize>(
+    s: S,
+    tile: &Tile<'_>,
+    sums: [[S::V; VECTORS]; ROWS],
+) {
+    for (r, sums) in sums.into_iter().enumerate() {
+        let output = tile.output.wrapping_add(tile.offsets[r]);
+        for (v, mut sum) in sums.into_iter().enumerate() {
+            let to = output.wrapping_add(v * S::LANES);
+            // SAFETY: the caller guarantees all lanes of each vector in each row.
+            unsafe {
+                if !tile.first {
+                    sum = P::add(s, sum, s.load_ptr(to));
+                }
+                s.store_ptr(sum, to);
+            }
         }
     }
 }

@@ -126,8 +126,8 @@ impl Case {
     }
 
     /// Runs the operator on CpuRef and on CpuAcc at every level, and compares all outputs: elements of
-    /// floating-point types within `tolerance` of the larger of 1 and their magnitude, NaN and infinities
-    /// and all other types exactly. A second execution and executions in place must give the same bits.
+    /// floating-point types within `tolerance` of the larger of 1 and their magnitude, integers within
+    /// `tolerance`, NaN, infinities and all other types exactly. A second execution and executions in place must give the same bits.
     #[track_caller]
     pub fn agrees_with_reference(&self, tolerance: f64) {
         let what = self.description();
@@ -405,7 +405,8 @@ impl BoundCase {
 #[track_caller]
 fn compare(ty: &TensorType, found: &[u8], expected: &[u8], tolerance: f64, what: &str) {
     let is_packed = ty.dtype().bits() < 8;
-    if !ty.dtype().is_float() || is_packed {
+    let is_float = ty.dtype().is_float();
+    if is_packed || (!is_float && tolerance < 1.0) {
         assert!(found == expected, "{what}: differs from the reference");
         return;
     }
@@ -420,7 +421,11 @@ fn compare(ty: &TensorType, found: &[u8], expected: &[u8], tolerance: f64, what:
     };
     let (found, expected) = (elements(found), elements(expected));
     for (index, (&found, &expected)) in found.iter().zip(&expected).enumerate() {
-        let allowed = tolerance * expected.abs().max(1.0);
+        let allowed = if is_float {
+            tolerance * expected.abs().max(1.0)
+        } else {
+            tolerance
+        };
         let equal = found == expected || (found.is_nan() && expected.is_nan());
         assert!(
             equal || (found - expected).abs() <= allowed,

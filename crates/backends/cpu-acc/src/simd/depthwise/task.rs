@@ -1,8 +1,8 @@
 //! A task of a direct convolution: its ring buffer, and the rows of its output.
 
 use super::tile::{PixelTile, Steps, next_tile};
-use super::{GroupedConv, Output, RingShape, input_coordinate};
-use crate::simd::math::map_in_place;
+use super::{GroupedConv, LateEpilogue, Output, RingShape, input_coordinate};
+use crate::simd::elements::VectorElement;
 use crate::simd::tile::prefetch;
 use crate::simd::{MAX_LANES, Simd, VectorOp};
 use std::cell::Cell;
@@ -13,9 +13,9 @@ use tenon_base::stop;
 const LINE: usize = 16;
 
 /// A block of channels of some rows and columns of one plane of the output.
-pub(super) struct ConvTask<'a> {
-    pub(super) conv: &'a GroupedConv<'a>,
-    pub(super) output: Output,
+pub(super) struct ConvTask<'a, T> {
+    pub(super) conv: &'a GroupedConv<'a, T>,
+    pub(super) output: Output<T>,
     pub(super) filters: Range<usize>,
     pub(super) rows: Range<usize>,
     pub(super) columns: Range<usize>,
@@ -42,7 +42,7 @@ thread_local! {
     static BUFFERS: Cell<Buffers> = Cell::default();
 }
 
-impl VectorOp for ConvTask<'_> {
+impl<T: VectorElement> VectorOp for ConvTask<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -66,7 +66,7 @@ fn resized(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
     &mut buffer[first.min(LINE)..][..len]
 }
 
-impl ConvTask<'_> {
+impl<T: VectorElement> ConvTask<'_, T> {
     /// Computes the task's pixels.
     #[inline(always)]
     fn compute<S: Simd, const VECTORS: usize>(&self, s: S, buffers: &mut Buffers) {
@@ -192,18 +192,24 @@ impl ConvTask<'_> {
                     // The next row, whose pixels are too far from each other for a hardware prefetch.
                     let next = from.as_ptr().wrapping_add(width * shape.channels);
                     for line in 0..channels / LINE {
-                        prefetch(next.wrapping_add(line * LINE));
+                        prefetch(next.wrapping_add(line * LINE).cast());
                     }
                     if from.len() == channels {
-                        copy_vectors::<S, VECTORS>(s, from, to);
+                        copy_vectors::<S, T, VECTORS>(s, from, to);
                     } else {
-                        to[..from.len()].copy_from_slice(from);
+                        T::widen(s, from, &mut to[..from.len()]);
                     }
                 }
             }
-            (2, 2) if is_whole => pixels.for_each(|(to, from)| repeat_whole::<2>(from, to)),
-            (4, 4) if is_whole => pixels.for_each(|(to, from)| repeat_whole::<4>(from, to)),
-            (8, 8) if is_whole => pixels.for_each(|(to, from)| repeat_whole::<8>(from, to)),
+            (2, 2) if is_whole => {
+                pixels.for_each(|(to, from)| repeat_whole::<S, T, 2>(s, from, to))
+            }
+            (4, 4) if is_whole => {
+                pixels.for_each(|(to, from)| repeat_whole::<S, T, 4>(s, from, to))
+            }
+            (8, 8) if is_whole => {
+                pixels.for_each(|(to, from)| repeat_whole::<S, T, 8>(s, from, to))
+            }
             _ => {
                 for (to, from) in pixels {
                     let mut filter = self.filters.start;
@@ -213,7 +219,7 @@ impl ConvTask<'_> {
                         filter = end.min(self.filters.end);
                         let count = filter - self.filters.start - at;
                         for (to, &element) in to.chunks_exact_mut(channels).zip(from) {
-                            to[at..at + count].fill(element);
+                            to[at..at + count].fill(element.into());
                         }
                     }
                 }
@@ -237,9 +243,9 @@ impl ConvTask<'_> {
         let count = self.columns.len();
         let start = self.image * images + self.plane * planes + y * rows;
         let start = start + self.columns.start * pixels + self.filters.start;
-        let output = self.output.0.wrapping_add(start);
-        let addend = self.conv.addend;
-        let addend = addend.map(|addend| addend.as_ptr().wrapping_add(start));
+        let output = self.output.0.cast::<f32>().wrapping_add(start);
+        let addend = self.conv.addend.filter(|_| T::IS_F32);
+        let addend = addend.map(|addend| addend.as_ptr().cast::<f32>().wrapping_add(start));
         let (ring, weights) = operands;
         let tile = PixelTile {
             input: ring,
@@ -250,11 +256,12 @@ impl ConvTask<'_> {
             lines,
             channels: self.filters.len(),
             addend: addend.map(|addend| (addend, pixels)),
-            output: match self.conv.function {
-                None => (output, pixels, self.filters.len()),
-                Some(_) => (row.as_mut_ptr(), channels, channels),
+            output: if self.conv.is_buffered() {
+                (row.as_mut_ptr(), channels, channels)
+            } else {
+                (output, pixels, self.filters.len())
             },
-            limits: self.conv.limits,
+            limits: self.conv.sum_limits(),
         };
         let mut x = 0;
         while x < count {
@@ -270,16 +277,16 @@ impl ConvTask<'_> {
                 }
             };
         }
-        if let Some(function) = self.conv.function {
-            map_in_place(s, function, row);
-            for (x, from) in row.chunks_exact(channels).enumerate() {
+        if self.conv.is_buffered() {
+            let epilogue = LateEpilogue {
+                conv: self.conv,
+                output: self.output,
+            };
+            for (x, sums) in row.chunks_exact_mut(channels).enumerate() {
+                let sums = &mut sums[..self.filters.len()];
                 // SAFETY: `run` checked that the output has this pixel and these channels; no other
                 // task writes them.
-                let to = unsafe {
-                    let to = output.add(x * pixels);
-                    std::slice::from_raw_parts_mut(to, self.filters.len())
-                };
-                to.copy_from_slice(&from[..to.len()]);
+                unsafe { epilogue.write(s, sums, start + x * pixels) };
             }
         }
     }
@@ -287,18 +294,21 @@ impl ConvTask<'_> {
 
 /// Copies `VECTORS` vectors.
 #[inline(always)]
-fn copy_vectors<S: Simd, const VECTORS: usize>(s: S, from: &[f32], to: &mut [f32]) {
+fn copy_vectors<S: Simd, T: VectorElement, const VECTORS: usize>(s: S, from: &[T], to: &mut [f32]) {
     for vector in 0..VECTORS {
         let at = vector * S::LANES;
-        s.store(s.load(&from[at..]), &mut to[at..]);
+        s.store(T::load_slice(s, &from[at..]), &mut to[at..]);
     }
 }
 
 /// Repeats each channel of groups of `SIZE` channels for the `SIZE` filters of its group.
 #[inline(always)]
-fn repeat_whole<const SIZE: usize>(from: &[f32], to: &mut [f32]) {
+fn repeat_whole<S: Simd, T: VectorElement, const SIZE: usize>(s: S, from: &[T], to: &mut [f32]) {
     let channels = from.len();
-    let from = from.as_chunks::<MAX_LANES>().0;
+    let mut wide = [0.0; 2 * MAX_LANES];
+    let wide = &mut wide[..channels];
+    T::widen(s, from, wide);
+    let from = wide.as_chunks::<MAX_LANES>().0;
     for (index, to) in to.chunks_exact_mut(channels).enumerate().take(SIZE) {
         for (from, to) in from.iter().zip(to.as_chunks_mut::<MAX_LANES>().0) {
             // `index` is constant once the loop is unrolled, and this one permutation.

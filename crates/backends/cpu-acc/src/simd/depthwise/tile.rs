@@ -1,6 +1,7 @@
 //! Tiles of pixels of a direct convolution, whose sums are in registers.
 
 use crate::simd::Simd;
+use crate::simd::elements::VectorElement;
 use std::ops::Range;
 use tenon_base::stop;
 
@@ -20,9 +21,9 @@ pub(super) struct Steps {
 }
 
 /// The tiles of pixels of a row, in a block of channels.
-pub(super) struct PixelTile<'a> {
+pub(super) struct PixelTile<'a, T> {
     /// The ring, or the input from the block's first channel on.
-    pub(super) input: &'a [f32],
+    pub(super) input: &'a [T],
     /// The weights of the block.
     pub(super) weights: &'a [f32],
     /// Elements from the weights of a step to those of the next.
@@ -42,7 +43,7 @@ pub(super) struct PixelTile<'a> {
     pub(super) limits: [f32; 2],
 }
 
-impl PixelTile<'_> {
+impl<T: VectorElement> PixelTile<'_, T> {
     /// Computes `COUNT` pixels from `x` on, whose input is `first` elements after the offsets of the lines,
     /// and returns the pixel after them. Without `WHOLE` no more elements of input, weights and bias are
     /// read than the block has channels, else those of all vectors.
@@ -76,7 +77,7 @@ impl PixelTile<'_> {
             for sums in &mut sums {
                 for (v, sum) in sums.iter_mut().enumerate() {
                     // SAFETY: the bias has the block's channels, with `WHOLE` all lanes.
-                    *sum = unsafe { self.load::<S, WHOLE>(s, bias.as_ptr(), v) };
+                    *sum = unsafe { self.load::<S, f32, WHOLE>(s, bias.as_ptr(), v) };
                 }
             }
         }
@@ -93,14 +94,14 @@ impl PixelTile<'_> {
                     for (v, column) in columns.iter_mut().enumerate() {
                         // SAFETY: `lines` has the offset of the weights of `runs * len` steps of the
                         // block's channels, with `WHOLE` all lanes.
-                        *column = unsafe { self.load::<S, WHOLE>(s, weight, v) };
+                        *column = unsafe { self.load::<S, f32, WHOLE>(s, weight, v) };
                     }
                     for (pixel, sums) in sums.iter_mut().enumerate() {
                         let from = from.wrapping_add(pixel * pixel_stride);
                         for (v, sum) in sums.iter_mut().enumerate() {
                             // SAFETY: the row has the windows of all pixels, with the block's channels
                             // for each step, with `WHOLE` all lanes.
-                            let element = unsafe { self.load::<S, WHOLE>(s, from, v) };
+                            let element = unsafe { self.load::<S, T, WHOLE>(s, from, v) };
                             *sum = s.fma(element, columns[v], *sum);
                         }
                     }
@@ -143,15 +144,20 @@ impl PixelTile<'_> {
     /// # Safety
     /// `from` is valid for reading the block's channels, with `WHOLE` all lanes of vector `v`.
     #[inline(always)]
-    unsafe fn load<S: Simd, const WHOLE: bool>(&self, s: S, from: *const f32, v: usize) -> S::V {
+    unsafe fn load<S: Simd, E: VectorElement, const WHOLE: bool>(
+        &self,
+        s: S,
+        from: *const E,
+        v: usize,
+    ) -> S::V {
         let from = from.wrapping_add(v * S::LANES);
         // SAFETY: the caller guarantees these elements.
         unsafe {
             if WHOLE {
-                s.load_ptr(from)
+                E::load(s, from)
             } else {
                 let count = self.channels.saturating_sub(v * S::LANES).min(S::LANES);
-                s.load_part_ptr(from, count)
+                E::load_part(s, from, count)
             }
         }
     }

@@ -1,0 +1,156 @@
+//! Products of f32, f16 or bf16 by packed weights of f32, with the epilogue of fused operators. Sums and epilogue are of
+//! f32; f16 and bf16 are converted when rows of A are packed and when results are written.
+
+use crate::simd::disjoint::MatrixMut;
+use crate::simd::elements::VectorElement;
+use crate::simd::gemm::{Gemm, multiply};
+use crate::simd::math::{UnaryFunction, map_in_place};
+use crate::simd::rows::RowSource;
+use crate::simd::typed_gemm::{Bytes, RowElement, RowPosition, Sink, TypedGemm};
+use crate::simd::{Level, Simd};
+use half::{bf16, f16};
+
+/// A type of A and C.
+pub(super) trait GemmElement: VectorElement + RowElement {
+    /// Computes all of `output`; `addend` has its layout.
+    fn multiply<R: RowSource<Element = Self>>(
+        level: Level,
+        a: &R,
+        gemm: &Gemm<'_>,
+        addend: Option<&[Self]>,
+        output: MatrixMut<'_, Self>,
+    );
+
+    /// The same with rows of A in f32.
+    fn multiply_floats<R: RowSource<Element = f32>>(
+        level: Level,
+        a: &R,
+        gemm: &Gemm<'_>,
+        addend: Option<&[Self]>,
+        output: MatrixMut<'_, Self>,
+    );
+}
+
+impl GemmElement for f32 {
+    fn multiply<R: RowSource<Element = f32>>(
+        level: Level,
+        a: &R,
+        gemm: &Gemm<'_>,
+        addend: Option<&[f32]>,
+        output: MatrixMut<'_, f32>,
+    ) {
+        multiply(level, a, &Gemm { addend, ..*gemm }, output);
+    }
+
+    fn multiply_floats<R: RowSource<Element = f32>>(
+        level: Level,
+        a: &R,
+        gemm: &Gemm<'_>,
+        addend: Option<&[f32]>,
+        output: MatrixMut<'_, f32>,
+    ) {
+        Self::multiply(level, a, gemm, addend, output);
+    }
+}
+
+macro_rules! halves {
+    ($($T:ty)*) => {$(
+        impl GemmElement for $T {
+            fn multiply<R: RowSource<Element = Self>>(
+                level: Level,
+                a: &R,
+                gemm: &Gemm<'_>,
+                addend: Option<&[Self]>,
+                output: MatrixMut<'_, Self>,
+            ) {
+                multiply_halves(level, a, gemm, addend, output);
+            }
+
+            fn multiply_floats<R: RowSource<Element = f32>>(
+                level: Level,
+                a: &R,
+                gemm: &Gemm<'_>,
+                addend: Option<&[Self]>,
+                output: MatrixMut<'_, Self>,
+            ) {
+                multiply_halves(level, a, gemm, addend, output);
+            }
+        }
+    )*};
+}
+
+halves!(f16 bf16);
+
+fn multiply_halves<T: VectorElement, A: RowElement>(
+    level: Level,
+    a: &dyn RowSource<Element = A>,
+    gemm: &Gemm<'_>,
+    addend: Option<&[T]>,
+    output: MatrixMut<'_, T>,
+) {
+    assert!(addend.is_none_or(|addend| addend.len() >= output.span()));
+    // With an addend the clamp follows it.
+    let limits = match addend {
+        Some(_) => [f32::NEG_INFINITY, f32::INFINITY],
+        None => gemm.limits,
+    };
+    let product = TypedGemm {
+        a,
+        gemm: &Gemm {
+            limits,
+            function: None,
+            ..*gemm
+        },
+        bytes: Bytes::default(),
+        sink: &Rounded {
+            addend: addend.map(|addend| (addend, gemm.limits)),
+            function: gemm.function,
+        },
+    };
+    product.run(level, output);
+}
+
+/// Rounds sums of f32 after the rest of the epilogue.
+struct Rounded<'a, T> {
+    /// The addend and the clamp after it.
+    addend: Option<(&'a [T], [f32; 2])>,
+    function: Option<UnaryFunction>,
+}
+
+impl<T: VectorElement> Sink for Rounded<'_, T> {
+    type Element = T;
+
+    #[inline(always)]
+    fn write<S: Simd>(&self, s: S, position: &RowPosition, sums: &mut [f32], to: &mut [T]) {
+        let sums = &mut sums[..to.len()];
+        if let Some((addend, limits)) = self.addend {
+            add(
+                s,
+                &addend[position.offset + position.columns.start..],
+                limits,
+                sums,
+            );
+        }
+        if let Some(function) = self.function {
+            map_in_place(s, function, sums);
+        }
+        T::narrow(s, sums, to);
+    }
+}
+
+/// Adds elements to sums, which are then clamped.
+#[inline(always)]
+pub(super) fn add<T: VectorElement, S: Simd>(
+    s: S,
+    addend: &[T],
+    limits: [f32; 2],
+    sums: &mut [f32],
+) {
+    let [low, high] = limits.map(|limit| s.splat(limit));
+    let addend = addend.chunks(S::LANES);
+    for (sums, addend) in sums.chunks_mut(S::LANES).zip(addend) {
+        let addend = T::load_slice(s, &addend[..sums.len()]);
+        let sum = s.add(s.load_part(sums), addend);
+        s.store_part(s.min(high, s.max(low, sum)), sums);
+    }
+}

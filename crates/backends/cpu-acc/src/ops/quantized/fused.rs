@@ -1,0 +1,559 @@
+//! `tenon.QuantizedConv` and `tenon.QuantizedMatMul`: products of quantised operands as sums of integers, which the
+//! epilogue converts to the quantised output or to f32.
+//!
+//! With the zero points `x0` and `w0` the sum of `(x - x0) (w - w0)` over `K` elements is that of `x w`, less
+//! `x0` times the sum of `w`, less `w0` times the sum of `x`, plus `K x0 w0` (Jacob et al., "Quantization and Training
+//! of Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018). The kernels multiply u8 by i8: elements of i8
+//! on the left and of u8 on the right are moved by 128, and so are their zero points.
+
+use super::{ByteType, MOST_DEPTH, Parameter};
+use crate::activation::Activation;
+use crate::floats::FloatType;
+use crate::ops::conv::{pad, padded};
+use crate::ops::prepared::{Fill, Preparation, Weights};
+use crate::ops::{Kernel, scratch, split_scratch, total_len};
+use crate::panels::{Panels, WIDTH, packed_len};
+use crate::signature::{Signature, refuse};
+use crate::simd::disjoint::MatrixMut;
+use crate::simd::gemm::Gemm;
+use crate::simd::math::{UnaryFunction, map_in_place};
+use crate::simd::rows::{Geometry, Im2col, Matrix, PaddedIm2col, RowSource};
+use crate::simd::typed_gemm::{Bytes, RowPosition, Sink, TypedGemm, bytes_mut, bytes_of};
+use crate::simd::{Level, Simd};
+use std::marker::PhantomData;
+use tenon_backend::{Inputs, Operands, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
+use tenon_base::Result;
+use tenon_tensor::{DataType, Tensor};
+
+/// The tag of the prepared layout: `[group][N / 16][K / 4][16][4]`, i8.
+const LAYOUT: &str = "panels16x4:i8";
+
+/// Elements of a word.
+const QUAD: usize = 4;
+
+/// The inputs of both operators.
+const X: usize = 0;
+const X_SCALE: usize = 1;
+const X_ZERO: usize = 2;
+const W: usize = 3;
+const W_SCALE: usize = 4;
+const W_ZERO: usize = 5;
+const BIAS: usize = 6;
+const Y_SCALE: usize = 7;
+const Y_ZERO: usize = 8;
+
+/// The rows of the product.
+#[derive(Debug, Clone, Copy)]
+enum Rows {
+    /// Of a matrix.
+    Matrix(usize),
+    /// The windows of images with the channels last.
+    Windows(Geometry),
+}
+
+/// The elements of the output.
+#[derive(Clone, Copy)]
+enum Output {
+    Floats,
+    Quantized(ByteType),
+}
+
+/// A product of quantised operands.
+#[derive(Clone, Copy)]
+struct QuantizedProduct {
+    level: Level,
+    rows: Rows,
+    /// Elements of a row that are multiplied, of one group.
+    depth: usize,
+    groups: usize,
+    /// Columns of all groups.
+    columns: usize,
+    /// Elements of W from a column to the next, from a channel to the next and from a kernel position to the next.
+    strides: [usize; 3],
+    types: [ByteType; 2],
+    output: Output,
+    activation: Activation,
+}
+
+/// The kernel of `tenon.QuantizedConv`.
+pub(in crate::ops) fn convolution(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let weights = signature.input(W)?.shape();
+    let &[filters, channels, ref kernel @ ..] = &weights[..] else {
+        return Err(refuse("no kernel for weights without a kernel"));
+    };
+    let shape = signature.geometry(signature.input(X)?.shape(), kernel, false)?;
+    let groups = usize::try_from(signature.int("group", 1)?).unwrap_or(1);
+    if groups > 1 && filters / groups < WIDTH {
+        return Err(refuse("no kernel for groups of less than 16 filters"));
+    }
+    let positions = shape.positions();
+    let product = QuantizedProduct {
+        rows: Rows::Windows(shape),
+        depth: channels * positions,
+        groups,
+        columns: filters,
+        strides: [channels * positions, positions, 1],
+        ..QuantizedProduct::of(signature)?
+    };
+    product.checked(signature)
+}
+
+/// The kernel of `tenon.QuantizedMatMul`.
+pub(in crate::ops) fn matmul(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let (a, b) = (signature.input(X)?.shape(), signature.input(W)?.shape());
+    let transposed = signature.flag("trans_b", false)?;
+    let ([rows @ .., depth], &[first, second]) = (&a[..], &b[..]) else {
+        return Err(refuse("no kernel for operands of these ranks"));
+    };
+    let (columns, strides) = if transposed {
+        (first, [*depth, 1, 0])
+    } else {
+        (second, [1, second, 0])
+    };
+    let product = QuantizedProduct {
+        rows: Rows::Matrix(rows.iter().product()),
+        depth: *depth,
+        columns,
+        strides,
+        ..QuantizedProduct::of(signature)?
+    };
+    product.checked(signature)
+}
+
+impl QuantizedProduct {
+    /// What both operators have.
+    fn of(signature: &Signature<'_>) -> Result<Self, Refusal> {
+        let output = match signature.output(0)?.dtype() {
+            DataType::F32 => Output::Floats,
+            dtype => Output::Quantized(
+                ByteType::of(dtype)
+                    .ok_or_else(|| refuse("no kernel for the type of the output"))?,
+            ),
+        };
+        Ok(Self {
+            level: signature.level,
+            rows: Rows::Matrix(0),
+            depth: 0,
+            groups: 1,
+            columns: 0,
+            strides: [0; 3],
+            types: [
+                ByteType::of_input(signature, X)?,
+                ByteType::of_input(signature, W)?,
+            ],
+            output,
+            activation: Activation::of(signature)?,
+        })
+    }
+
+    fn checked(self, signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+        if !signature.is_constant(W) {
+            return Err(Reason::NotConstant { input: W }.into());
+        }
+        if self.depth > MOST_DEPTH {
+            return Err(refuse("no kernel for sums beyond 32 bits"));
+        }
+        Parameter::of(signature, X_SCALE, 1)?;
+        Parameter::zero_point(signature, X_ZERO, X, 1)?;
+        Parameter::of(signature, W_SCALE, self.columns)?;
+        Parameter::zero_point(signature, W_ZERO, W, self.columns)?;
+        Parameter::of(signature, Y_SCALE, 1)?;
+        for scale in [X_SCALE, W_SCALE] {
+            signature.f32_shape(scale)?;
+        }
+        for optional in [BIAS, Y_SCALE] {
+            signature.float_input(optional, FloatType::F32)?;
+        }
+        Ok(Box::new(self))
+    }
+
+    /// Columns of a group.
+    fn group_columns(&self) -> usize {
+        self.columns / self.groups
+    }
+
+    /// Rows of B in words.
+    fn words(&self) -> usize {
+        self.depth.div_ceil(QUAD)
+    }
+
+    /// Words of the packed weights of a group.
+    fn packed_group(&self) -> usize {
+        packed_len(self.words(), self.group_columns())
+    }
+
+    /// The columns of a group with those that complete its last panel.
+    fn padded_columns(&self) -> usize {
+        self.group_columns().next_multiple_of(WIDTH)
+    }
+
+    fn preparation<'a>(&self, fill: &'a dyn Fn(&[u8], &mut [u8])) -> Preparation<'a> {
+        let flip = if self.types[1].is_signed() { 0 } else { 0x80 };
+        Preparation {
+            input: W,
+            layout: LAYOUT,
+            len: self.packed_group().saturating_mul(self.groups),
+            fill: Fill::Bytes(fill, flip),
+        }
+    }
+
+    /// Packs the weights: along the depth channels are innermost.
+    fn fill(&self, from: &[u8], to: &mut [u8]) {
+        let (words, columns) = (self.words(), self.group_columns());
+        let [column_stride, channel_stride, position_stride] = self.strides;
+        let channels = match self.rows {
+            Rows::Matrix(_) => self.depth,
+            Rows::Windows(shape) => shape.channels / self.groups,
+        };
+        let panels = columns.div_ceil(WIDTH);
+        for (index, to) in to
+            .chunks_exact_mut((words * WIDTH * QUAD).max(1))
+            .enumerate()
+        {
+            let (group, first) = (index / panels, index % panels * WIDTH);
+            for column in 0..(columns - first).min(WIDTH) {
+                let from = &from[(group * columns + first + column) * column_stride..];
+                for k in 0..self.depth {
+                    let (position, channel) = (k / channels, k % channels);
+                    let at = (k / QUAD * WIDTH + column) * QUAD + k % QUAD;
+                    to[at] = from[channel * channel_stride + position * position_stride];
+                }
+            }
+        }
+    }
+
+    /// For each column of packed weights the sum of its elements.
+    fn column_sums(&self, weights: &[f32]) -> Vec<i32> {
+        let mut sums = Vec::with_capacity(self.groups * self.padded_columns());
+        for panel in bytes_of(weights).chunks_exact((self.words() * WIDTH * QUAD).max(1)) {
+            let mut panel_sums = [0i32; WIDTH];
+            for (word, row) in panel.chunks_exact(WIDTH * QUAD).enumerate() {
+                let count = (self.depth - word * QUAD).min(QUAD);
+                for (sum, quad) in panel_sums.iter_mut().zip(row.as_chunks::<QUAD>().0) {
+                    *sum += quad[..count]
+                        .iter()
+                        .map(|&byte| i32::from(byte as i8))
+                        .sum::<i32>();
+                }
+            }
+            sums.extend(panel_sums);
+        }
+        sums
+    }
+
+    /// The shape of the image with its padding, when whole kernel rows are read from a padded copy.
+    fn padded(&self) -> Option<Geometry> {
+        match self.rows {
+            Rows::Windows(shape) if self.groups == 1 => padded(&shape),
+            _ => None,
+        }
+    }
+
+    /// Words of scratch memory: for each column its correction, factor, summand and zero point; for the padded image.
+    fn scratch(&self) -> [usize; 5] {
+        let columns = self.groups.saturating_mul(self.padded_columns());
+        let padded = self.padded().map_or(0, |padded| padded.input_len());
+        [columns, columns, columns, columns, padded.div_ceil(QUAD)]
+    }
+}
+
+impl Kernel for QuantizedProduct {
+    fn plan(&self, spec: &WorkloadSpec) -> Result<WorkloadPlan> {
+        let fill = |from: &[u8], to: &mut [u8]| self.fill(from, to);
+        let elements = total_len(self.scratch());
+        Ok(WorkloadPlan {
+            scratch_bytes: elements.saturating_mul(size_of::<f32>()),
+            prepared: Vec::from_iter(self.preparation(&fill).planned(spec)?),
+            ..WorkloadPlan::default()
+        })
+    }
+
+    fn plain(&self, spec: &WorkloadSpec, input: usize) -> Result<Option<Tensor>> {
+        match input {
+            W => self
+                .preparation(&|from, to| self.fill(from, to))
+                .plain(spec),
+            _ => Ok(None),
+        }
+    }
+
+    fn bind(self: Box<Self>, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
+        let fill = |from: &[u8], to: &mut [u8]| self.fill(from, to);
+        let weights = self.preparation(&fill).find(spec)?;
+        Ok(Box::new(BoundProduct {
+            sums: self.column_sums(weights.elements()),
+            weights,
+            product: *self,
+        }))
+    }
+}
+
+/// A product with its weights, ready to execute.
+struct BoundProduct {
+    product: QuantizedProduct,
+    weights: Weights,
+    /// Of each column of the packed weights.
+    sums: Vec<i32>,
+}
+
+impl Workload for BoundProduct {
+    fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
+        let product = &self.product;
+        let (inputs, mut outputs) = operands.split();
+        let scratch = scratch::<f32>(&mut outputs, total_len(product.scratch()))?;
+        let [a, b, c, d, copy] = split_scratch(scratch, product.scratch());
+        let parameters = Parameters::read(self, &inputs, [a, b, c, d])?;
+        let mut input = inputs.slice::<u8>(X)?;
+        let padded = product.padded();
+        if let (Rows::Windows(shape), Some(padded)) = (product.rows, &padded) {
+            let copy = &mut bytes_mut(copy)[..padded.input_len()];
+            pad(&shape, padded, parameters.padding, copy, &|range, to| {
+                to.copy_from_slice(&input[range]);
+            });
+            input = copy;
+        }
+        match product.output {
+            Output::Floats => self.run(input, padded, &parameters, outputs.slice::<f32>(0)?),
+            Output::Quantized(_) => {
+                self.run(input, padded, &parameters, outputs.slice::<u8>(0)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn reads(&self, input: usize) -> bool {
+        input != W
+    }
+}
+
+impl BoundProduct {
+    /// Computes all groups; with `padded` the input is the padded copy.
+    fn run<T: Converted>(
+        &self,
+        input: &[u8],
+        padded: Option<Geometry>,
+        parameters: &Parameters<'_>,
+        output: &mut [T],
+    ) {
+        let product = &self.product;
+        let (packed, columns) = (product.packed_group(), product.group_columns());
+        for group in 0..product.groups {
+            let weights = &self.weights.elements()[group * packed..][..packed];
+            let gemm = Gemm::new(Panels::new(weights, product.words(), columns));
+            let sink = Conversion {
+                parameters,
+                first: group * product.padded_columns(),
+                element: PhantomData,
+            };
+            let bytes = Bytes {
+                signed: product.types[0].is_signed(),
+                padding: parameters.padding,
+                sums: parameters.w_zeros.is_some(),
+                quads: product.level.has_quads(),
+            };
+            let output = &mut output[group * columns..];
+            match product.rows {
+                Rows::Matrix(rows) => {
+                    let a = Matrix::new(input, rows, product.depth, product.depth);
+                    let output = MatrixMut::new(output, rows, columns, product.columns);
+                    run(product.level, &a, &gemm, bytes, &sink, output);
+                }
+                Rows::Windows(shape) => {
+                    let depth = shape.channels / product.groups;
+                    let origin = shape.before.map(|before| -(before as i32));
+                    let output = MatrixMut::new(output, shape.pixels(), columns, product.columns);
+                    let windows;
+                    let rows;
+                    let a: &dyn RowSource<Element = u8> = match padded {
+                        Some(padded) => {
+                            rows = PaddedIm2col::new(input, padded);
+                            &rows
+                        }
+                        None => {
+                            windows = Im2col::new(input, shape, origin, group * depth, depth);
+                            &windows
+                        }
+                    };
+                    run(product.level, a, &gemm, bytes, &sink, output);
+                }
+            }
+        }
+    }
+}
+
+/// Computes the product of one group.
+fn run<K: Sink>(
+    level: Level,
+    a: &dyn RowSource<Element = u8>,
+    gemm: &Gemm<'_>,
+    bytes: Bytes,
+    sink: &K,
+    output: MatrixMut<'_, K::Element>,
+) {
+    let product = TypedGemm {
+        a,
+        gemm,
+        bytes,
+        sink,
+    };
+    product.run(level, output);
+}
+
+/// The parameters of an execution. Vectors have an element for each column, those of all groups one after the other.
+struct Parameters<'a> {
+    /// The element of X that is 0 when dequantised.
+    padding: u8,
+    /// What is added to the sums of integers, in i32.
+    corrections: &'a [f32],
+    /// What they are multiplied by then, and what is added.
+    factors: &'a [f32],
+    summands: &'a [f32],
+    /// The zero points of W, in i32, where one is not zero.
+    w_zeros: Option<&'a [f32]>,
+    /// The bounds of the values.
+    limits: [f32; 2],
+    /// Applied to the values, which are then multiplied by the number.
+    function: Option<(UnaryFunction, f32)>,
+    /// The zero point of Y, and the bounds of a quantised element less it.
+    y_zero: f32,
+    y_limits: [f32; 2],
+}
+
+impl<'a> Parameters<'a> {
+    /// Reads the parameters and computes those of columns into `vectors`.
+    fn read(
+        bound: &BoundProduct,
+        inputs: &Inputs<'_>,
+        [corrections, factors, summands, zeros]: [&'a mut [f32]; 4],
+    ) -> Result<Self> {
+        let product = &bound.product;
+        let scalar = |input: usize| Ok(inputs.optional::<f32>(input)?.map_or(1.0, |list| list[0]));
+        let (x_scale, y_scale) = (f64::from(scalar(X_SCALE)?), f64::from(scalar(Y_SCALE)?));
+        let padding = inputs.optional::<u8>(X_ZERO)?.map_or(0, |list| list[0]);
+        let x_zero = product.types[0].moved(padding);
+        let w_scales = inputs.slice::<f32>(W_SCALE)?;
+        let w_zeros = inputs.optional::<u8>(W_ZERO)?.unwrap_or(&[]);
+        let bias = inputs.optional::<f32>(BIAS)?;
+        let Activation { limits, function } = product.activation;
+        // The function is one of values that are not divided by the scale of Y.
+        let divisor = if function.is_some() { 1.0 } else { y_scale };
+        let of_column = |list: &[f32], column: usize| f64::from(list[column.min(list.len() - 1)]);
+        let (columns, padded) = (product.group_columns(), product.padded_columns());
+        zeros.fill(0.0);
+        for group in 0..product.groups {
+            for (at, column) in (group * padded..).zip(group * columns..(group + 1) * columns) {
+                // Less 128, as the elements.
+                let w_zero = match w_zeros {
+                    [] => product.types[1].moved(0) - 128,
+                    [one] => product.types[1].moved(*one) - 128,
+                    list => product.types[1].moved(list[column]) - 128,
+                };
+                let all = (product.depth as i32)
+                    .wrapping_mul(x_zero)
+                    .wrapping_mul(w_zero);
+                let correction = all.wrapping_sub(x_zero.wrapping_mul(bound.sums[at]));
+                corrections[at] = f32::from_bits(correction as u32);
+                zeros[at] = f32::from_bits(w_zero as u32);
+                factors[at] = (x_scale * of_column(w_scales, column) / divisor) as f32;
+                summands[at] = bias.map_or(0.0, |bias| (f64::from(bias[column]) / divisor) as f32);
+            }
+        }
+        let (least, y_zero) = match product.output {
+            Output::Floats => (0.0, 0.0),
+            Output::Quantized(ty) => {
+                let zero = inputs.optional::<u8>(Y_ZERO)?.map_or(0, |list| list[0]);
+                let least = if ty.is_signed() { -128.0 } else { 0.0 };
+                (least, ty.moved(zero) as f32 + least)
+            }
+        };
+        let is_zero = |zero: &f32| zero.to_bits() == 0;
+        let zeros: &[f32] = zeros;
+        Ok(Self {
+            padding,
+            corrections,
+            factors,
+            summands,
+            w_zeros: (!zeros.iter().all(is_zero)).then_some(zeros),
+            limits: limits.map(|limit| (f64::from(limit) / divisor) as f32),
+            function: function.map(|function| (function, (1.0 / y_scale) as f32)),
+            y_zero,
+            y_limits: [least - y_zero, least + 255.0 - y_zero],
+        })
+    }
+}
+
+/// An element of the output.
+trait Converted: Send + Sync + Copy {
+    /// Writes values that are divided by the scale of Y.
+    fn store<S: Simd>(s: S, parameters: &Parameters<'_>, value: S::V, to: &mut [Self]);
+}
+
+impl Converted for f32 {
+    #[inline(always)]
+    fn store<S: Simd>(s: S, _: &Parameters<'_>, value: S::V, to: &mut [f32]) {
+        let count = to.len().min(S::LANES);
+        s.store_part(value, &mut to[..count]);
+    }
+}
+
+impl Converted for u8 {
+    #[inline(always)]
+    fn store<S: Simd>(s: S, parameters: &Parameters<'_>, value: S::V, to: &mut [u8]) {
+        let [low, high] = parameters.y_limits.map(|limit| s.splat(limit));
+        let whole = s.round(s.min(high, s.max(low, value)));
+        s.store_bytes(s.add(whole, s.splat(parameters.y_zero)), to);
+    }
+}
+
+/// Converts the sums of one group.
+struct Conversion<'a, T> {
+    parameters: &'a Parameters<'a>,
+    /// The first element of the group in the vectors of columns.
+    first: usize,
+    element: PhantomData<T>,
+}
+
+impl<T: Converted> Sink for Conversion<'_, T> {
+    type Element = T;
+
+    #[inline(always)]
+    fn write<S: Simd>(&self, s: S, position: &RowPosition, sums: &mut [f32], to: &mut [T]) {
+        let parameters = self.parameters;
+        let at = self.first + position.columns.start..;
+        let (corrections, factors) = (
+            &parameters.corrections[at.clone()],
+            &parameters.factors[at.clone()],
+        );
+        let summands = &parameters.summands[at.clone()];
+        let zeros = parameters.w_zeros.map(|zeros| &zeros[at]);
+        let [low, high] = parameters.limits.map(|limit| s.splat(limit));
+        for (index, sums) in sums.chunks_exact_mut(S::LANES).enumerate() {
+            let at = index * S::LANES;
+            let mut sum = s.add_integers(s.load(sums), s.load(&corrections[at..]));
+            if let Some(zeros) = zeros {
+                sum = s.subtract_product(sum, position.row_sum, s.load(&zeros[at..]));
+            }
+            let value = s.fma(
+                s.integers_to_floats(sum),
+                s.load(&factors[at..]),
+                s.load(&summands[at..]),
+            );
+            let value = s.min(high, s.max(low, value));
+            match parameters.function {
+                Some(_) => s.store(value, sums),
+                None => {
+                    if let Some(to) = to.get_mut(at..) {
+                        T::store(s, parameters, value, to);
+                    }
+                }
+            }
+        }
+        if let Some((function, factor)) = parameters.function {
+            map_in_place(s, function, sums);
+            let factor = s.splat(factor);
+            for (sums, to) in sums.chunks_exact(S::LANES).zip(to.chunks_mut(S::LANES)) {
+                T::store(s, parameters, s.mul(s.load(sums), factor), to);
+            }
+        }
+    }
+}

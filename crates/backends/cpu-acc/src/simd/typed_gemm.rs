@@ -1,0 +1,803 @@
+//! GEMM of operands of other types than f32, or with another result. Rows of A are packed as words of 32 bits
+//! ([`RowElement`]), the micro-kernels of `tile` write sums to a buffer that stays in the first or second level
+//! cache, and a [`Sink`] converts them to elements of the output.
+
+#![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
+
+use super::disjoint::{MatrixMut, RowLayout};
+use super::elements::VectorElement;
+use super::gemm::{Division, GROUP_BYTES, Gemm, RowTiles};
+use super::k_blocks::{KC, MAX_POSITIONS, balanced_part};
+use super::rows::{MAX_DEPTH, RowSource, padding};
+use super::tile::{Epilogue, MAX_ROWS, Prefetch, RowPointers, Tile};
+use super::{Level, Simd, VectorOp};
+use crate::panels::WIDTH;
+use half::{bf16, f16};
+use std::cell::Cell;
+use std::ops::Range;
+use tenon_base::stop;
+
+/// Bytes of packed rows, which stay in the second level cache beside the panels.
+const PACKED_BYTES: usize = 256 << 10;
+
+/// Most panels of a group: the sums of a tile stay in the first level cache.
+const GROUP_PANELS: usize = 16;
+
+/// Words between packed rows besides their own, so that no two start in the same cache set.
+const GAP: usize = 16;
+
+/// A type of elements of A.
+pub(crate) trait RowElement: Copy + Send + Sync + 'static {
+    /// Elements of a word of B, of which there are as many in a packed row.
+    const PER_WORD: usize;
+    /// Whether elements are words themselves, so that rows need not be packed.
+    const IS_WORD: bool = false;
+
+    /// Writes `from` to a packed row, from element `at` on.
+    fn pack<S: Simd>(s: S, from: &[Self], to: &mut [f32], at: usize);
+
+    /// Writes `count` elements of padding to a packed row.
+    fn pad(bytes: &Bytes, count: usize, to: &mut [f32], at: usize);
+
+    /// Completes a packed row of `len` words and returns the sum of its elements where that is needed.
+    #[inline(always)]
+    fn complete(_bytes: &Bytes, _to: &mut [f32], _len: usize) -> i32 {
+        0
+    }
+}
+
+/// How elements of 8 bits are packed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Bytes {
+    /// Whether elements are i8, which are packed as u8 that are greater by 128.
+    pub(crate) signed: bool,
+    /// The element that padding has, before that.
+    pub(crate) padding: u8,
+    /// Whether the sums of rows are needed.
+    pub(crate) sums: bool,
+    /// Whether the kernels have [`super::products::Quads`]; else [`super::products::Pairs`].
+    pub(crate) quads: bool,
+}
+
+macro_rules! float_rows {
+    ($($T:ty)*) => {$(
+        impl RowElement for $T {
+            const PER_WORD: usize = 1;
+            const IS_WORD: bool = Self::IS_F32;
+
+            #[inline(always)]
+            fn pack<S: Simd>(s: S, from: &[Self], to: &mut [f32], at: usize) {
+                Self::widen(s, from, &mut to[at..at + from.len()]);
+            }
+
+            #[inline(always)]
+            fn pad(_: &Bytes, count: usize, to: &mut [f32], at: usize) {
+                to[at..at + count].fill(0.0);
+            }
+        }
+    )*};
+}
+
+float_rows!(f32 f16 bf16);
+
+impl RowElement for u8 {
+    const PER_WORD: usize = 4;
+
+    #[inline(always)]
+    fn pack<S: Simd>(_: S, from: &[Self], to: &mut [f32], at: usize) {
+        let to = &mut bytes_mut(to)[at..at + from.len()];
+        let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<16>(), to.as_chunks_mut::<16>());
+        to.copy_from_slice(from);
+        for (to, from) in to_rest.iter_mut().zip(from_rest) {
+            *to = *from;
+        }
+    }
+
+    #[inline(always)]
+    fn pad(bytes: &Bytes, count: usize, to: &mut [f32], at: usize) {
+        bytes_mut(to)[at..at + count].fill(bytes.padding);
+    }
+
+    #[inline(always)]
+    fn complete(bytes: &Bytes, to: &mut [f32], len: usize) -> i32 {
+        if bytes.signed {
+            for word in &mut to[..len] {
+                *word = f32::from_bits(word.to_bits() ^ 0x8080_8080);
+            }
+        }
+        let sum = if bytes.sums {
+            bytes_mut(&mut to[..len])
+                .iter()
+                .map(|&byte| i32::from(byte))
+                .sum()
+        } else {
+            0
+        };
+        if !bytes.quads {
+            for index in (0..len).rev() {
+                let word = to[index].to_bits();
+                to[2 * index] = f32::from_bits(word & 0x00FF_00FF);
+                to[2 * index + 1] = f32::from_bits(word >> 8 & 0x00FF_00FF);
+            }
+        }
+        sum
+    }
+}
+
+/// The bytes of words.
+pub(crate) fn bytes_of(words: &[f32]) -> &[u8] {
+    // SAFETY: a word is bytes, and the result borrows the same memory.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
+}
+
+/// The same to write.
+pub(crate) fn bytes_mut(words: &mut [f32]) -> &mut [u8] {
+    // SAFETY: any bytes are a word and the reverse, and the result borrows the same memory.
+    unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
+}
+
+/// The position of a row of sums in the output.
+pub(crate) struct RowPosition {
+    /// The offset of the row in the output, of which `columns` are written.
+    pub(crate) offset: usize,
+    pub(crate) columns: Range<usize>,
+    /// The sum of the row of A, where [`Bytes::sums`] is set.
+    pub(crate) row_sum: i32,
+}
+
+/// Converts sums to elements of the output.
+pub(crate) trait Sink: Sync {
+    /// The type of the output's elements.
+    type Element: Send;
+
+    /// Converts sums of f32 after the epilogue, or of i32, and writes them to `to`. `sums` has whole panels, `to` the
+    /// columns that exist.
+    fn write<S: Simd>(
+        &self,
+        s: S,
+        position: &RowPosition,
+        sums: &mut [f32],
+        to: &mut [Self::Element],
+    );
+}
+
+/// A product with its operands.
+pub(crate) struct TypedGemm<'a, T, K> {
+    /// A trait object, so that the code is compiled once for all sources of rows.
+    pub(crate) a: &'a dyn RowSource<Element = T>,
+    /// B in words, and for sums of f32 the epilogue but for addend and function.
+    pub(crate) gemm: &'a Gemm<'a>,
+    pub(crate) bytes: Bytes,
+    pub(crate) sink: &'a K,
+}
+
+impl<T: RowElement, K: Sink> TypedGemm<'_, T, K> {
+    /// Computes all of `output`.
+    ///
+    /// # Panics
+    /// When the sizes of `output`, bias and panels do not match the rows.
+    pub(crate) fn run(&self, level: Level, mut output: MatrixMut<'_, K::Element>) {
+        let (rows, columns) = (self.a.rows(), self.gemm.panels.columns());
+        assert!(output.rows() == rows && output.columns() == columns);
+        assert!(self.gemm.bias.is_none_or(|bias| bias.len() >= columns));
+        assert!(self.gemm.addend.is_none() && self.gemm.function.is_none());
+        assert!(self.gemm.panels.depth() == self.words());
+        assert!(!self.bytes.quads || level.has_quads());
+        if rows == 0 || columns == 0 {
+            return;
+        }
+        level.run(ParallelGemm {
+            product: self,
+            level,
+            output: output.as_mut_ptr(),
+            layout: output.layout(),
+        });
+    }
+
+    /// Elements of a row.
+    fn depth(&self) -> usize {
+        self.a.positions() * self.a.depth()
+    }
+
+    /// Words of a row.
+    fn words(&self) -> usize {
+        self.depth().div_ceil(T::PER_WORD)
+    }
+}
+
+/// A product divided among threads.
+struct ParallelGemm<'a, T, K: Sink> {
+    product: &'a TypedGemm<'a, T, K>,
+    level: Level,
+    output: *mut K::Element,
+    layout: RowLayout,
+}
+
+// SAFETY: `TypedGemm::run` borrows the output mutably until all threads are done, and each writes the tiles of
+// different chunks, which are disjoint.
+unsafe impl<T, K: Sink> Sync for ParallelGemm<'_, T, K> {}
+
+impl<T: RowElement, K: Sink> VectorOp for ParallelGemm<'_, T, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        let row_tiles = RowTiles::new(self.product.a.rows(), S::TILE_ROWS);
+        let panels = &self.product.gemm.panels;
+        let all = &self;
+        let part = |(tiles, panels)| Part {
+            all,
+            row_tiles,
+            tiles,
+            panels,
+        };
+        match Division::new::<S>(self.product.a, panels) {
+            None => part((0..row_tiles.count, 0..panels.count())).eval(s),
+            Some(division) => division.for_each(|_, ranges| self.level.run(part(ranges))),
+        }
+    }
+}
+
+/// Some row tiles of some panels, computed by one thread.
+struct Part<'a, T, K: Sink> {
+    all: &'a ParallelGemm<'a, T, K>,
+    row_tiles: RowTiles,
+    tiles: Range<usize>,
+    panels: Range<usize>,
+}
+
+/// Buffers that a thread keeps for its next product.
+#[derive(Default)]
+struct Buffers {
+    /// Packed rows: of each tile [`MAX_ROWS`].
+    packed: Vec<f32>,
+    /// The sums of a group of panels: of each tile [`MAX_ROWS`] rows.
+    sums: Vec<f32>,
+    /// The sums of the elements of packed rows.
+    row_sums: Vec<i32>,
+}
+
+thread_local! {
+    static BUFFERS: Cell<Buffers> = Cell::default();
+}
+
+/// The division of the sum and of the output, and the strides of the buffers.
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// K blocks.
+    blocks: usize,
+    /// Panels of a group.
+    group: usize,
+    /// Row tiles whose rows are packed at the same time.
+    tiles: usize,
+    /// Words from a packed row to the next.
+    packed_stride: usize,
+    /// Words from a row of sums to the next.
+    sums_stride: usize,
+    /// Words of a packed row for each row of B in words.
+    row_words: usize,
+    /// Whether rows of A are read where they are.
+    in_place: bool,
+}
+
+impl Sizes {
+    fn new<T: RowElement, K: Sink>(part: &Part<'_, T, K>, tile_panels: usize) -> Self {
+        let product = part.all.product;
+        let words = product.words();
+        let row_words = if T::PER_WORD == 1 || product.bytes.quads {
+            1
+        } else {
+            2
+        };
+        let blocks = words.div_ceil(KC).max(1);
+        let block = words.div_ceil(blocks);
+        let fitting = GROUP_BYTES / (block.max(1) * WIDTH * size_of::<f32>());
+        let group = fitting.clamp(tile_panels, GROUP_PANELS);
+        let group =
+            (group - group % tile_panels).min(part.panels.len().next_multiple_of(tile_panels));
+        let packed_stride = block * row_words + GAP;
+        let in_place = T::IS_WORD
+            && blocks == 1
+            && product.a.positions() <= MAX_POSITIONS
+            && product.a.depth() <= MAX_DEPTH;
+        let tiles = PACKED_BYTES / (MAX_ROWS * packed_stride * size_of::<f32>());
+        Self {
+            blocks,
+            group,
+            tiles: tiles.clamp(1, part.tiles.len().max(1)),
+            packed_stride,
+            sums_stride: group * WIDTH + GAP,
+            row_words,
+            in_place,
+        }
+    }
+}
+
+impl<T: RowElement, K: Sink> VectorOp for Part<'_, T, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        let sizes = Sizes::new(&self, S::TILE_PANELS);
+        let Buffers {
+            mut packed,
+            mut sums,
+            mut row_sums,
+        } = BUFFERS.take();
+        let several = sizes.blocks > 1;
+        let sums_of_tile = MAX_ROWS * sizes.sums_stride;
+        packed.resize(
+            packed
+                .len()
+                .max(sizes.tiles * MAX_ROWS * sizes.packed_stride),
+            0.0,
+        );
+        let kept = if several { sizes.tiles } else { 1 };
+        sums.resize(sums.len().max(kept * sums_of_tile), 0.0);
+        row_sums.resize(row_sums.len().max(sizes.tiles * MAX_ROWS), 0);
+        let words = |block| balanced_part(self.all.product.words(), sizes.blocks, block);
+        let mut table = [[std::ptr::null(); MAX_ROWS]; MAX_POSITIONS];
+        for first in self.tiles.clone().step_by(sizes.tiles) {
+            let tiles = first..self.tiles.end.min(first + sizes.tiles);
+            for start in self.panels.clone().step_by(sizes.group) {
+                stop::checkpoint();
+                let panels = start..self.panels.end.min(start + sizes.group);
+                for block in 0..sizes.blocks {
+                    let mut step = Step {
+                        panels: panels.clone(),
+                        words: words(block),
+                        ends: [block == 0, block + 1 == sizes.blocks],
+                        next: self
+                            .next(&sizes, (tiles.end, panels.end, block))
+                            .map(|(panel, block)| (panel, words(block))),
+                        share: 0..0,
+                    };
+                    if !sizes.in_place && (several || start == self.panels.start) {
+                        let packed = (&mut *packed, &mut *row_sums);
+                        self.pack(s, (&tiles, &step.words, sizes), packed, block == 0);
+                    }
+                    for (index, tile) in tiles.clone().enumerate() {
+                        let sums = &mut sums[if several { index } else { 0 } * sums_of_tile..];
+                        let sums = &mut sums[..sums_of_tile];
+                        let lines = step.next.as_ref().map_or(0, |(_, words)| words.len());
+                        step.share = index * lines / tiles.len()..(index + 1) * lines / tiles.len();
+                        let rows = self.row_tiles.rows(tile);
+                        let table = if sizes.in_place {
+                            self.point(rows.clone(), &mut table)
+                        } else {
+                            let packed = &packed[index * MAX_ROWS * sizes.packed_stride..];
+                            let packed = packed.chunks_exact(sizes.packed_stride);
+                            for (pointer, row) in table[0].iter_mut().zip(packed.take(rows.len())) {
+                                *pointer = row.as_ptr();
+                            }
+                            &table[..1]
+                        };
+                        self.multiply::<S>(rows.len(), &step, table, sums, sizes);
+                        if step.ends[1] {
+                            let row_sums = &row_sums[index * MAX_ROWS..];
+                            self.write(s, (rows, &panels), sums, row_sums, sizes);
+                        }
+                    }
+                }
+            }
+        }
+        BUFFERS.set(Buffers {
+            packed,
+            sums,
+            row_sums,
+        });
+    }
+}
+
+/// A K block of the sums of a group of panels.
+struct Step {
+    panels: Range<usize>,
+    /// Rows of B in words.
+    words: Range<usize>,
+    /// Whether it is the first and the last block.
+    ends: [bool; 2],
+    /// The first panel and the rows of the step after it, which are prefetched.
+    next: Option<(usize, Range<usize>)>,
+    /// The rows that a tile prefetches.
+    share: Range<usize>,
+}
+
+impl<T: RowElement, K: Sink> Part<'_, T, K> {
+    /// The first panel and the K block of the step after the one of these ends.
+    fn next(
+        &self,
+        sizes: &Sizes,
+        (tile, panel, block): (usize, usize, usize),
+    ) -> Option<(usize, usize)> {
+        if block + 1 < sizes.blocks {
+            Some((
+                panel - (panel - self.panels.start - 1) % sizes.group - 1,
+                block + 1,
+            ))
+        } else if panel < self.panels.end {
+            Some((panel, 0))
+        } else {
+            (tile < self.tiles.end).then_some((self.panels.start, 0))
+        }
+    }
+
+    /// Pointers to rows of A where they are, whose elements are f32.
+    #[inline(always)]
+    fn point<'t>(
+        &self,
+        rows: Range<usize>,
+        table: &'t mut [RowPointers; MAX_POSITIONS],
+    ) -> &'t [RowPointers] {
+        assert!(T::IS_WORD);
+        let a = self.all.product.a;
+        let table = &mut table[..a.positions()];
+        // SAFETY: f32 is the only element that is a word, so that the pointers have the same type.
+        let pointers = unsafe {
+            std::slice::from_raw_parts_mut(table.as_mut_ptr().cast::<RowPointers<T>>(), table.len())
+        };
+        a.point(rows, 0..a.positions(), 0..a.depth(), pointers);
+        table
+    }
+
+    /// Packs some words of the rows of tiles.
+    #[inline(always)]
+    fn pack<S: Simd>(
+        &self,
+        s: S,
+        (tiles, words, sizes): (&Range<usize>, &Range<usize>, Sizes),
+        (packed, row_sums): (&mut [f32], &mut [i32]),
+        is_first: bool,
+    ) {
+        let product = self.all.product;
+        let (a, depth) = (product.a, product.a.depth());
+        let elements = words.start * T::PER_WORD..(words.end * T::PER_WORD).min(product.depth());
+        let mut table: [RowPointers<T>; MAX_POSITIONS] =
+            [[std::ptr::null(); MAX_ROWS]; MAX_POSITIONS];
+        for (index, tile) in tiles.clone().enumerate() {
+            let rows = self.row_tiles.rows(tile);
+            let packed = &mut packed[index * MAX_ROWS * sizes.packed_stride..];
+            let mut at = elements.start;
+            while at < elements.end {
+                let (position, start) = (at / depth, at % depth);
+                let whole = start == 0 && depth <= MAX_DEPTH && at + depth <= elements.end;
+                let (positions, range) = if whole {
+                    let count = ((elements.end - at) / depth).min(MAX_POSITIONS);
+                    (position..position + count, 0..depth)
+                } else {
+                    let end = depth.min(start + MAX_DEPTH).min(start + elements.end - at);
+                    (position..position + 1, start..end)
+                };
+                let table = &mut table[..positions.len()];
+                a.point(rows.clone(), positions, range.clone(), table);
+                let packed = packed.chunks_exact_mut(sizes.packed_stride);
+                for (r, to) in packed.take(rows.len()).enumerate() {
+                    for (position, pointers) in table.iter().enumerate() {
+                        let at = at - elements.start + position * range.len();
+                        if pointers[r] == padding() {
+                            T::pad(&product.bytes, range.len(), to, at);
+                            continue;
+                        }
+                        // SAFETY: `point` wrote a pointer to the elements of the range for each of the rows (the
+                        // contract of `RowSource`), which A borrows.
+                        let from = unsafe { std::slice::from_raw_parts(pointers[r], range.len()) };
+                        T::pack(s, from, to, at);
+                    }
+                }
+                at += table.len() * range.len();
+            }
+            let packed = packed
+                .chunks_exact_mut(sizes.packed_stride)
+                .take(rows.len());
+            for (to, sum) in packed.zip(&mut row_sums[index * MAX_ROWS..]) {
+                // Elements of the last word that do not exist: B has zeros there.
+                let end = elements.len();
+                if !end.is_multiple_of(T::PER_WORD) {
+                    let missing = words.len() * T::PER_WORD - end;
+                    let padding = if product.bytes.signed { 0x80 } else { 0 };
+                    let none = Bytes {
+                        padding,
+                        ..product.bytes
+                    };
+                    T::pad(&none, missing, to, end);
+                }
+                let part = T::complete(&product.bytes, to, words.len());
+                *sum = if is_first { part } else { *sum + part };
+            }
+        }
+    }
+
+    /// Adds a K block to the sums of a tile of `count` rows, which `table` points to.
+    #[inline(always)]
+    fn multiply<S: Simd>(
+        &self,
+        count: usize,
+        step: &Step,
+        table: &[RowPointers],
+        sums: &mut [f32],
+        sizes: Sizes,
+    ) {
+        let TypedGemm { a, gemm, bytes, .. } = *self.all.product;
+        let (all, panels, words) = (&gemm.panels, &step.panels, &step.words);
+        let panel_stride = all.depth() * WIDTH;
+        let mut offsets = [0; MAX_ROWS];
+        for (row, offset) in offsets.iter_mut().enumerate() {
+            *offset = row * sizes.sums_stride;
+        }
+        assert!(sizes.in_place || words.len() * sizes.row_words <= sizes.packed_stride);
+        assert!(
+            panels.len() * WIDTH <= sizes.sums_stride && sums.len() >= count * sizes.sums_stride
+        );
+        let is_float = T::PER_WORD == 1;
+        let depth = if sizes.in_place {
+            a.depth()
+        } else {
+            words.len()
+        };
+        for panel in panels.clone().step_by(S::TILE_PANELS) {
+            let column = panel * WIDTH;
+            let columns =
+                ((panels.end - panel).min(S::TILE_PANELS) * WIDTH).min(all.columns() - column);
+            let kernel = if is_float {
+                S::tile(count, columns)
+            } else {
+                S::byte_tile(count, columns, bytes.quads)
+            };
+            let at = panel * panel_stride + words.start * WIDTH;
+            let elements = all.elements();
+            let next = step.next.as_ref().map(|(next, words)| {
+                let next = next + (panel - panels.start);
+                next * panel_stride + (words.start + step.share.start) * WIDTH
+            });
+            let next = next.filter(|&next| next < elements.len());
+            let tile = Tile {
+                rows: table,
+                depth,
+                panel: elements[at..].as_ptr(),
+                panel_stride,
+                output: sums[column - panels.start * WIDTH..].as_mut_ptr(),
+                offsets: &offsets,
+                columns,
+                first: step.ends[0],
+                last: step.ends[1],
+                epilogue: Epilogue {
+                    bias: gemm
+                        .bias
+                        .map_or(std::ptr::null(), |bias| bias[column..].as_ptr()),
+                    addend: std::ptr::null(),
+                    scale: gemm.scale,
+                    low: gemm.limits[0],
+                    high: gemm.limits[1],
+                    stream: false,
+                },
+                prefetch: Prefetch {
+                    address: next.map_or(std::ptr::null(), |next| elements[next..].as_ptr()),
+                    stride: panel_stride,
+                    lines: next.map_or(0, |_| step.share.len()),
+                },
+                next_rows: 0,
+            };
+            // SAFETY: a value of `S` exists only on a CPU with its instructions, and `run` checked that those of quads
+            // are used only where the level has them. Packed rows have `row_words` words for each of `words`
+            // (asserted above), rows in place `depth` elements at each position, the words of the only K block. Panels
+            // have a word for each in each column; the sums have whole panels of each row (asserted above), and `run`
+            // checked the bias.
+            unsafe { kernel(&tile) };
+        }
+    }
+
+    /// Converts the sums of a tile and writes them to the output.
+    #[inline(always)]
+    fn write<S: Simd>(
+        &self,
+        s: S,
+        (rows, panels): (Range<usize>, &Range<usize>),
+        sums: &mut [f32],
+        row_sums: &[i32],
+        sizes: Sizes,
+    ) {
+        let TypedGemm { gemm, sink, .. } = *self.all.product;
+        let offsets: [usize; MAX_ROWS] = self.all.layout.offsets(rows.start);
+        let columns = panels.start * WIDTH..(panels.end * WIDTH).min(gemm.panels.columns());
+        let sums = sums.chunks_exact_mut(sizes.sums_stride).take(rows.len());
+        for ((sums, offset), &row_sum) in sums.zip(offsets).zip(row_sums) {
+            let sums = &mut sums[..columns.len().next_multiple_of(WIDTH)];
+            // SAFETY: `run` checked that the output has the row at this offset and these columns; no other part has
+            // the same tile, and this part has no other reference to it.
+            let to = unsafe {
+                let start = self.all.output.add(offset + columns.start);
+                std::slice::from_raw_parts_mut(start, columns.len())
+            };
+            let position = RowPosition {
+                offset,
+                columns: columns.clone(),
+                row_sum,
+            };
+            sink.write(s, &position, sums, to);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::panels::{Panels, pack_rows, packed_len};
+    use crate::simd::rows::{Geometry, Im2col, Matrix};
+    use tenon_backend::CpuLevel;
+
+    /// Keeps sums of i32, and the sums of rows.
+    struct Integers;
+
+    impl Sink for Integers {
+        type Element = [i32; 2];
+
+        fn write<S: Simd>(
+            &self,
+            _: S,
+            position: &RowPosition,
+            sums: &mut [f32],
+            to: &mut [[i32; 2]],
+        ) {
+            let columns = position.columns.len();
+            assert_eq!(
+                (sums.len(), to.len()),
+                (columns.next_multiple_of(WIDTH), columns)
+            );
+            for (to, sum) in to.iter_mut().zip(&*sums) {
+                *to = [sum.to_bits() as i32, position.row_sum];
+            }
+        }
+    }
+
+    /// Bytes of all values.
+    fn bytes(len: usize, seed: u32) -> Vec<u8> {
+        let mut state = seed;
+        let next = |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        (0..len).map(next).collect()
+    }
+
+    /// The panels of a matrix of i8, in words of four rows.
+    fn panels_of_bytes(b: &[u8], depth: usize, columns: usize) -> Vec<f32> {
+        let words = depth.div_ceil(4);
+        let mut to = vec![0.0; packed_len(words, columns)];
+        let matrix: Vec<f32> = (0..words * columns)
+            .map(|at| {
+                let (k, column) = (at / columns * 4, at % columns);
+                let byte = |k: usize| {
+                    if k < depth {
+                        b[k * columns + column]
+                    } else {
+                        0
+                    }
+                };
+                f32::from_bits(u32::from_le_bytes([
+                    byte(k),
+                    byte(k + 1),
+                    byte(k + 2),
+                    byte(k + 3),
+                ]))
+            })
+            .collect();
+        pack_rows(&matrix, columns, words, columns, &mut to);
+        to
+    }
+
+    /// Every level, with and without the instruction for quads.
+    fn levels() -> impl Iterator<Item = (Level, bool)> {
+        let levels = CpuLevel::ALL.into_iter().map(Level::detect);
+        levels
+            .flat_map(|level| [false, true].map(|quads| (level, quads)))
+            .filter(|(level, quads)| !quads || level.has_quads())
+    }
+
+    #[test]
+    fn products_of_bytes_are_exact() {
+        for (rows, depth, columns) in [
+            (1, 1, 1),
+            (3, 5, 17),
+            (33, 64, 40),
+            (31, 3331, 35),
+            (200, 130, 300),
+        ] {
+            let (a, b) = (bytes(rows * depth, 1), bytes(depth * columns, 2));
+            let panels = panels_of_bytes(&b, depth, columns);
+            for (level, quads) in levels() {
+                for signed in [false, true] {
+                    let bytes = Bytes {
+                        signed,
+                        padding: 0,
+                        sums: true,
+                        quads,
+                    };
+                    let mut output = vec![[0; 2]; rows * columns];
+                    let product = TypedGemm {
+                        a: &Matrix::new(&a, rows, depth, depth),
+                        gemm: &Gemm::new(Panels::new(&panels, depth.div_ceil(4), columns)),
+                        bytes,
+                        sink: &Integers,
+                    };
+                    product.run(level, MatrixMut::new(&mut output, rows, columns, columns));
+                    for (row, output) in output.chunks_exact(columns).enumerate() {
+                        let a = a[row * depth..][..depth].iter().map(|&a| {
+                            if signed {
+                                i64::from(a as i8) + 128
+                            } else {
+                                a.into()
+                            }
+                        });
+                        for (column, &found) in output.iter().enumerate() {
+                            let terms = a
+                                .clone()
+                                .enumerate()
+                                .map(|(k, a)| a * i64::from(b[k * columns + column] as i8));
+                            let expected =
+                                [terms.sum::<i64>() as i32, a.clone().sum::<i64>() as i32];
+                            assert_eq!(
+                                found, expected,
+                                "{level:?} {quads} {signed} [{row}, {column}] of {rows}x{depth}x{columns}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn windows_of_bytes_have_the_padding_of_their_zero_point() {
+        let shape = Geometry {
+            images: 2,
+            size: [1, 7, 5],
+            channels: 6,
+            kernel: [1, 3, 3],
+            strides: [1, 2, 1],
+            dilations: [1, 1, 1],
+            before: [0, 1, 1],
+            after: [0, 1, 1],
+            output: [1, 4, 5],
+        };
+        let (depth, columns, padding) = (6 * 9, 20, 77);
+        let (input, b) = (bytes(shape.input_len(), 3), bytes(depth * columns, 4));
+        let panels = panels_of_bytes(&b, depth, columns);
+        let at = |image: usize, y: i64, x: i64, channel: usize| {
+            let inside = (0..7).contains(&y) && (0..5).contains(&x);
+            let index = ((image * 7 + y as usize % 8) * 5 + x as usize % 8) * 6 + channel;
+            if inside { input[index] } else { padding }
+        };
+        for (level, quads) in levels() {
+            let mut output = vec![[0; 2]; shape.pixels() * columns];
+            let product = TypedGemm {
+                a: &Im2col::new(&input, shape, [0, -1, -1], 0, 6),
+                gemm: &Gemm::new(Panels::new(&panels, depth.div_ceil(4), columns)),
+                bytes: Bytes {
+                    signed: false,
+                    padding,
+                    sums: false,
+                    quads,
+                },
+                sink: &Integers,
+            };
+            product.run(
+                level,
+                MatrixMut::new(&mut output, shape.pixels(), columns, columns),
+            );
+            for (index, found) in output.iter().enumerate() {
+                let (pixel, column) = (index / columns, index % columns);
+                let (image, y, x) = (pixel / 20, pixel % 20 / 5, pixel % 5);
+                let terms = (0..depth).map(|k| {
+                    let (ky, kx, channel) = (k / 18, k / 6 % 3, k % 6);
+                    let a = at(
+                        image,
+                        2 * y as i64 + ky as i64 - 1,
+                        x as i64 + kx as i64 - 1,
+                        channel,
+                    );
+                    i32::from(a) * i32::from(b[k * columns + column] as i8)
+                });
+                assert_eq!(found[0], terms.sum::<i32>(), "{level:?} {quads} {index}");
+            }
+        }
+    }
+}
