@@ -100,7 +100,8 @@ macro_rules! models {
 models! {
     resnet50: "resnet50", 1e-3;
     // A step of an int8 value may round either way.
-    resnet50_int8: "resnet50-int8", 2e-2;
+    // One step of the quantised logits, by which onnxruntime's products of integers differ from those in f32, too.
+    resnet50_int8: "resnet50-int8", 3.2e-2;
     bert_f16: "bert-f16", 1e-2;
     mobilenetv2_f16: "mobilenetv2-f16", 5e-2;
     mobilenetv2: "mobilenetv2", 1e-3;

@@ -69,7 +69,8 @@ families! {
     bert_f16: "bert-f16", 1e-2;
     // A value on the border of two int8 steps may round either way after a sum in another order: one
     // step of the last quantised layer is 1/127 of the range.
-    resnet50_int8: "resnet50-int8", 2e-2;
+    // One step of the quantised logits, by which onnxruntime's products of integers differ from those in f32, too.
+    resnet50_int8: "resnet50-int8", 3.2e-2;
 }
 
 #[test]
