@@ -53,10 +53,13 @@ pub fn dist(options: &Options) -> Result<()> {
         env!("CARGO_PKG_VERSION"),
         std::env::consts::ARCH
     );
+    let list = folder.join(format!("tenon-{}.cdx.json", env!("CARGO_PKG_VERSION")));
+    write(&list, components.cyclone_dx(source_date()?)?.as_bytes())?;
     let tools = python::for_wheels()?;
     let maturin = Maturin {
         python: &tools,
         out: &folder,
+        components: Some(&list),
         environment: &environment,
     };
     check(&tools, &maturin.wheel()?)?;
@@ -64,11 +67,6 @@ pub fn dist(options: &Options) -> Result<()> {
     let archive = contents(&target.join("release"), &components)?;
     let archive = archive::written(&archive, &name, source_date()?)?;
     write(&folder.join(format!("{name}.tar.gz")), &archive)?;
-    let list = components.cyclone_dx(source_date()?)?;
-    write(
-        &folder.join(format!("tenon-{}.cdx.json", env!("CARGO_PKG_VERSION"))),
-        list.as_bytes(),
-    )?;
     let sums = checksums(&folder)?;
     write(&folder.join(CHECKSUMS), sums.as_bytes())?;
     replace(&out, &folder)?;

@@ -23,6 +23,8 @@ pub struct Maturin<'a> {
     pub python: &'a Path,
     /// The folder of wheels and source distributions.
     pub out: &'a Path,
+    /// A list of the crates, which the wheel contains.
+    pub components: Option<&'a Path>,
     /// Variables of the build.
     pub environment: &'a [(String, String)],
 }
@@ -34,6 +36,9 @@ impl Maturin<'_> {
         command.args(["build", "--release", "--locked"]);
         let policy = format!("manylinux_{}", glibc::NEWEST.to_string().replace('.', "_"));
         command.args(["--compatibility", &policy]);
+        if let Some(list) = self.components {
+            command.arg("--sbom-include").arg(list);
+        }
         self.built(command, ".whl")
     }
 
@@ -106,6 +111,7 @@ pub fn wheel(options: &Options) -> Result<()> {
     let maturin = Maturin {
         python: &tools,
         out: &target.join("wheels"),
+        components: None,
         environment: &environment,
     };
     check(&tools, &maturin.wheel()?)?;
