@@ -441,7 +441,7 @@ impl PyModel {
     }
 }
 
-/// The rows of a profile and a trace, as JSON.
+/// A profile and a trace, as JSON.
 fn profile(
     model: &Model,
     inputs: &[(&str, &Tensor)],
@@ -460,29 +460,10 @@ fn profile(
         inputs,
         RunOptions::new().control(control.clone()).trace(&recording),
     )?;
-    let ceiling = match measure {
-        true => Ceiling::measure(threads()),
-        false => Ceiling {
-            gflops: f64::INFINITY,
-            gigabytes: f64::INFINITY,
-        },
-    };
-    let rows = tenon::profile::rows(&profile, &ceiling);
-    let rows: Vec<serde_json::Value> = rows
-        .iter()
-        .map(|row| {
-            serde_json::json!({
-                "node": row.node, "operator": row.operator, "backend": row.backend,
-                "seconds": row.time.as_secs_f64(), "runs": row.runs, "share": row.share,
-                "flops": row.flops, "bytes": row.bytes, "gflops": row.gflops,
-                "gigabytes_per_second": row.gigabytes,
-                "of_ceiling": row.of_ceiling.filter(|_| measure),
-            })
-        })
-        .collect();
-    Ok(serde_json::json!({
-        "executions": profile.executions, "rows": rows, "trace": recording.json("tenon"),
-    }))
+    let ceiling = measure.then(|| Ceiling::measure(threads()));
+    let mut report = tenon::profile::json(&profile, ceiling.as_ref());
+    report["trace"] = recording.json("tenon").into();
+    Ok(report)
 }
 
 /// Loads a package from a file, from bytes, or from `tenon.Package`.

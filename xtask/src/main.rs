@@ -20,6 +20,7 @@ mod installed;
 mod kernel_page;
 mod operator_support;
 mod python;
+mod python_package;
 mod sanitize;
 mod wheel;
 mod words;

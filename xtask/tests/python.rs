@@ -6,6 +6,9 @@
     reason = "the report of pytest, and the reason of a skip"
 )]
 
+#[path = "../src/python_package.rs"]
+mod python_package;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -32,30 +35,6 @@ fn build() -> PathBuf {
     folder.join("lib_tenon.so")
 }
 
-/// Copies the Python modules and the extension module into the package `tenon` of a folder, with the entry points of the
-/// manifest.
-fn stage(library: &Path, packages: &Path) {
-    let _ = std::fs::remove_dir_all(packages);
-    let metadata = packages.join("tenon.dist-info");
-    std::fs::create_dir_all(&metadata).unwrap();
-    let name = format!("Name: tenon\nVersion: {}\n", env!("CARGO_PKG_VERSION"));
-    std::fs::write(metadata.join("METADATA"), name).unwrap();
-    let manifest = std::fs::read_to_string(root().join("python/pyproject.toml")).unwrap();
-    let entry_points = manifest.split("[project.entry-points.").nth(1).unwrap();
-    let entry_points = entry_points.split("\n\n").next().unwrap();
-    let entry_points = format!("[{}\n", entry_points.replace('"', ""));
-    std::fs::write(metadata.join("entry_points.txt"), entry_points).unwrap();
-    let folder = packages.join("tenon");
-    std::fs::create_dir_all(&folder).unwrap();
-    for file in std::fs::read_dir(root().join("python/python/tenon")).unwrap() {
-        let file = file.unwrap();
-        if file.file_type().unwrap().is_file() {
-            std::fs::copy(file.path(), folder.join(file.file_name())).unwrap();
-        }
-    }
-    std::fs::copy(library, folder.join("_tenon.abi3.so")).unwrap();
-}
-
 #[test]
 fn the_tests_of_the_python_package_pass() {
     let Some(python) = std::env::var_os("TENON_PYTHON") else {
@@ -63,7 +42,7 @@ fn the_tests_of_the_python_package_pass() {
         return;
     };
     let packages = build_folder().join("python-package");
-    stage(&build(), &packages);
+    python_package::stage(&root(), &build(), &packages).unwrap();
     let done = Command::new(python)
         .current_dir(root().join("python"))
         .env("PYTHONPATH", &packages)

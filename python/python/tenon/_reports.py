@@ -125,8 +125,24 @@ class Profile:
     def from_json(text: str) -> Profile:
         """The report that the extension module makes."""
         report = json.loads(text)
-        rows = tuple(ProfileRow(**row) for row in report["rows"])
-        return Profile(report["executions"], rows, report["trace"])
+        rows = [
+            ProfileRow(
+                node=row["node"],
+                operator=row["operator"],
+                backend=row["backend"],
+                seconds=1e-6 * row["us"],
+                runs=row["runs"],
+                share=row["share"],
+                # None where the package has no counts.
+                flops=row["flops"] or 0,
+                bytes=row["bytes"],
+                gflops=row["gflops"] or 0.0,
+                gigabytes_per_second=row["gigabytes"] or 0.0,
+                of_ceiling=row["of_ceiling"],
+            )
+            for row in report["nodes"]
+        ]
+        return Profile(report["executions"], tuple(rows), report["trace"])
 
     def __iter__(self) -> Iterator[ProfileRow]:
         return iter(self.rows)

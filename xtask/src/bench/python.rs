@@ -81,17 +81,7 @@ fn from_python(
 fn packages() -> Result<PathBuf> {
     crate::run(cargo().args(["build", "--release", "--package", "tenon-python"]))?;
     let packages = target().join("release/python-package");
-    let folder = packages.join("tenon");
-    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-    std::fs::create_dir_all(&folder).map_err(failed)?;
-    for entry in std::fs::read_dir(root().join("python/python/tenon")).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.is_file() {
-            let name = path.file_name().unwrap_or_default();
-            std::fs::copy(&path, folder.join(name)).map_err(failed)?;
-        }
-    }
     let library = target().join("release/lib_tenon.so");
-    std::fs::copy(library, folder.join("_tenon.abi3.so")).map_err(failed)?;
+    crate::python_package::stage(root(), &library, &packages)?;
     Ok(packages)
 }
