@@ -2,7 +2,7 @@
 //! f32; f16 and bf16 are converted when rows of A are packed and when results are written.
 
 use crate::simd::disjoint::MatrixMut;
-use crate::simd::elements::VectorElement;
+use crate::simd::elements::{VectorElement, add_and_clamp};
 use crate::simd::gemm::{Gemm, multiply};
 use crate::simd::math::{UnaryFunction, map_in_place};
 use crate::simd::rows::RowSource;
@@ -124,7 +124,7 @@ impl<T: VectorElement> Sink for Rounded<'_, T> {
     fn write<S: Simd>(&self, s: S, position: &RowPosition, sums: &mut [f32], to: &mut [T]) {
         let sums = &mut sums[..to.len()];
         if let Some((addend, limits)) = self.addend {
-            add(
+            add_and_clamp(
                 s,
                 &addend[position.offset + position.columns.start..],
                 limits,
@@ -135,22 +135,5 @@ impl<T: VectorElement> Sink for Rounded<'_, T> {
             map_in_place(s, function, sums);
         }
         T::narrow(s, sums, to);
-    }
-}
-
-/// Adds elements to sums, which are then clamped.
-#[inline(always)]
-pub(super) fn add<T: VectorElement, S: Simd>(
-    s: S,
-    addend: &[T],
-    limits: [f32; 2],
-    sums: &mut [f32],
-) {
-    let [low, high] = limits.map(|limit| s.splat(limit));
-    let addend = addend.chunks(S::LANES);
-    for (sums, addend) in sums.chunks_mut(S::LANES).zip(addend) {
-        let addend = T::load_slice(s, &addend[..sums.len()]);
-        let sum = s.add(s.load_part(sums), addend);
-        s.store_part(s.min(high, s.max(low, sum)), sums);
     }
 }

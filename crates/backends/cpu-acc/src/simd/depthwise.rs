@@ -14,7 +14,7 @@ mod task;
 mod tile;
 
 use super::disjoint::{RowLayout, for_each_index};
-use super::elements::VectorElement;
+use super::elements::{VectorElement, add_and_clamp};
 use super::k_blocks::balanced_part;
 use super::math::{UnaryFunction, map_in_place};
 use super::rows::Geometry;
@@ -125,13 +125,7 @@ impl<T: VectorElement> LateEpilogue<'_, T> {
         if !T::IS_F32
             && let Some(addend) = conv.addend
         {
-            let [low, high] = conv.limits.map(|limit| s.splat(limit));
-            let addend = addend[offset..].chunks(S::LANES);
-            for (sums, addend) in sums.chunks_mut(S::LANES).zip(addend) {
-                let addend = T::load_slice(s, &addend[..sums.len()]);
-                let sum = s.add(s.load_part(sums), addend);
-                s.store_part(s.min(high, s.max(low, sum)), sums);
-            }
+            add_and_clamp(s, &addend[offset..], conv.limits, sums);
         }
         if let Some(function) = conv.function {
             map_in_place(s, function, sums);

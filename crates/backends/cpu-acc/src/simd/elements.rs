@@ -100,3 +100,20 @@ halves! {
     f16: widen_ptr, WidenF16, NarrowF16;
     bf16: widen_bf16_ptr, WidenBf16, NarrowBf16;
 }
+
+/// Adds elements to sums, which are then clamped.
+#[inline(always)]
+pub(crate) fn add_and_clamp<T: VectorElement, S: Simd>(
+    s: S,
+    addend: &[T],
+    limits: [f32; 2],
+    sums: &mut [f32],
+) {
+    let [low, high] = limits.map(|limit| s.splat(limit));
+    let addend = addend.chunks(S::LANES);
+    for (sums, addend) in sums.chunks_mut(S::LANES).zip(addend) {
+        let addend = T::load_slice(s, &addend[..sums.len()]);
+        let sum = s.add(s.load_part(sums), addend);
+        s.store_part(s.min(high, s.max(low, sum)), sums);
+    }
+}

@@ -684,10 +684,18 @@ mod tests {
         to
     }
 
-    /// Every level, with and without the instruction for quads.
+    /// Every level, with and without the instruction for quads; AVX-VNNI also on a CPU with AVX-512.
     fn levels() -> impl Iterator<Item = (Level, bool)> {
-        let levels = CpuLevel::ALL.into_iter().map(Level::detect);
+        let mut levels: Vec<Level> = CpuLevel::ALL.map(Level::detect).to_vec();
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avxvnni") && CpuLevel::in_use() >= CpuLevel::Avx2 {
+            levels.push(Level {
+                level: CpuLevel::Avx2,
+                quads: true,
+            });
+        }
         levels
+            .into_iter()
             .flat_map(|level| [false, true].map(|quads| (level, quads)))
             .filter(|(level, quads)| !quads || level.has_quads())
     }
