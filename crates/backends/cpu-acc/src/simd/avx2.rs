@@ -235,8 +235,7 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn add_products_of_quads(self, a: __m256, b: __m256, sum: __m256) -> __m256 {
-        // The caller guarantees AVX-VNNI.
+    unsafe fn add_products_of_quads(self, a: __m256, b: __m256, sum: __m256) -> __m256 {
         let [a, b, sum] = [a, b, sum].map(|v| unsafe { _mm256_castps_si256(v) });
         unsafe { _mm256_castsi256_ps(_mm256_dpbusd_avx_epi32(sum, a, b)) }
     }

@@ -196,8 +196,7 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn add_products_of_quads(self, a: __m512, b: __m512, sum: __m512) -> __m512 {
-        // The caller guarantees VNNI.
+    unsafe fn add_products_of_quads(self, a: __m512, b: __m512, sum: __m512) -> __m512 {
         let [a, b, sum] = [a, b, sum].map(|v| unsafe { _mm512_castps_si512(v) });
         unsafe { _mm512_castsi512_ps(_mm512_dpbusd_epi32(sum, a, b)) }
     }

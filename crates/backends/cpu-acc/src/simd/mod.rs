@@ -158,9 +158,12 @@ pub(crate) trait Simd:
     /// besides (see [`Level::has_quads`]), else of [`products::Pairs`].
     fn byte_tile(rows: usize, columns: usize, quads: bool) -> tile::Kernel;
 
-    /// `sum` and the products of four u8 of `a` and four i8 of `b` in each word. Only where [`Level::has_quads`].
+    /// `sum` and the products of four u8 of `a` and four i8 of `b` in each word.
+    ///
+    /// # Safety
+    /// [`Level::has_quads`] is true of the level.
     #[inline(always)]
-    fn add_products_of_quads(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
+    unsafe fn add_products_of_quads(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
         map_words(self, [a, b, sum], |[a, b, sum]| {
             let products = a.to_le_bytes().into_iter().zip(b.to_le_bytes());
             products.fold(sum, |sum, (a, b)| {

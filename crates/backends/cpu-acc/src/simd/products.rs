@@ -1,6 +1,8 @@
 //! The types of matrix products. A and B are made of words of 32 bits: an element of f32, or four
 //! elements of 8 bits that are adjacent along the depth. Sums have 32 bits.
 
+#![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
+
 use super::Simd;
 
 /// How words of A and of B are multiplied. Vectors of words have the type of vectors of f32, whatever they hold.
@@ -55,7 +57,8 @@ impl<S: Simd> Product<S> for Quads {
 
     #[inline(always)]
     fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
-        s.add_products_of_quads(row, columns, sum)
+        // SAFETY: kernels of `Quads` require a CPU with the instruction (`tile_of_quads` of each level).
+        unsafe { s.add_products_of_quads(row, columns, sum) }
     }
 
     #[inline(always)]

@@ -348,7 +348,7 @@ impl<T: RowElement, K: Sink> VectorOp for Part<'_, T, K> {
                         words: words(block),
                         ends: [block == 0, block + 1 == sizes.blocks],
                         next: self
-                            .next(&sizes, (tiles.end, panels.end, block))
+                            .next(&sizes, (tiles.end, &panels, block))
                             .map(|(panel, block)| (panel, words(block))),
                         share: 0..0,
                     };
@@ -403,19 +403,16 @@ struct Step {
 }
 
 impl<T: RowElement, K: Sink> Part<'_, T, K> {
-    /// The first panel and the K block of the step after the one of these ends.
+    /// The first panel and the K block of the step after block `block` of `panels`, in row tiles that end at `tile`.
     fn next(
         &self,
         sizes: &Sizes,
-        (tile, panel, block): (usize, usize, usize),
+        (tile, panels, block): (usize, &Range<usize>, usize),
     ) -> Option<(usize, usize)> {
         if block + 1 < sizes.blocks {
-            Some((
-                panel - (panel - self.panels.start - 1) % sizes.group - 1,
-                block + 1,
-            ))
-        } else if panel < self.panels.end {
-            Some((panel, 0))
+            Some((panels.start, block + 1))
+        } else if panels.end < self.panels.end {
+            Some((panels.end, 0))
         } else {
             (tile < self.tiles.end).then_some((self.panels.start, 0))
         }
