@@ -289,17 +289,19 @@ fn convolutions_with_weights_known_when_executing() {
 #[test]
 fn transposed_convolutions_with_gaps() {
     let mut random = Random::new(21);
-    for (kernel, stride, dilation, before, extra) in [
-        (1, 3, 1, 0, 2),
-        (2, 4, 1, 1, 3),
-        (2, 4, 2, 0, 0),
-        (3, 2, 6, 3, 1),
-        (2, 2, 1, 7, 0),
+    for (kernel, stride, dilation, before, extra, channels) in [
+        (1, 3, 1, 0, 2, 5),
+        // More channels than a K block has rows.
+        (1, 3, 1, 0, 2, 800),
+        (2, 4, 1, 1, 3, 5),
+        (2, 4, 2, 0, 0, 5),
+        (3, 2, 6, 3, 1, 5),
+        (2, 2, 1, 7, 0, 5),
     ] {
         let shape = Shape {
             images: 2,
             size: vec![9, 7],
-            channels: 5,
+            channels,
             filters: 18,
             group: 1,
             kernel: vec![kernel, 3],
@@ -321,11 +323,9 @@ fn convolutions_of_half_precision() {
     for round in 0..48 {
         let rank = round % 3 + 1;
         let group = random.pick(&[1, 1, 2, 6]);
-        let sizes = [
-            group * random.between(1, 9),
-            group * random.between(1, 20),
-            group,
-        ];
+        // Also more channels than a K block has rows.
+        let depth = [random.between(1, 9), 790][usize::from(round % 16 == 5)];
+        let sizes = [group * depth, group * random.between(1, 20), group];
         let mut shape = match round % 4 {
             0 => Shape::transposed(&mut random, rank, sizes),
             _ => Shape::random(&mut random, rank, sizes),

@@ -30,6 +30,12 @@ const FEW_CHANNELS: usize = 12;
 /// Elements of weights from which on several threads pack them.
 const PARALLEL_PACKING: usize = 1 << 16;
 
+/// Elements of an input that a thread converts at a time.
+const CONVERTED: usize = 1 << 14;
+
+/// Most elements of a short row of the input of a pointwise convolution.
+const SHORT_ROW: usize = 256;
+
 /// A dense or grouped convolution.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Conv {
@@ -186,8 +192,15 @@ impl Conv {
         is_plain.then(|| padded(&self.shape)).flatten()
     }
 
+    /// Whether the whole input is converted to f32 before: im2col would convert each element at each kernel position,
+    /// and short rows are converted faster together. MobileNetV2 takes 0.95 of the time, a detector 0.94.
+    fn converts_input(&self) -> bool {
+        let is_half = self.float != FloatType::F32;
+        is_half && !self.direct && (self.positions() > 1 || self.depth() <= SHORT_ROW)
+    }
+
     /// Elements of scratch memory: for packed weights that are not constant, for weights and bias in f32 where they
-    /// are not, and for the padded image.
+    /// are not, and for the padded image or the input in f32.
     fn scratch(&self) -> [usize; 4] {
         let weights = self.positions().saturating_mul(self.depth());
         let if_used = |is_used: bool, len: usize| if is_used { len } else { 0 };
@@ -199,7 +212,10 @@ impl Conv {
                 weights.saturating_mul(self.filters),
             ),
             if_used(self.bias && is_half, self.filters),
-            self.padded().map_or(0, |padded| padded.input_len()),
+            match self.padded() {
+                Some(padded) => padded.input_len(),
+                None => if_used(self.converts_input(), self.shape.input_len()),
+            },
         ]
     }
 }
@@ -263,7 +279,7 @@ impl BoundConv {
         let conv = &self.conv;
         let sizes = conv.scratch();
         let scratch = super::scratch(outputs, total_len(sizes))?;
-        let [packed, plain, bias, padded] = split_scratch(scratch, sizes);
+        let [packed, plain, bias, image] = split_scratch(scratch, sizes);
         let weights = match &self.weights {
             Some(weights) => weights.elements(),
             None => {
@@ -285,7 +301,7 @@ impl BoundConv {
             },
             addend: optional(conv.addend, 3)?,
         };
-        conv.run(weights, &operands, padded, outputs.slice(0)?);
+        conv.run(weights, &operands, image, outputs.slice(0)?);
         Ok(())
     }
 }
@@ -298,7 +314,7 @@ pub(super) struct ConvOperands<'a, T> {
 }
 
 impl Conv {
-    /// Computes the output from packed weights; `scratch` is for the padded image.
+    /// Computes the output from packed weights; `scratch` is for the padded image or the input in f32.
     fn run<T: GemmElement>(
         &self,
         weights: &[f32],
@@ -319,6 +335,15 @@ impl Conv {
             let a = PaddedIm2col::new(copy, padded);
             return T::multiply_floats(level, &a, &gemm, operands.addend, output);
         }
+        let floats = self.converts_input().then(|| {
+            let copy = &mut scratch[..self.shape.input_len()];
+            let input = T::floats(operands.input);
+            for_each_chunk(copy, CONVERTED, true, |chunk, to| {
+                let first = chunk * CONVERTED;
+                input.copy(level, first..first + to.len(), to);
+            });
+            &*copy
+        });
         let mut rest = weights;
         for part in Part::all(self) {
             let weights = rest.split_off(..self.packed(part.positions()));
@@ -326,17 +351,17 @@ impl Conv {
             if self.direct {
                 self.run_direct(&part, weights, operands, output);
             } else {
-                self.run_part(&part, weights, operands, output);
+                self.run_part(&part, weights, (operands, floats), output);
             }
         }
     }
 
-    /// Computes the output pixels of one part.
+    /// Computes the output pixels of one part, from the input or from the input in f32.
     fn run_part<T: GemmElement>(
         &self,
         part: &Part,
         weights: &[f32],
-        operands: &ConvOperands<'_, T>,
+        (operands, floats): (&ConvOperands<'_, T>, Option<&[f32]>),
         output: &mut [T],
     ) {
         let (depth, filters) = (self.depth(), self.group_filters());
@@ -350,8 +375,16 @@ impl Conv {
             let addend = operands.addend.map(|addend| &addend[first..]);
             let gemm = self.gemm(weights, part.positions(), bias);
             if part.is_pointwise() && self.groups == 1 {
-                let a = Matrix::new(operands.input, rows, depth, depth);
-                T::multiply(self.level, &a, &gemm, addend, output);
+                if let Some(input) = floats {
+                    let a = Matrix::new(input, rows, depth, depth);
+                    T::multiply_floats(self.level, &a, &gemm, addend, output);
+                } else {
+                    let a = Matrix::new(operands.input, rows, depth, depth);
+                    T::multiply(self.level, &a, &gemm, addend, output);
+                }
+            } else if let Some(input) = floats {
+                let a = Im2col::new(input, part.shape, part.origin, group * depth, depth);
+                T::multiply_floats(self.level, &a, &gemm, addend, output);
             } else {
                 let input = operands.input;
                 let a = Im2col::new(input, part.shape, part.origin, group * depth, depth);

@@ -32,6 +32,7 @@ impl KBlock {
 }
 
 /// The inner dimension, divided into blocks.
+#[derive(Clone, Copy)]
 pub(super) struct KBlocks {
     positions: usize,
     depth: usize,
@@ -43,7 +44,8 @@ pub(super) struct KBlocks {
 
 impl KBlocks {
     pub fn new(positions: usize, depth: usize) -> Self {
-        if depth > KC {
+        // Without positions there is one empty block, so that sums of nothing are written.
+        if depth > KC && positions > 0 {
             return Self {
                 positions,
                 depth,
@@ -101,13 +103,17 @@ mod tests {
             (9, 2000),
             (70, 3),
             (1, 0),
+            (0, 1),
+            (0, 2000),
         ] {
             let blocks = KBlocks::new(positions, depth);
+            assert!(blocks.count() > 0);
             let mut rows = 0;
             for index in 0..blocks.count() {
                 let block = blocks.block(index);
                 assert_eq!(block.first(depth), rows, "{positions} positions of {depth}");
-                assert!(block.positions.len() <= MAX_POSITIONS && block.depth.len() <= KC);
+                assert!(block.positions.len() <= MAX_POSITIONS);
+                assert!(block.depth.len() <= KC || block.positions.is_empty());
                 rows += block.len();
             }
             assert_eq!(rows, positions * depth);

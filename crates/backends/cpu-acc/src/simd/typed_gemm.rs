@@ -7,7 +7,7 @@
 use super::disjoint::{MatrixMut, RowLayout};
 use super::elements::VectorElement;
 use super::gemm::{Division, GROUP_BYTES, Gemm, RowTiles};
-use super::k_blocks::{KC, MAX_POSITIONS, balanced_part};
+use super::k_blocks::{KBlock, KBlocks, KC, MAX_POSITIONS, balanced_part};
 use super::rows::{MAX_DEPTH, RowSource, padding};
 use super::tile::{Epilogue, MAX_ROWS, Prefetch, RowPointers, Tile};
 use super::{Level, Simd, VectorOp};
@@ -276,8 +276,8 @@ struct Sizes {
     sums_stride: usize,
     /// Words of a packed row for each row of B in words.
     row_words: usize,
-    /// Whether rows of A are read where they are.
-    in_place: bool,
+    /// Where rows of A are read where they are, the K blocks, whose rows are those of some kernel positions.
+    in_place: Option<KBlocks>,
 }
 
 impl Sizes {
@@ -289,17 +289,17 @@ impl Sizes {
         } else {
             2
         };
-        let blocks = words.div_ceil(KC).max(1);
+        let in_place = T::IS_WORD.then(|| KBlocks::new(product.a.positions(), product.a.depth()));
+        let blocks = match in_place {
+            Some(blocks) => blocks.count(),
+            None => words.div_ceil(KC).max(1),
+        };
         let block = words.div_ceil(blocks);
         let fitting = GROUP_BYTES / (block.max(1) * WIDTH * size_of::<f32>());
         let group = fitting.clamp(tile_panels, GROUP_PANELS);
         let group =
             (group - group % tile_panels).min(part.panels.len().next_multiple_of(tile_panels));
         let packed_stride = block * row_words + GAP;
-        let in_place = T::IS_WORD
-            && blocks == 1
-            && product.a.positions() <= MAX_POSITIONS
-            && product.a.depth() <= MAX_DEPTH;
         let tiles = PACKED_BYTES / (MAX_ROWS * packed_stride * size_of::<f32>());
         Self {
             blocks,
@@ -309,6 +309,17 @@ impl Sizes {
             sums_stride: group * WIDTH + GAP,
             row_words,
             in_place,
+        }
+    }
+
+    /// The rows of B of a K block, in words, of which there are `words` in all.
+    fn words(&self, words: usize, block: usize, depth: usize) -> Range<usize> {
+        match self.in_place {
+            Some(blocks) => {
+                let block = blocks.block(block);
+                block.first(depth)..block.first(depth) + block.len()
+            }
+            None => balanced_part(words, self.blocks, block),
         }
     }
 }
@@ -335,7 +346,8 @@ impl<T: RowElement, K: Sink> VectorOp for Part<'_, T, K> {
         let kept = if several { sizes.tiles } else { 1 };
         sums.resize(sums.len().max(kept * sums_of_tile), 0.0);
         row_sums.resize(row_sums.len().max(sizes.tiles * MAX_ROWS), 0);
-        let words = |block| balanced_part(self.all.product.words(), sizes.blocks, block);
+        let product = self.all.product;
+        let words = |block| sizes.words(product.words(), block, product.a.depth());
         let mut table = [[std::ptr::null(); MAX_ROWS]; MAX_POSITIONS];
         for first in self.tiles.clone().step_by(sizes.tiles) {
             let tiles = first..self.tiles.end.min(first + sizes.tiles);
@@ -352,7 +364,8 @@ impl<T: RowElement, K: Sink> VectorOp for Part<'_, T, K> {
                             .map(|(panel, block)| (panel, words(block))),
                         share: 0..0,
                     };
-                    if !sizes.in_place && (several || start == self.panels.start) {
+                    let in_place = sizes.in_place.map(|blocks| blocks.block(block));
+                    if in_place.is_none() && (several || start == self.panels.start) {
                         let packed = (&mut *packed, &mut *row_sums);
                         self.pack(s, (&tiles, &step.words, sizes), packed, block == 0);
                     }
@@ -362,8 +375,8 @@ impl<T: RowElement, K: Sink> VectorOp for Part<'_, T, K> {
                         let lines = step.next.as_ref().map_or(0, |(_, words)| words.len());
                         step.share = index * lines / tiles.len()..(index + 1) * lines / tiles.len();
                         let rows = self.row_tiles.rows(tile);
-                        let table = if sizes.in_place {
-                            self.point(rows.clone(), &mut table)
+                        let table = if let Some(block) = &in_place {
+                            self.point(rows.clone(), block, &mut table)
                         } else {
                             let packed = &packed[index * MAX_ROWS * sizes.packed_stride..];
                             let packed = packed.chunks_exact(sizes.packed_stride);
@@ -418,21 +431,22 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
         }
     }
 
-    /// Pointers to rows of A where they are, whose elements are f32.
+    /// Pointers to a K block of rows of A where they are, whose elements are f32.
     #[inline(always)]
     fn point<'t>(
         &self,
         rows: Range<usize>,
+        block: &KBlock,
         table: &'t mut [RowPointers; MAX_POSITIONS],
     ) -> &'t [RowPointers] {
         assert!(T::IS_WORD);
-        let a = self.all.product.a;
-        let table = &mut table[..a.positions()];
+        let table = &mut table[..block.positions.len()];
         // SAFETY: f32 is the only element that is a word, so that the pointers have the same type.
         let pointers = unsafe {
             std::slice::from_raw_parts_mut(table.as_mut_ptr().cast::<RowPointers<T>>(), table.len())
         };
-        a.point(rows, 0..a.positions(), 0..a.depth(), pointers);
+        let (positions, depth) = (block.positions.clone(), block.depth.clone());
+        self.all.product.a.point(rows, positions, depth, pointers);
         table
     }
 
@@ -513,23 +527,20 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
         sums: &mut [f32],
         sizes: Sizes,
     ) {
-        let TypedGemm { a, gemm, bytes, .. } = *self.all.product;
+        let TypedGemm { gemm, bytes, .. } = *self.all.product;
         let (all, panels, words) = (&gemm.panels, &step.panels, &step.words);
         let panel_stride = all.depth() * WIDTH;
         let mut offsets = [0; MAX_ROWS];
         for (row, offset) in offsets.iter_mut().enumerate() {
             *offset = row * sizes.sums_stride;
         }
-        assert!(sizes.in_place || words.len() * sizes.row_words <= sizes.packed_stride);
+        assert!(sizes.in_place.is_some() || words.len() * sizes.row_words <= sizes.packed_stride);
         assert!(
             panels.len() * WIDTH <= sizes.sums_stride && sums.len() >= count * sizes.sums_stride
         );
         let is_float = T::PER_WORD == 1;
-        let depth = if sizes.in_place {
-            a.depth()
-        } else {
-            words.len()
-        };
+        // Of each kernel position; a packed row is one.
+        let depth = words.len() / table.len().max(1);
         for panel in panels.clone().step_by(S::TILE_PANELS) {
             let column = panel * WIDTH;
             let columns =
@@ -575,9 +586,8 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
             };
             // SAFETY: a value of `S` exists only on a CPU with its instructions, and `run` checked that those of quads
             // are used only where the level has them. Packed rows have `row_words` words for each of `words`
-            // (asserted above), rows in place `depth` elements at each position, the words of the only K block. Panels
-            // have a word for each in each column; the sums have whole panels of each row (asserted above), and `run`
-            // checked the bias.
+            // (asserted above), rows in place `depth` elements at each position of the K block. Panels have a word for
+            // each in each column; the sums have whole panels of each row (asserted above), and `run` checked the bias.
             unsafe { kernel(&tile) };
         }
     }
