@@ -148,6 +148,9 @@ impl VectorOp for SoftmaxLines<'_> {
         let level = self.softmax.level;
         let logarithm = self.softmax.logarithm;
         let mut buffers = Buffers::new();
+        if inner == 1 && (1..=BLOCK).contains(&extent) {
+            return self.eval_short_rows(s, buffers);
+        }
         let mut shifts = ColumnShifts::new();
         for (nth, line) in self.lines.clone().enumerate() {
             let (start, to) = (line * extent * inner, nth * extent * inner);
@@ -202,6 +205,30 @@ impl VectorOp for SoftmaxLines<'_> {
                     self.output.write(level, to..to + count, results);
                 }
             }
+        }
+    }
+}
+
+impl SoftmaxLines<'_> {
+    /// Computes rows of which a block has at least one.
+    #[inline(always)]
+    fn eval_short_rows<S: Simd>(mut self, s: S, mut buffers: Buffers) {
+        let (extent, level) = (self.softmax.extents.extent, self.softmax.level);
+        let first = self.lines.start * extent;
+        let end = self.lines.end * extent;
+        for start in (first..end).step_by(BLOCK / extent * extent) {
+            stop::checkpoint();
+            let range = start..end.min(start + BLOCK / extent * extent);
+            let from = self.input.load(level, range.clone(), &mut buffers.from);
+            let results = &mut buffers.to[..from.len()];
+            SoftmaxRows {
+                softmax: self.softmax,
+                from: Some(from),
+                rows: results,
+            }
+            .eval(s);
+            let to = range.start - first..range.end - first;
+            self.output.write(level, to, results);
         }
     }
 }
