@@ -142,6 +142,29 @@ fn write_columns(from: [&[f32]; 4], column: usize, to: &mut [[f32; WIDTH]]) {
     }
 }
 
+/// Packs integers into words of `PER_WORD`, which are adjacent along the depth: `[N / 16][K / PER_WORD][16][PER_WORD]`.
+/// `source` is the position of an element of a column. What completes words and panels is left as it is.
+pub(crate) fn pack_words<const PER_WORD: usize>(
+    from: &[u8],
+    [depth, columns]: [usize; 2],
+    source: impl Fn(usize, usize) -> usize,
+    to: &mut [u8],
+) {
+    let words = depth.div_ceil(PER_WORD);
+    if words == 0 {
+        return;
+    }
+    let panels = to.chunks_exact_mut(words * WIDTH * PER_WORD);
+    for (to, first) in panels.zip((0..columns).step_by(WIDTH)) {
+        for column in 0..(columns - first).min(WIDTH) {
+            for k in 0..depth {
+                let at = (k / PER_WORD * WIDTH + column) * PER_WORD + k % PER_WORD;
+                to[at] = from[source(k, first + column)];
+            }
+        }
+    }
+}
+
 /// A buffer of `count` elements that `fill` writes.
 pub(crate) fn buffer(count: usize, fill: impl FnOnce(&mut [f32])) -> Result<Buffer> {
     let mut buffer = BufferMut::zeroed(count.saturating_mul(size_of::<f32>()))?;

@@ -9,7 +9,7 @@ use common::{Case, InputKind, Random, converted};
 use operands::{plan_at_all_levels, rounded, without_elements};
 use tenon_backend::CpuLevel;
 use tenon_graph::Attribute;
-use tenon_tensor::{BufferMut, DataType, Tensor, TensorType};
+use tenon_tensor::{BufferMut, DataType, Tensor, TensorType, convert};
 
 const SMALL_FLOATS: [DataType; 6] = [
     DataType::F8E3M4,
@@ -699,4 +699,97 @@ fn refused_parameters() {
     let mut case = case;
     case.spec.outputs = vec![Some(TensorType::new(DataType::U8, [1, 1]).unwrap())];
     assert!(case.supported(CpuLevel::Avx2).is_err());
+}
+
+/// Weights of 4 and 8 bits with scales of tensors, columns and blocks, for few rows and for many.
+#[test]
+fn products_with_weights_alone_quantized() {
+    let mut random = Random::new(77);
+    for round in 0..96 {
+        let float = random.pick(&[DataType::F32, DataType::F32, DataType::F16, DataType::BF16]);
+        let weights = random.pick(&[DataType::U4, DataType::I4, DataType::U8, DataType::I8]);
+        let rows = random.pick(&[1, 1, 2, 3, 4, 5, 9, 24, 40]);
+        let (depth, columns) = (random.between(1, 300), random.between(1, 120));
+        let block = random.pick(&[0, 8, 16, 32, 128, 400]);
+        let transposed = random.below(2) == 1;
+        let blocks = if block == 0 { 1 } else { depth.div_ceil(block) };
+        let stored = |rows: usize| {
+            if transposed {
+                [columns, rows]
+            } else {
+                [rows, columns]
+            }
+        };
+        let parameters = match (block, random.below(3)) {
+            (0, 0) => vec![],
+            (0, _) => vec![columns],
+            _ => stored(blocks).to_vec(),
+        };
+        let mut floats = |shape: &[usize], scale: f32| {
+            let count = shape.iter().product();
+            let values: Vec<f32> = (0..count).map(|_| random.value() * scale).collect();
+            converted(float, shape, &values)
+        };
+        let a = floats(&[2, rows, depth], 1.0);
+        let bias = (round % 3 == 0).then(|| floats(&[columns], 1.0));
+        let addend = (round % 5 == 0).then(|| floats(&[2, rows, columns], 1.0));
+        let count = parameters.iter().product();
+        let scales: Vec<f32> = (0..count)
+            .map(|_| (random.value().abs() + 0.1) / depth as f32)
+            .collect();
+        let mut integers = |shape: &[usize]| {
+            let [least, greatest] = weights.quantized_range().unwrap();
+            let count = (greatest - least) as usize + 1;
+            let values: Vec<f32> = (0..shape.iter().product())
+                .map(|_| random.below(count) as f32 + least as f32)
+                .collect();
+            let values = Tensor::from_slice(shape, &values).unwrap();
+            convert(&values, weights).unwrap()
+        };
+        let b = integers(&stored(depth));
+        let zero = (round % 2 == 0).then(|| integers(&parameters));
+        let mut case = Case::new("tenon.WeightOnlyMatMul")
+            .tensor(Some(a), InputKind::Variable)
+            .tensor(Some(b), InputKind::Constant)
+            .tensor(
+                Some(converted(float, &parameters, &scales)),
+                InputKind::Constant,
+            )
+            .tensor(zero, InputKind::Constant)
+            .tensor(bias, InputKind::Variable)
+            .tensor(addend, InputKind::Variable)
+            .int("block_size", block as i64)
+            .int("trans_b", transposed.into());
+        case = match round % 4 {
+            0 => case.string("activation", "relu"),
+            1 => case.string("activation", "silu"),
+            _ => case,
+        };
+        case.outputs(1).agrees_with_reference(match float {
+            DataType::F32 => 2e-5,
+            DataType::F16 => 4e-3,
+            _ => 3e-2,
+        });
+    }
+}
+
+#[test]
+fn products_with_quantized_weights_that_are_refused() {
+    let case = |block: i64, kind: InputKind| {
+        let b = Tensor::from_slice([32, 3], &[1u8; 96]).unwrap();
+        let scales = vec![1.0f32; 32usize.div_ceil(block as usize) * 3];
+        Case::new("tenon.WeightOnlyMatMul")
+            .input(&[2, 32], &[1.0f32; 64])
+            .tensor(Some(b), kind)
+            .constant(&[scales.len() / 3, 3], &scales)
+            .int("block_size", block)
+            .outputs(1)
+    };
+    for level in common::LEVELS {
+        assert!(case(16, InputKind::Constant).supported(level).is_ok());
+        let error = case(6, InputKind::Constant).supported(level).unwrap_err();
+        assert!(error.to_string().contains("multiple of 4"), "{error}");
+        let error = case(16, InputKind::Variable).supported(level).unwrap_err();
+        assert!(error.to_string().contains("constant"), "{error}");
+    }
 }

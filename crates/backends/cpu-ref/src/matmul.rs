@@ -10,7 +10,7 @@ use crate::lanes::{SUM, TOTALS};
 use crate::loop_nest::{LoopNest, broadcast, strides};
 use crate::number::{Accumulator, Number, read_terms};
 use crate::product::{Extents, Order, product};
-use crate::quantize::{QuantizedSum, quantized_output};
+use crate::quantize::{QuantizedSum, Weights, quantized_output};
 use tenon_base::{Result, stop, vectorized};
 use tenon_tensor::{DataType, Shape};
 
@@ -19,6 +19,7 @@ pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Gemm", gemm),
     ("tenon.MatMul", fused),
     ("tenon.QuantizedMatMul", fused_quantized),
+    ("tenon.WeightOnlyMatMul", weight_only),
     ("MatMulInteger", matmul_integer),
     ("QLinearMatMul", qlinear_matmul),
     ("Det", det),
@@ -254,6 +255,38 @@ fn fused_quantized(node: &Node<'_>) -> Result<Kernel, BuildError> {
             |to, _, _, first, sums| {
                 for ((to, &total), column) in to.iter_mut().zip(sums).zip(first..) {
                     *to = sum.finish(column, total);
+                }
+            },
+        );
+        Ok(())
+    })))
+}
+
+/// activation(A dequantize(B') + bias + Z).
+fn weight_only(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    let flags = [false, node.attributes.flag("trans_b", false)?];
+    let products = BatchedProduct::of(node, 1, flags)?;
+    let weights = Weights::of(node)?;
+    let activation = Activation::of(node)?;
+    floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let a = inputs.slice::<T>(0)?;
+        let (bias, z) = (inputs.optional::<T>(4)?, inputs.optional::<T>(5)?);
+        let weights = weights.bind(&inputs)?;
+        products.compute(
+            outputs.slice::<T>(0)?,
+            |start, step, _, to: &mut [f64]| {
+                for (nth, to) in to.iter_mut().enumerate() {
+                    *to = a[start + nth * step].to_f64();
+                }
+            },
+            // The elements that are read together are one after the other in either order.
+            |start, _, _, to| weights(start, to),
+            |to, at, _, j, sums| {
+                for (nth, (to, sum)) in to.iter_mut().zip(sums).enumerate() {
+                    let bias = bias.map_or(0.0, |bias| bias[j + nth].to_f64());
+                    let z = z.map_or(0.0, |z| z[at + nth].to_f64());
+                    *to = T::of_f64(activation.apply(sum + bias + z));
                 }
             },
         );

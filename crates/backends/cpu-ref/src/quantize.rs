@@ -35,12 +35,17 @@ impl ScaleLayout {
         if node.input(1)?.elements() == 1 && block == 0 {
             return Ok(ScaleLayout::One);
         }
-        let along = AxisExtents::new(shape, node.axis("axis", 1, shape.len())?);
-        Ok(if block == 0 {
-            ScaleLayout::Axis(along)
+        let axis = node.axis("axis", 1, shape.len())?;
+        Ok(Self::along(AxisExtents::new(shape, axis), block))
+    }
+
+    /// Scales for positions of an axis, or for blocks of them if `block` is not 0.
+    fn along(axis: AxisExtents, block: usize) -> Self {
+        if block == 0 {
+            ScaleLayout::Axis(axis)
         } else {
-            ScaleLayout::Blocks(along, block)
-        })
+            ScaleLayout::Blocks(axis, block)
+        }
     }
 
     /// The scale of an element, the stride of those of the elements after it, and for how many of them that holds.
@@ -119,6 +124,61 @@ impl<'a> QuantizationInputs<'a> {
             to.set_reals(done, values);
             done += len;
         }
+    }
+}
+
+/// The weights of `tenon.WeightOnlyMatMul`: input 1, with the scales 2 and the zero points 3.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Weights {
+    scales: ScaleLayout,
+    /// Of the weights and of the scales.
+    types: [DataType; 2],
+    has_zeros: bool,
+}
+
+impl Weights {
+    pub(crate) fn of(node: &Node<'_>) -> Result<Self> {
+        let block = node.attributes.int("block_size", 0)?.max(0) as usize;
+        // The dimension along K, or that of the columns.
+        let is_first = node.attributes.flag("trans_b", false)? == (block == 0);
+        let axis = AxisExtents::new(node.shape(1)?, usize::from(!is_first));
+        let scales = if node.input(2)?.elements() == 1 && block == 0 {
+            ScaleLayout::One
+        } else {
+            ScaleLayout::along(axis, block)
+        };
+        Ok(Self {
+            scales,
+            types: [node.dtype(1)?, node.dtype(2)?],
+            has_zeros: node.has_input(3),
+        })
+    }
+
+    /// Writes dequantized elements one after the other, from `start` on.
+    pub(crate) fn bind<'a>(
+        self,
+        inputs: &Inputs<'a>,
+    ) -> Result<impl Fn(usize, &mut [f64]) + Sync + use<'a>> {
+        let weights = Elements::new(inputs, 1, self.types[0])?;
+        let scales = Elements::new(inputs, 2, self.types[1])?;
+        let zeros = self
+            .has_zeros
+            .then(|| Elements::new(inputs, 3, self.types[0]));
+        let zeros = zeros.transpose()?;
+        Ok(move |start: usize, mut to: &mut [f64]| {
+            let mut at = start;
+            while !to.is_empty() {
+                let (scale, stride, run) = self.scales.run(at);
+                let values = to.split_off_mut(..run.min(to.len())).unwrap_or_default();
+                weights.reals(at, values);
+                for (value, nth) in values.iter_mut().zip(0isize..) {
+                    let scale = scale.wrapping_add_signed(nth * stride);
+                    let zero = zeros.map_or(0.0, |zeros| zeros.at(scale));
+                    *value = (*value - zero) * scales.at(scale);
+                }
+                at += values.len();
+            }
+        })
     }
 }
 

@@ -3,10 +3,12 @@
 //!
 //! A model in QDQ form has DequantizeLinear before an operator and QuantizeLinear behind it. The rules start at the
 //! operator, whose result is f32 at first; its activation and the QuantizeLinear are fused when they are visited.
-//! Operators that only move or compare elements work on the quantized tensors themselves.
+//! Operators that only move or compare elements work on the quantized tensors themselves. Matmuls of floating-point tensors
+//! with dequantized weights become an operator on the quantized weights.
 
 mod movement;
 mod products;
+mod weights;
 
 use crate::rewrite::{Rewriter, Rule};
 use tenon_base::Result;
@@ -14,6 +16,9 @@ use tenon_graph::{DataType, Node, ValueId};
 
 /// The operators on quantized tensors.
 pub(crate) const PRODUCTS: [&str; 2] = ["tenon.QuantizedConv", "tenon.QuantizedMatMul"];
+
+/// The operator with quantized weights alone.
+pub(crate) const WEIGHT_ONLY: &str = "tenon.WeightOnlyMatMul";
 
 /// Positions of the inputs of [`PRODUCTS`].
 pub(crate) const BIAS: usize = 6;
@@ -29,6 +34,7 @@ pub(crate) const RULES: &[Rule] = &[
     products::quantized_convolution,
     products::matmul,
     products::quantized_matmul,
+    weights::matmul,
     products::before_transpose,
     crate::fuse::into_product,
     crate::fuse::matmul_bias,
@@ -41,6 +47,11 @@ pub(crate) fn is_quantized(node: &Node) -> bool {
         node.op.name,
         "DequantizeLinear" | "QuantizeLinear" | "QLinearConv" | "QLinearMatMul"
     )
+}
+
+/// Whether quantized weights may be of this type: integers of at most 8 bits.
+pub(crate) fn is_weight_type(dtype: DataType) -> bool {
+    dtype.is_integer() && dtype.bits() <= 8
 }
 
 /// The parameters of a quantized tensor, constants.

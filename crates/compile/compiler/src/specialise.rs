@@ -5,6 +5,7 @@ use crate::control::capture;
 use crate::data_sizes;
 use crate::infer::infer_node;
 use crate::lists::is_list_node;
+use crate::quantize::is_weight_type;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tenon_backend::{Backend, NodeView, Registry, evaluate};
@@ -379,9 +380,8 @@ impl<'a> Specialiser<'a> {
             .zip(&inputs)
             .all(|(id, tensor)| id.is_some() == tensor.is_some());
         let is_weight = |output: &ValueId| {
-            let is_byte = |dtype| matches!(dtype, DataType::I8 | DataType::U8);
             let x = inputs.first().copied().flatten();
-            self.weights.contains(output) && x.is_some_and(|x| is_byte(x.dtype()))
+            self.weights.contains(output) && x.is_some_and(|x| is_weight_type(x.dtype()))
         };
         let mut outputs = node.outputs.iter().flatten();
         if !known || RANDOM.contains(&node.op.name) || outputs.any(is_weight) {

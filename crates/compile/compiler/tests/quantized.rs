@@ -278,10 +278,11 @@ fn operators_in_qoperator_form_become_the_same() {
     assert_eq!(operators(&compiled), expected, "{}", compiled.graph);
 }
 
-/// Models whose matmul, of `%x` in f32 with a result in f32, is not one of quantized tensors.
-const OTHERS: &[(&str, &str)] = &[
+/// Models whose matmul, of `%x` in f32 with a result in f32, is not one of quantized tensors, with its operator.
+const OTHERS: &[(&str, &str, &str)] = &[
     (
         "scales that are no constants",
+        "tenon.WeightOnlyMatMul",
         "    %xq: u8[3, 16] = QuantizeLinear(%x, %scale)
     %xd: f32[3, 16] = DequantizeLinear(%xq, %scale)
     %wd: f32[16, 5] = DequantizeLinear(%w, %s)
@@ -289,6 +290,7 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     (
         "a scale for each row",
+        "tenon.MatMul",
         "    %xq: u8[3, 16] = QuantizeLinear(%x, %s)
     %xd: f32[3, 16] = DequantizeLinear(%xq, %s)
     %wd: f32[16, 5] = DequantizeLinear(%w, %rows) {axis = 0}
@@ -296,11 +298,13 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     (
         "weights alone",
+        "tenon.WeightOnlyMatMul",
         "    %wd: f32[16, 5] = DequantizeLinear(%w, %s)
     %y: f32[3, 5] = MatMul(%x, %wd)",
     ),
     (
         "a factor",
+        "tenon.MatMul",
         "    %xq: u8[3, 16] = QuantizeLinear(%x, %s)
     %xd: f32[3, 16] = DequantizeLinear(%xq, %s)
     %wd: f32[16, 5] = DequantizeLinear(%w, %s)
@@ -309,9 +313,9 @@ const OTHERS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn other_products_have_weights_of_f32() {
+fn other_products_are_of_floats() {
     let registry = registry();
-    for (what, nodes) in OTHERS {
+    for (what, operator, nodes) in OTHERS {
         let text = [
             "graph \"g\" (%x: f32[3, 16]",
             if nodes.contains("%scale") {
@@ -331,15 +335,12 @@ fn other_products_have_weights_of_f32() {
         options.backends = vec![BackendId::new("CpuRef")];
         let compiled = compile(graph.clone(), &options).unwrap();
         assert!(
-            operators(&compiled).contains(&"tenon.MatMul"),
+            operators(&compiled).contains(operator),
             "{what}\n{}",
             compiled.graph
         );
-        assert!(
-            float_constants(&compiled) >= 80,
-            "{what}\n{}",
-            compiled.graph
-        );
+        let has_float_weights = float_constants(&compiled) >= 80;
+        assert_eq!(has_float_weights, *operator == "tenon.MatMul", "{what}");
         let mut inputs = common::inputs(&graph, 5);
         if let Some(scale) = inputs.get_mut(1) {
             *scale = Tensor::scalar(0.01f32).unwrap();
@@ -402,4 +403,83 @@ fn scales_that_are_none_are_refused() {
         );
     }
     assert!(compile(graph("0.5"), &options).is_ok());
+}
+
+/// Weights with scales of columns, of blocks and of the tensor, as stored and transposed.
+#[test]
+fn matmuls_of_floats_have_an_operator_on_their_quantized_weights() {
+    let registry = registry();
+    let types = |columns_first: bool| match columns_first {
+        true => ("[6, 32]", "[6, 2]"),
+        false => ("[32, 6]", "[2, 6]"),
+    };
+    // The type, the scales (of blocks if `None`), whether columns are the first dimension, and what computes.
+    for (dtype, scales, columns_first, nodes) in [
+        ("u4", None, false, "%y: f32[3, 6] = MatMul(%x, %d)"),
+        (
+            "i4",
+            None,
+            true,
+            "%t: f32[32, 6] = Transpose(%d) {perm = [1, 0]}\n    %y: f32[3, 6] = MatMul(%x, %t)",
+        ),
+        (
+            "i8",
+            Some("f32[6]"),
+            true,
+            "%y: f32[3, 6] = Gemm(%x, %d, %b) {transB = 1}",
+        ),
+        (
+            "u8",
+            Some("f32[]"),
+            false,
+            "%m: f32[3, 6] = MatMul(%x, %d)
+    %a: f32[3, 6] = Add(%m, %b)\n    %y: f32[3, 6] = Relu(%a)",
+        ),
+        (
+            "u2",
+            Some("f32[]"),
+            false,
+            "%m: f32[3, 6] = MatMul(%x, %d)\n    %y: f32[3, 6] = Add(%m, %r)",
+        ),
+    ] {
+        let (shape, blocks) = types(columns_first);
+        let signed = dtype.starts_with('i');
+        let whole = if signed { "i8" } else { "u8" };
+        let range = match dtype {
+            "i8" => [-128, 127],
+            "i4" => [-8, 7],
+            "u4" => [0, 15],
+            "u2" => [0, 3],
+            _ => [0, 255],
+        };
+        let of_scales = scales.map_or_else(|| format!("f32{blocks}"), str::to_owned);
+        let of_zeros = of_scales.replace("f32", whole);
+        let zero = if of_zeros.ends_with("[]") {
+            format!("    const %z8: {of_zeros} = [1]\n")
+        } else {
+            integers("z8", &of_zeros, range)
+        };
+        let extents = of_scales.split(['[', ',', ' ', ']']);
+        let count: usize = extents.filter_map(|it| it.parse::<usize>().ok()).product();
+        let attributes = match scales {
+            None => format!("block_size = 16, axis = {}", u8::from(columns_first)),
+            Some(_) => format!("axis = {}", u8::from(!columns_first)),
+        };
+        let text = format!(
+            "graph \"weights\" (%x: f32[3, 32], %r: f32[3, 6]) -> (%y) {{\n{}{zero}    const %ws: {of_scales} = [{}]
+    const %b: f32[6] = [1, 2, 3, 4, 5, 6]
+    %w: {dtype}{shape} = Cast(%w8) {{to = \"{dtype}\"}}
+    %z: {} = Cast(%z8) {{to = \"{dtype}\"}}
+    %d: f32{shape} = DequantizeLinear(%w, %ws, %z) {{{attributes}}}\n    {nodes}\n}}",
+            integers("w8", &format!("{whole}{shape}"), range),
+            vec!["0.01"; count].join(", "),
+            of_zeros.replace(whole, dtype),
+        );
+        let graph: Graph = text
+            .parse()
+            .unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let compiled = compiled(&graph, &registry, &["CpuRef"], 1e-4);
+        let found = operators(&compiled);
+        assert_eq!(found, ["tenon.WeightOnlyMatMul"], "{}", compiled.graph);
+    }
 }

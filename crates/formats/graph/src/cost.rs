@@ -107,7 +107,11 @@ impl Operands<'_> {
             )
         };
         match self.node.op.name {
-            "MatMul" | "MatMulInteger" | "QLinearMatMul" | "tenon.QuantizedMatMul" => matmul(false),
+            "MatMul"
+            | "MatMulInteger"
+            | "QLinearMatMul"
+            | "tenon.QuantizedMatMul"
+            | "tenon.WeightOnlyMatMul" => matmul(false),
             "Gemm" => matmul(flag("transA")),
             "tenon.MatMul" => matmul(flag("trans_a")),
             "Conv" | "tenon.Conv" | "ConvInteger" | "DeformConv" => filters(1),

@@ -13,6 +13,7 @@ mod quantized;
 mod resample;
 mod simple;
 mod training;
+mod weights;
 
 use crate::draft::{Draft, DraftNode};
 use tenon_base::Result;

@@ -18,6 +18,7 @@ from onnx.reference import ReferenceEvaluator
 FOLDER = Path(sys.argv[1])
 F = TensorProto.FLOAT
 TRAINING = "ai.onnx.preview.training"
+MICROSOFT = "com.microsoft"
 node = helper.make_node
 rng = np.random.default_rng(3)
 
@@ -32,8 +33,8 @@ def write(name, nodes, inputs, outputs, constants=None, opset=25, evaluate=None)
     tensors = [numpy_helper.from_array(array, key) for key, array in (constants or {}).items()]
     results = [helper.make_tensor_value_info(key, dtype, None) for key, dtype in outputs]
     body = helper.make_graph(nodes, name, [value(*item) for item in inputs.items()], results, tensors)
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid(TRAINING, 1)]
-    model = helper.make_model(body, opset_imports=imports, ir_version=8)
+    imports = [("", opset), (TRAINING, 1), (MICROSOFT, 1)]
+    model = helper.make_model(body, opset_imports=[helper.make_opsetid(*item) for item in imports], ir_version=10)
     onnx.save(model, FOLDER / f"{name}.onnx")
     evaluate = evaluate or (lambda model, inputs: ReferenceEvaluator(model).run(None, inputs))
     arrays = {f"in.{key}": array for key, array in inputs.items()}
@@ -125,7 +126,52 @@ def scans():
     write("scan", [scan], inputs, [("last", F), ("all", F)], opset=8, evaluate=onnxruntime_run)
 
 
+def weights_alone():
+    """Products with weights of 4 and 8 bits: MatMulNBits in onnxruntime, and DequantizeLinear by blocks."""
+    for bits, block, depth, columns, zeros, rows, bias in (
+        (4, 32, 256, 96, None, 1, False),
+        (4, 32, 256, 96, "packed", 3, True),
+        (4, 64, 256, 100, "float", 5, False),
+        (4, 32, 300, 70, "packed", 40, False),
+        (4, 16, 16, 33, "packed", 2, True),
+        (8, 32, 256, 96, None, 2, False),
+        (8, 128, 250, 96, "packed", 33, True),
+    ):
+        blocks = -(-depth // block)
+        constants = {
+            "w": rng.integers(0, 256, (columns, blocks, block * bits // 8), dtype=np.uint8),
+            "s": (rng.random(columns * blocks) * 0.01 + 0.001).astype(np.float32),
+        }
+        inputs = ["x", "w", "s"]
+        if zeros == "packed":
+            constants["z"] = rng.integers(0, 256, columns * -(-blocks * bits // 8), dtype=np.uint8)
+        elif zeros == "float":
+            constants["z"] = rng.integers(0, 2**bits, columns * blocks).astype(np.float32)
+        if bias:
+            constants["b"] = normal(columns)
+        inputs = ["x", "w", "s", "z" if zeros else "", "", "b" if bias else ""]
+        while not inputs[-1]:
+            inputs.pop()
+        product = node("MatMulNBits", inputs, ["y"], domain=MICROSOFT, K=depth, N=columns, bits=bits, block_size=block)
+        name = f"bits-{bits}-{block}-{depth}-{zeros}"
+        x = {"x": normal(rows, depth)}
+        write(name, [product], x, [("y", F)], constants, opset=21, evaluate=onnxruntime_run)
+    for dtype, low, high in ((TensorProto.INT4, -8, 7), (TensorProto.UINT4, 0, 15), (TensorProto.INT8, -128, 127)):
+        kind = helper.tensor_dtype_to_np_dtype(dtype)
+        constants = {
+            "w": rng.integers(low, high + 1, (96, 40)).astype(kind),
+            "s": (rng.random((3, 40)) * 0.01 + 0.001).astype(np.float32),
+            "z": rng.integers(low, high + 1, (3, 40)).astype(kind),
+        }
+        steps = [
+            node("DequantizeLinear", ["w", "s", "z"], ["d"], axis=0, block_size=32),
+            node("MatMul", ["x", "d"], ["y"]),
+        ]
+        write(f"blocks-{dtype}", steps, {"x": normal(2, 3, 96)}, [("y", F)], constants, opset=21)
+
+
 optimizers()
 small_types()
 ngrams()
 scans()
+weights_alone()

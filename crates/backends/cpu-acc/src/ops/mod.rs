@@ -50,6 +50,7 @@ mod softmax;
 mod stateful;
 mod top_k;
 mod unary;
+mod weight_only;
 
 use crate::signature::Signature;
 use std::fmt::Display;
@@ -162,6 +163,7 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         "ConvInteger" | "QLinearConv" => quantized::convolution(signature),
         "tenon.QuantizedConv" => quantized::fused_convolution(signature),
         "tenon.QuantizedMatMul" => quantized::fused_matmul(signature),
+        "tenon.WeightOnlyMatMul" => weight_only::kernel(signature),
         "DeformConv" => deformable::kernel(signature),
         "Det" => determinant::kernel(signature),
         "Cast" => cast::kernel(signature),

@@ -3,9 +3,10 @@
 
 use crate::panels;
 use crate::simd::typed_gemm::{bytes_mut, bytes_of};
+use std::borrow::Cow;
 use tenon_backend::{Prepared, WorkloadSpec};
 use tenon_base::{Error, ErrorKind, Result};
-use tenon_tensor::{Buffer, BufferMut, DataType, Tensor, TensorType, convert};
+use tenon_tensor::{Buffer, BufferMut, DataType, Packing, Tensor, TensorType, convert};
 
 /// The preparation of a constant.
 pub(crate) struct Preparation<'a> {
@@ -24,9 +25,17 @@ pub(crate) struct Preparation<'a> {
 pub(crate) enum Fill<'a> {
     /// Elements converted to f32.
     Floats(&'a dyn Fn(&[f32], &mut [f32])),
-    /// Elements of 8 bits, each of which is then combined with these bits (exclusive or).
-    Bytes(&'a dyn Fn(&[u8], &mut [u8]), u8),
+    /// Integers of at most 8 bits, a byte each; then the offset is subtracted from each (wrapping), and the bits of the
+    /// layout are kept: 8 or 4.
+    Integers {
+        fill: &'a dyn Fn(&[u8], &mut [u8]),
+        offset: u8,
+        bits: usize,
+    },
 }
+
+/// Bits of a word.
+const WORD: usize = 32;
 
 impl Preparation<'_> {
     /// The prepared form for a plan; `None` if the specification has it.
@@ -46,12 +55,14 @@ impl Preparation<'_> {
                 let elements = constant.as_slice::<f32>().ok_or_else(|| self.missing())?;
                 panels::buffer(self.len, |to| fill(elements, to))?
             }
-            Fill::Bytes(fill, flip) => {
-                let bytes = constant.bytes();
-                panels::buffer(self.len, |to| {
-                    fill(bytes, bytes_mut(to));
-                    bytes_mut(to).iter_mut().for_each(|byte| *byte ^= flip);
-                })?
+            Fill::Integers { fill, offset, bits } => {
+                let bytes = unpacked(constant)?;
+                let mut whole = BufferMut::zeroed(self.integers(bits))?;
+                fill(&bytes, &mut whole);
+                whole
+                    .iter_mut()
+                    .for_each(|it| *it = it.wrapping_sub(offset));
+                panels::buffer(self.len, |to| pack(&whole, bits, bytes_mut(to)))?
             }
         };
         Ok(Prepared {
@@ -81,11 +92,15 @@ impl Preparation<'_> {
                 // Exact: the elements were of this type before.
                 convert(&Tensor::new(wide, plain)?, input.ty.dtype())?
             }
-            Fill::Bytes(_, flip) => {
+            Fill::Integers { offset, bits, .. } => {
+                let mut whole = BufferMut::zeroed(self.integers(bits))?;
+                unpack(bytes_of(prepared.elements()), bits, &mut whole);
                 let mut plain = BufferMut::zeroed(count)?;
-                move_back(&moved, bytes_of(prepared.elements()), &mut plain);
-                plain.iter_mut().for_each(|byte| *byte ^= flip);
-                Tensor::new(input.ty.clone(), plain.freeze())?
+                move_back(&moved, &whole, &mut plain);
+                plain
+                    .iter_mut()
+                    .for_each(|it| *it = it.wrapping_add(offset));
+                packed(&plain, &input.ty)?
             }
         };
         let found = moved.iter().filter(|&&index| index != 0).count();
@@ -114,14 +129,15 @@ impl Preparation<'_> {
                 let to = Weights(panels::buffer(self.len, |to| fill(indices.elements(), to))?);
                 moved.extend(to.elements().iter().map(|bits| bits.to_bits()));
             }
-            Fill::Bytes(fill, _) => {
-                moved.resize(self.len * size_of::<f32>(), 0);
+            Fill::Integers { fill, bits, .. } => {
+                moved.resize(self.integers(bits), 0);
                 let mut digits = BufferMut::zeroed(count)?;
                 for digit in 0..size_of::<u32>() {
                     for (byte, index) in digits.iter_mut().zip(1..=last) {
                         *byte = index.to_le_bytes()[digit];
                     }
-                    let to = panels::buffer(self.len, |to| fill(&digits, bytes_mut(to)))?;
+                    let mut to = BufferMut::zeroed(moved.len())?;
+                    fill(&digits, &mut to);
                     for (moved, &byte) in moved.iter_mut().zip(to.iter()) {
                         *moved |= u32::from(byte) << (8 * digit);
                     }
@@ -129,6 +145,11 @@ impl Preparation<'_> {
             }
         }
         Ok(moved)
+    }
+
+    /// Integers of the prepared form.
+    fn integers(&self, bits: usize) -> usize {
+        self.len.saturating_mul(WORD / bits)
     }
 
     /// The prepared form: that of the specification when it has this layout, else prepared now.
@@ -157,6 +178,54 @@ impl Preparation<'_> {
             self.input, self.len, self.layout
         );
         Error::new(ErrorKind::Unsupported, message)
+    }
+}
+
+/// The integers of a tensor, a byte each.
+fn unpacked(tensor: &Tensor) -> Result<Cow<'_, [u8]>> {
+    match Packing::of(tensor.dtype()) {
+        None => Ok(Cow::Borrowed(tensor.bytes())),
+        Some(packing) => {
+            let mut bytes = vec![0; tensor.ty().elements()];
+            packing.unpack(tensor.bytes(), 0, &mut bytes);
+            Ok(Cow::Owned(bytes))
+        }
+    }
+}
+
+/// The tensor with the low bits of these bytes.
+fn packed(bytes: &[u8], ty: &TensorType) -> Result<Tensor> {
+    let packing = Packing::of(ty.dtype());
+    let per_byte = packing.map_or(1, Packing::per_byte);
+    let mut to = BufferMut::zeroed(bytes.len().div_ceil(per_byte))?;
+    match packing {
+        None => to.copy_from_slice(bytes),
+        Some(packing) => {
+            for (at, &byte) in bytes.iter().enumerate() {
+                packing.set(&mut to, at, packing.wrapped(byte.into()));
+            }
+        }
+    }
+    Tensor::new(ty.clone(), to.freeze())
+}
+
+/// Packs the low bits of bytes, 8 or 4 of each.
+fn pack(from: &[u8], bits: usize, to: &mut [u8]) {
+    if bits == 8 {
+        return to.copy_from_slice(from);
+    }
+    for (to, &[low, high]) in to.iter_mut().zip(from.as_chunks().0) {
+        *to = low & 15 | high << 4;
+    }
+}
+
+/// The reverse, without signs.
+fn unpack(from: &[u8], bits: usize, to: &mut [u8]) {
+    if bits == 8 {
+        return to.copy_from_slice(from);
+    }
+    for (&byte, to) in from.iter().zip(to.as_chunks_mut().0) {
+        *to = [byte & 15, byte >> 4];
     }
 }
 

@@ -282,6 +282,17 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn signed_fields<const BITS: u32>(self, words: __m256, nth: u32) -> __m256 {
+        unsafe {
+            let up = _mm256_set1_epi32((32 - BITS * (nth + 1)) as i32);
+            let down = _mm256_set1_epi32((32 - BITS) as i32);
+            let words = _mm256_castps_si256(words);
+            let fields = _mm256_srav_epi32(_mm256_sllv_epi32(words, up), down);
+            _mm256_cvtepi32_ps(fields)
+        }
+    }
+
+    #[inline(always)]
     fn store_bytes(self, v: __m256, to: &mut [u8]) {
         unsafe {
             // The low byte of each word, in the low words of both halves.

@@ -243,6 +243,25 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn signed_fields<const BITS: u32>(self, words: __m512, nth: u32) -> __m512 {
+        unsafe {
+            let words = _mm512_castps_si512(words);
+            if BITS == 4 {
+                // The permutation ignores higher bits of the indices.
+                let table = _mm512_setr_ps(
+                    0., 1., 2., 3., 4., 5., 6., 7., -8., -7., -6., -5., -4., -3., -2., -1.,
+                );
+                let low = _mm512_srlv_epi32(words, _mm512_set1_epi32((nth * BITS) as i32));
+                return _mm512_permutexvar_ps(low, table);
+            }
+            let up = _mm512_set1_epi32((32 - BITS * (nth + 1)) as i32);
+            let down = _mm512_set1_epi32((32 - BITS) as i32);
+            let fields = _mm512_srav_epi32(_mm512_sllv_epi32(words, up), down);
+            _mm512_cvtepi32_ps(fields)
+        }
+    }
+
+    #[inline(always)]
     fn store_bytes(self, v: __m512, to: &mut [u8]) {
         unsafe {
             let integers = _mm512_cvtps_epi32(v);

@@ -214,6 +214,15 @@ pub(crate) trait Simd:
         })
     }
 
+    /// Signed integers of `BITS` bits (4 or 8) in f32: that at bit `nth * BITS` of each word.
+    #[inline(always)]
+    fn signed_fields<const BITS: u32>(self, words: Self::V, nth: u32) -> Self::V {
+        map_words(self, [words; 3], |[word, ..]| {
+            let field = (word << (32 - BITS * (nth + 1))) as i32 >> (32 - BITS);
+            (field as f32).to_bits()
+        })
+    }
+
     /// The low 8 bits of integers in f32, of a magnitude below 2^31, to the first `count` elements of `to`.
     #[inline(always)]
     fn store_bytes(self, v: Self::V, to: &mut [u8]) {

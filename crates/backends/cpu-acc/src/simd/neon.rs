@@ -217,6 +217,17 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn signed_fields<const BITS: u32>(self, words: float32x4_t, nth: u32) -> float32x4_t {
+        unsafe {
+            let up = vdupq_n_s32((32 - BITS * (nth + 1)) as i32);
+            let down = vdupq_n_s32(BITS as i32 - 32);
+            // A shift by a negative count is one to the right.
+            let fields = vshlq_s32(vshlq_s32(vreinterpretq_s32_f32(words), up), down);
+            vcvtq_f32_s32(fields)
+        }
+    }
+
+    #[inline(always)]
     unsafe fn map_unary(self, function: UnaryFunction, from: *const f32, to: *mut f32, len: usize) {
         unsafe { map_unary(function, from, to, len) }
     }

@@ -366,7 +366,7 @@ pub(crate) fn prefetch_all<T>(elements: &[T]) {
 
 /// Prefetches the cache line at `address`, which need not be valid, into the second level cache.
 #[inline(always)]
-pub(super) fn prefetch(address: *const f32) {
+pub(crate) fn prefetch(address: *const f32) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch does not access memory, whatever the address; SSE is part of x86-64.
     unsafe {

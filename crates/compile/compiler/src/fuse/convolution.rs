@@ -1,16 +1,26 @@
 //! The epilogue of a convolution or matmul: bias and residual.
 
-use crate::quantize::{BIAS as QUANTIZED_BIAS, PRODUCTS as QUANTIZED_PRODUCTS};
+use crate::quantize::{BIAS as QUANTIZED_BIAS, PRODUCTS as QUANTIZED_PRODUCTS, WEIGHT_ONLY};
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::{Node, ValueId};
 
-/// Operators with bias, residual and activation.
-pub(crate) const PRODUCTS: [&str; 3] = ["tenon.Conv", "tenon.ConvTranspose", "tenon.MatMul"];
+/// Operators with a bias, a residual at the position after it, and an activation.
+pub(crate) const PRODUCTS: [&str; 4] = [
+    "tenon.Conv",
+    "tenon.ConvTranspose",
+    "tenon.MatMul",
+    WEIGHT_ONLY,
+];
 
-/// Positions of the inputs of [`PRODUCTS`].
-const BIAS: usize = 2;
-const RESIDUAL: usize = 3;
+/// The position of the bias among the inputs of a product.
+fn bias_position(operator: &str) -> usize {
+    match operator {
+        WEIGHT_ONLY => 4,
+        _ if QUANTIZED_PRODUCTS.contains(&operator) => QUANTIZED_BIAS,
+        _ => 2,
+    }
+}
 
 /// Fuses the addition of a constant for each channel into a convolution without bias.
 pub(crate) fn bias(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
@@ -31,10 +41,7 @@ pub(crate) fn add_bias(
         let Some(product) = open_product(rewriter, node, side, operators)? else {
             continue;
         };
-        let position = match QUANTIZED_PRODUCTS.contains(&product.op.name) {
-            true => QUANTIZED_BIAS,
-            false => BIAS,
-        };
+        let position = bias_position(product.op.name);
         if product.inputs.get(position).copied().flatten().is_some() {
             continue;
         }
@@ -119,14 +126,15 @@ pub(crate) fn residual(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outco
         ) else {
             continue;
         };
-        let taken = product.inputs.get(RESIDUAL).copied().flatten().is_some();
+        let position = bias_position(product.op.name) + 1;
+        let taken = product.inputs.get(position).copied().flatten().is_some();
         let constant = rewriter.constant(Some(other)).is_some();
         if taken || constant || rewriter.ty(other)? != rewriter.ty(output)? {
             continue;
         }
         let mut new = product;
-        new.inputs.resize(RESIDUAL + 1, None);
-        new.inputs[RESIDUAL] = Some(other);
+        new.inputs.resize(position + 1, None);
+        new.inputs[position] = Some(other);
         new.outputs.clone_from(&node.outputs);
         return Ok(Outcome::Replace(new));
     }

@@ -2,6 +2,7 @@
 
 use super::convolution::add_bias;
 use crate::clean::perm_of;
+use crate::quantize::WEIGHT_ONLY;
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::{Attribute, Attributes, Node, Tensor, ValueId};
@@ -193,7 +194,11 @@ pub(crate) fn factor_of(rewriter: &Rewriter<'_>, node: &Node) -> Option<(ValueId
 
 /// Fuses the addition of a constant for each column as the bias.
 pub(crate) fn bias(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
-    add_bias(rewriter, node, &[MATMUL, "tenon.QuantizedMatMul"])
+    add_bias(
+        rewriter,
+        node,
+        &[MATMUL, "tenon.QuantizedMatMul", WEIGHT_ONLY],
+    )
 }
 
 /// Fuses the scale of the result of a matmul without epilogue.

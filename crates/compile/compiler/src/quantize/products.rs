@@ -145,15 +145,31 @@ fn inputs(
 
 /// MatMul and Gemm of dequantized tensors.
 pub(crate) fn matmul(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
-    let is_gemm = match node.op.name {
-        "MatMul" => false,
-        "Gemm" => true,
-        _ => return Ok(Outcome::Keep),
-    };
+    if !matches!(node.op.name, "MatMul" | "Gemm") {
+        return Ok(Outcome::Keep);
+    }
     let Some(a) = Quantized::of(rewriter, rewriter.input(node, 0))? else {
         return Ok(Outcome::Keep);
     };
-    let mut turned = is_gemm && node.attributes.flag("transB", false)?;
+    let Some((right, turned)) = right_operand(rewriter, node)? else {
+        return Ok(Outcome::Keep);
+    };
+    let Some(b) = Quantized::of(rewriter, Some(right))? else {
+        return Ok(Outcome::Keep);
+    };
+    let Some(bias) = bias_of_plain(rewriter, node)? else {
+        return Ok(Outcome::Keep);
+    };
+    multiplied(rewriter, node, ([a, b], turned), bias, [None, None])
+}
+
+/// The weights of a MatMul or Gemm, and whether their last two dimensions are swapped; `None` for weights that are transposed
+/// otherwise.
+pub(super) fn right_operand(
+    rewriter: &Rewriter<'_>,
+    node: &Node,
+) -> Result<Option<(ValueId, bool)>> {
+    let mut turned = node.op.name == "Gemm" && node.attributes.flag("transB", false)?;
     let mut right = rewriter.input(node, 1);
     if let Some(transpose) = rewriter.producer_of(node, 1, "Transpose") {
         let mut perm = perm_of(rewriter, transpose)?;
@@ -162,30 +178,30 @@ pub(crate) fn matmul(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome
             perm.swap(rank - 1, rank - 2);
         }
         if !perm.is_sorted() {
-            return Ok(Outcome::Keep);
+            return Ok(None);
         }
         turned = !turned;
         right = rewriter.input(transpose, 0);
     }
-    let Some(b) = Quantized::of(rewriter, right)? else {
-        return Ok(Outcome::Keep);
-    };
-    let mut bias = None;
-    if is_gemm {
-        let plain = !node.attributes.flag("transA", false)?
-            && node.attributes.float("alpha", 1.0)? == 1.0
-            && node.attributes.float("beta", 1.0)? == 1.0;
-        if !plain {
-            return Ok(Outcome::Keep);
-        }
-        if let Some(c) = rewriter.input(node, 2) {
-            bias = row_bias(rewriter, node, c)?;
-            if bias.is_none() {
-                return Ok(Outcome::Keep);
-            }
-        }
+    Ok(right.map(|right| (right, turned)))
+}
+
+/// The bias of a MatMul or Gemm, if there is one; `None` for a Gemm that is not a product plus a bias.
+pub(super) fn bias_of_plain(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+) -> Result<Option<Option<ValueId>>> {
+    if node.op.name != "Gemm" {
+        return Ok(Some(None));
     }
-    multiplied(rewriter, node, ([a, b], turned), bias, [None, None])
+    let plain = !node.attributes.flag("transA", false)?
+        && node.attributes.float("alpha", 1.0)? == 1.0
+        && node.attributes.float("beta", 1.0)? == 1.0;
+    match rewriter.input(node, 2) {
+        _ if !plain => Ok(None),
+        None => Ok(Some(None)),
+        Some(c) => Ok(row_bias(rewriter, node, c)?.map(Some)),
+    }
 }
 
 /// C of a Gemm as a bias; `None` if it is no constant with an element for each column.

@@ -6,7 +6,7 @@ use super::quantize::{expect_scales, expect_scales_of_sums};
 use super::rows::*;
 use super::shapes::{
     Inferred, broadcasts_to, choice, expect_dtype, expect_optional_shape, expect_scalar,
-    expect_shape, invalid, one, one_or_each, positive, product, rank, same_dtype,
+    expect_shape, extent, invalid, one, one_or_each, positive, product, rank, same_dtype,
 };
 use crate::elementwise::Program;
 use crate::geometry::Window;
@@ -74,6 +74,14 @@ const FLOATS_OR_BYTES: Types = Types::Only(&[
     DataType::U8,
     DataType::I8,
 ]);
+const SMALL_INTEGERS: Types = Types::Only(&[
+    DataType::U8,
+    DataType::I8,
+    DataType::U4,
+    DataType::I4,
+    DataType::U2,
+    DataType::I2,
+]);
 /// Quantized, or the sums themselves.
 const BYTES_OR_F32: Types = Types::Only(&[DataType::U8, DataType::I8, DataType::F32]);
 
@@ -132,6 +140,18 @@ operators! { "tenon"
          optional("bias", F32), Y_SCALE, Y_ZERO)
         -> (required("Y", BYTES_OR_F32))
         [ACTIVATION, ALPHA, BETA, TRANS_B] quantized_matmul;
+    /// Matmul with quantized weights (weight-only quantization): A [.., M, K], B [K, N], bias [N], Z of the result's
+    /// shape. b_scale and b_zero_point are a scalar, or [N], or with `block_size` of the shape of B with a value for each
+    /// block along K; an omitted zero point is 0. Y = activation(A dequantize(B') + bias + Z).
+    Compute "tenon.WeightOnlyMatMul"
+        (required("A", FLOATS), required("B", SMALL_INTEGERS), required("b_scale", FLOATS),
+         optional("b_zero_point", SMALL_INTEGERS), optional("bias", FLOATS), optional("Z", FLOATS))
+        -> (Y)
+        [
+            ACTIVATION, ALPHA, BETA,
+            int("block_size", "elements along K that share a scale; 0: all; default 0"),
+            TRANS_B,
+        ] weight_only_matmul;
     /// MaxPool of X [N, H, W, C].
     Compute "tenon.MaxPool" (required("X", FLOATS_OR_BYTES)) -> (required("Y", FLOATS_OR_BYTES))
         [AUTO_PAD, CEIL_MODE, DILATIONS, KERNEL_SHAPE, PADS, STRIDES] pool;
@@ -274,6 +294,41 @@ fn quantized_matmul(node: &Inference<'_>) -> Inferred {
     let shape = matmul_shape(node, 3)?;
     let names = ["a_scale", "a_zero_point", "b_scale", "b_zero_point", "bias"];
     quantized(node, shape, names)
+}
+
+fn weight_only_matmul(node: &Inference<'_>) -> Inferred {
+    let dtype = node.input(0)?.dtype();
+    for (index, name) in [(2, "b_scale"), (4, "bias"), (5, "Z")] {
+        if let Some(ty) = node.optional(index) {
+            expect_dtype(ty, name, dtype)?;
+        }
+    }
+    let (b, scale) = (node.input(1)?, node.input(2)?);
+    rank(b, "B", 2..=2)?;
+    let shape = matmul_shape(node, 1)?;
+    let columns = &shape[shape.len() - 1..];
+    let block = extent(
+        node.attributes.int("block_size", 0)?,
+        "attribute 'block_size'",
+    )?;
+    if block == 0 {
+        one_or_each(node, 2, "b_scale", columns[0])?;
+    } else {
+        let mut blocks = b.shape().to_vec();
+        let along = usize::from(node.attributes.flag("trans_b", false)?);
+        blocks[along] = blocks[along].div_ceil(block);
+        expect_shape(scale, "b_scale", &blocks)?;
+    }
+    if let Some(zero) = node.optional(3) {
+        expect_dtype(zero, "b_zero_point", b.dtype())?;
+        if zero.elements() != 1 || scale.elements() != 1 {
+            expect_shape(zero, "b_zero_point", scale.shape())?;
+        }
+    }
+    expect_scales(node, 2, "b_scale")?;
+    expect_optional_shape(node, 4, "bias", columns)?;
+    expect_optional_shape(node, 5, "Z", &shape)?;
+    one(dtype, shape)
 }
 
 /// The shape of the product of input 0 and input `right`.

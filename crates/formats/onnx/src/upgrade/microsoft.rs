@@ -17,6 +17,7 @@ const ADAPTERS: &[(&str, super::Adapter)] = &[
     ("FusedGemm",                        fused_gemm),
     ("FusedMatMul",                      fused_matmul),
     ("Gelu",                             same),
+    ("MatMulNBits",                      super::weights::matmul),
     ("QuantizeLinear",                   same),
     ("QuickGelu",                        quick_gelu),
     ("SkipLayerNormalization",           skip_layer_normalization),

@@ -2,6 +2,7 @@
 
 use crate::build::*;
 use tenon_onnx::proto::*;
+use tenon_tensor::{DataType, convert};
 
 /// The text of a model of `opset` with one node over `x` [2, 3, 4] (and more inputs, if it has).
 fn upgraded(opset: i64, node: NodeProto) -> String {
@@ -390,6 +391,115 @@ fn operators_on_quantized_tensors_are_imported_between_quantizations() {
     );
     let error = quantized("QGemm", &inputs, &["y"], &[float("alpha", 0.5)]).error();
     assert!(error.contains("attribute 'alpha': 0.5"), "{error}");
+}
+
+/// MatMulNBits of two columns and 32 rows with weights of these bytes.
+fn weights_of_bits(bytes: &[u8], inputs: &[&str], attributes: &[AttributeProto]) -> Build {
+    let mut build = model(21).opset("com.microsoft", 1).input("x", &["4", "32"]);
+    build.graph().initializer.push(TensorProto {
+        name: "w".into(),
+        data_type: data_type::UINT8,
+        dims: vec![2, 1, bytes.len() as i64 / 2],
+        raw_data: Some(bytes.to_vec().into()),
+        ..TensorProto::default()
+    });
+    build.graph().initializer.push(TensorProto {
+        name: "z".into(),
+        data_type: data_type::UINT8,
+        dims: vec![2],
+        raw_data: Some(vec![3, 0xFC].into()),
+        ..TensorProto::default()
+    });
+    let build = build
+        .floats("s", &[2], &[0.5, 0.25])
+        .floats("half", &[2], &[0.5, 0.5]);
+    let sizes = [int("K", 32), int("N", 2)];
+    let attributes = [&sizes[..], attributes].concat();
+    let node = within(
+        "com.microsoft",
+        node("MatMulNBits", inputs, &["y"], &attributes),
+    );
+    build.input("b", &["2"]).node(named("n", node)).output("y")
+}
+
+#[test]
+fn weights_of_some_bits_are_dequantized() {
+    let block = int("block_size", 32);
+    let block_only = [block.clone()];
+    let bytes: Vec<u8> = (0..32).collect();
+    let text = weights_of_bits(&bytes, &["x", "w", "s", "z", "", "b"], &block_only).text();
+    let lines: Vec<&str> = text.lines().collect();
+    let expected = [
+        "%n/DequantizeLinear = DequantizeLinear(%n/weights, %n/scales, %n/zero_points) \
+         {axis = 1, block_size = 32} @n/DequantizeLinear",
+        "%n/Transpose = Transpose(%n/DequantizeLinear) {perm = [1, 0]} @n/Transpose",
+        "%n/MatMul = MatMul(%x, %n/Transpose) @n/MatMul",
+        "%y = Add(%n/MatMul, %b) @n",
+    ];
+    assert_eq!(lines[3..], expected);
+    let constant = |build: Build, name: &str| {
+        let graph = build.import().unwrap();
+        let mut values = graph.values.iter();
+        let value = values.find(|value| value.name == name).unwrap();
+        let whole = convert(value.constant.as_ref().unwrap(), DataType::I32).unwrap();
+        whole.to_i64s().unwrap()
+    };
+    // The upper bits of a byte of zero points do not count.
+    let build = weights_of_bits(&bytes, &["x", "w", "s", "z"], &block_only);
+    assert_eq!(constant(build, "n/zero_points"), [3, 12]);
+    let build = weights_of_bits(&bytes, &["x", "w", "s", "z"], &block_only);
+    assert_eq!(constant(build, "n/weights")[..4], [0, 0, 1, 0]);
+    // Without zero points the weights are signed.
+    let build = weights_of_bits(&bytes, &["x", "w", "s"], &block_only);
+    assert_eq!(constant(build, "n/weights")[..4], [-8, -8, -7, -8]);
+    for (bytes, inputs, attributes, expected) in [
+        (
+            &bytes[..],
+            &["x", "w", "s"][..],
+            &[][..],
+            "attribute 'block_size' is missing",
+        ),
+        (
+            &bytes[1..31],
+            &["x", "w", "s"],
+            &block_only,
+            "input 'B' has the wrong size",
+        ),
+        (
+            &bytes,
+            &["x", "w", "w"],
+            &block_only,
+            "input 'scales' has the wrong size",
+        ),
+        (&bytes, &["x", "w", "s", "half"], &block_only, "no integer"),
+        (
+            &bytes,
+            &["x", "b", "s"],
+            &block_only,
+            "input 'B' is not a constant",
+        ),
+        (
+            &bytes,
+            &["x", "w", "s"],
+            &[block.clone(), int("bits", 3)],
+            "attribute 'bits': 3 (supported: 2, 4, 8)",
+        ),
+        (
+            &bytes,
+            &["x", "w", "s"],
+            &[int("block_size", 15)],
+            "attribute 'block_size': 15 (supported: multiples of 2)",
+        ),
+        (
+            &bytes,
+            &["x", "w", "s"],
+            &[int("block_size", i64::MAX - 1), int("bits", 8)],
+            "address space",
+        ),
+    ] {
+        let error = weights_of_bits(bytes, inputs, attributes).error();
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::floats::FloatType;
 use crate::ops::conv::{pad, padded};
 use crate::ops::prepared::{Fill, Preparation, Weights};
 use crate::ops::{Kernel, scratch, split_scratch, total_len};
-use crate::panels::{Panels, WIDTH, packed_len};
+use crate::panels::{Panels, WIDTH, pack_words, packed_len};
 use crate::signature::{Signature, refuse};
 use crate::simd::disjoint::MatrixMut;
 use crate::simd::gemm::Gemm;
@@ -188,37 +188,35 @@ impl QuantizedProduct {
     }
 
     fn preparation<'a>(&self, fill: &'a dyn Fn(&[u8], &mut [u8])) -> Preparation<'a> {
-        let flip = if self.types[1].is_signed() { 0 } else { 0x80 };
+        let offset = if self.types[1].is_signed() { 0 } else { 0x80 };
         Preparation {
             input: W,
             layout: LAYOUT,
             len: self.packed_group().saturating_mul(self.groups),
-            fill: Fill::Bytes(fill, flip),
+            fill: Fill::Integers {
+                fill,
+                offset,
+                bits: 8,
+            },
         }
     }
 
     /// Packs the weights: along the depth channels are innermost.
     fn fill(&self, from: &[u8], to: &mut [u8]) {
-        let (words, columns) = (self.words(), self.group_columns());
+        let columns = self.group_columns();
         let [column_stride, channel_stride, position_stride] = self.strides;
         let channels = match self.rows {
             Rows::Matrix(_) => self.depth,
             Rows::Windows(shape) => shape.channels / self.groups,
         };
-        let panels = columns.div_ceil(WIDTH);
-        for (index, to) in to
-            .chunks_exact_mut((words * WIDTH * QUAD).max(1))
-            .enumerate()
-        {
-            let (group, first) = (index / panels, index % panels * WIDTH);
-            for column in 0..(columns - first).min(WIDTH) {
-                let from = &from[(group * columns + first + column) * column_stride..];
-                for k in 0..self.depth {
-                    let (position, channel) = (k / channels, k % channels);
-                    let at = (k / QUAD * WIDTH + column) * QUAD + k % QUAD;
-                    to[at] = from[channel * channel_stride + position * position_stride];
-                }
-            }
+        let groups = to.chunks_exact_mut((self.packed_group() * QUAD).max(1));
+        for (group, to) in groups.enumerate() {
+            let source = |k: usize, column: usize| {
+                let (position, channel) = (k / channels, k % channels);
+                let first = (group * columns + column) * column_stride;
+                first + channel * channel_stride + position * position_stride
+            };
+            pack_words::<QUAD>(from, [self.depth, columns], source, to);
         }
     }
 
