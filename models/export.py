@@ -250,7 +250,6 @@ FAMILIES = {
         "full": lambda: (Mlp(), {"x": torch.randn(1, 784)}, ["y"]),
     },
 }  # fmt: skip
-QUANTISED = {"resnet50-int8": "resnet50"}
 # Copies in half precision. Those of full size are made where they are named.
 HALF = {f"{name}-f16": name for name in FAMILIES}
 SMALL_HALF = ["mobilenetv2-f16", "bert-f16"]
@@ -324,6 +323,34 @@ def quantise(source, path, inputs):
         str(source), str(path), Reader(), quant_format=QuantFormat.QDQ, per_channel=True,
         weight_type=QuantType.QInt8, activation_type=QuantType.QInt8,
     )  # fmt: skip
+
+
+def quantise_dynamically(source, path, _):
+    """int8 weights per channel; rows are quantised when the model runs."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(str(source), str(path), per_channel=True, weight_type=QuantType.QInt8)
+
+
+def quantise_weights(source, path, _):
+    """Weights of matmuls of 4 bits, with a scale for each block of 32."""
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+    from onnxruntime.quantization.onnx_model import ONNXModel
+
+    model = ONNXModel(onnx.load(source))
+    # The quantiser leaves Gemm as it is.
+    model.replace_gemm_with_matmul()
+    quantiser = MatMulNBitsQuantizer(model.model, block_size=32, is_symmetric=True)
+    quantiser.process()
+    onnx.save(quantiser.model.model, path)
+
+
+# The family, and how its model is quantised.
+QUANTISED = {
+    "resnet50-int8": ("resnet50", quantise),
+    "bert-int8": ("bert", quantise_dynamically),
+    "gpt2-int4": ("gpt2", quantise_weights),
+}
 
 
 def reference(path, inputs):
@@ -440,9 +467,10 @@ def main():
             continue
         path = arguments.folder / f"{name}.onnx"
         if name in QUANTISED:
-            source = arguments.folder / f"{QUANTISED[name]}.onnx"
-            inputs = export(QUANTISED[name], arguments.size, source)
-            quantise(source, path, inputs)
+            family, quantiser = QUANTISED[name]
+            source = arguments.folder / f"{family}.onnx"
+            inputs = export(family, arguments.size, source)
+            quantiser(source, path, inputs)
         elif name in HALF:
             inputs = export_half(HALF[name], arguments.size, path)
         else:

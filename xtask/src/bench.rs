@@ -80,6 +80,8 @@ const MODELS: &[(&str, Option<f64>)] = &[
     ("mlp", Some(1.0)),
     ("nodes-2000", Some(1.0)),
     ("resnet50-int8", None),
+    ("bert-int8", None),
+    ("gpt2-int4", None),
 ];
 
 /// Largest compile times in seconds.

@@ -735,7 +735,7 @@ fn products_with_weights_alone_quantized() {
         let addend = (round % 5 == 0).then(|| floats(&[2, rows, columns], 1.0));
         let count = parameters.iter().product();
         let scales: Vec<f32> = (0..count)
-            .map(|_| (random.value().abs() + 0.1) / depth as f32)
+            .map(|_| (random.value() + 0.1) / depth as f32)
             .collect();
         let mut integers = |shape: &[usize]| {
             let [least, greatest] = weights.quantized_range().unwrap();

@@ -472,7 +472,7 @@ fn matmuls_of_floats_have_an_operator_on_their_quantized_weights() {
     %z: {} = Cast(%z8) {{to = \"{dtype}\"}}
     %d: f32{shape} = DequantizeLinear(%w, %ws, %z) {{{attributes}}}\n    {nodes}\n}}",
             integers("w8", &format!("{whole}{shape}"), range),
-            vec!["0.01"; count].join(", "),
+            vec!["-0.01"; count].join(", "),
             of_zeros.replace(whole, dtype),
         );
         let graph: Graph = text

@@ -102,6 +102,8 @@ models! {
     // A step of an int8 value may round either way.
     // One step of the quantised logits, by which onnxruntime's products of integers differ from those in f32, too.
     resnet50_int8: "resnet50-int8", 3.2e-2;
+    bert_int8: "bert-int8", 1e-3;
+    gpt2_int4: "gpt2-int4", 1e-3;
     bert_f16: "bert-f16", 1e-2;
     mobilenetv2_f16: "mobilenetv2-f16", 5e-2;
     mobilenetv2: "mobilenetv2", 1e-3;

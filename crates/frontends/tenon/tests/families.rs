@@ -71,6 +71,8 @@ families! {
     // step of the last quantised layer is 1/127 of the range.
     // One step of the quantised logits, by which onnxruntime's products of integers differ from those in f32, too.
     resnet50_int8: "resnet50-int8", 3.2e-2;
+    bert_int8: "bert-int8", 1e-3;
+    gpt2_int4: "gpt2-int4", 1e-3;
 }
 
 #[test]

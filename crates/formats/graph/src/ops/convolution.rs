@@ -1,6 +1,6 @@
 //! Convolutions. Tensors are batch, channels, then one to any number of spatial dimensions.
 
-use super::quantize::{expect_scales, expect_scales_of_sums};
+use super::quantize::expect_scales_of_product;
 use super::rows::*;
 use super::shapes::{
     Inferred, expect_optional_shape, expect_scalar, expect_shape, invalid, one, one_or_each,
@@ -169,10 +169,7 @@ fn qlinear_conv(node: &Inference<'_>) -> Inferred {
     one_or_each(node, 4, "w_scale", shape[1])?;
     one_or_each(node, 5, "w_zero_point", shape[1])?;
     expect_optional_shape(node, 8, "B", &shape[1..2])?;
-    for (index, name) in [(1, "x_scale"), (4, "w_scale"), (6, "y_scale")] {
-        expect_scales(node, index, name)?;
-    }
-    expect_scales_of_sums(node, [1, 4, 6])?;
+    expect_scales_of_product(node, [(1, "x_scale"), (4, "w_scale"), (6, "y_scale")])?;
     one(node.input(7)?.dtype(), shape)
 }
 

@@ -1,6 +1,6 @@
 //! Matmuls.
 
-use super::quantize::{expect_scales, expect_scales_of_sums};
+use super::quantize::expect_scales_of_product;
 use super::rows::*;
 use super::shapes::{Inferred, broadcasts_to, expect_scalar, invalid, one, rank, same_dtype};
 use crate::geometry::Equation;
@@ -130,10 +130,7 @@ fn qlinear_matmul(node: &Inference<'_>) -> Inferred {
     expect_scalar(node, 6, "y_scale")?;
     expect_scalar(node, 7, "y_zero_point")?;
     let shape = product_shape(node.input(0)?, node.input(3)?, ["a", "b"])?;
-    for (index, name) in [(1, "a_scale"), (4, "b_scale"), (6, "y_scale")] {
-        expect_scales(node, index, name)?;
-    }
-    expect_scales_of_sums(node, [1, 4, 6])?;
+    expect_scales_of_product(node, [(1, "a_scale"), (4, "b_scale"), (6, "y_scale")])?;
     one(node.input(7)?.dtype(), shape)
 }
 

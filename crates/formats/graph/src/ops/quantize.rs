@@ -44,29 +44,58 @@ operators! { "quantize"
         [] dynamic;
 }
 
-/// Checks that scales which are known are positive and finite.
-pub(super) fn expect_scales(node: &Inference<'_>, index: usize, name: &str) -> Result<()> {
+/// What scales are used for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum ScaleUse {
+    /// Values are divided by them: positive.
+    Divisor,
+    /// Integers are multiplied by them: not 0. Quantisers also choose negative ones, so that the greatest magnitude of a block
+    /// is its least integer.
+    Factor,
+    /// The same of blocks, of which some may have zeros alone.
+    BlockFactor,
+}
+
+/// Checks that scales which are known are finite, and what their use requires.
+pub(super) fn expect_scales(
+    node: &Inference<'_>,
+    index: usize,
+    name: &str,
+    scale_use: ScaleUse,
+) -> Result<()> {
     let Some(tensor) = node.constant(index) else {
         return Ok(());
     };
     let scales = reals(tensor)?;
-    let is_scale = |scale: &f64| *scale > 0.0 && scale.is_finite();
-    match scales.iter().position(|scale| !is_scale(scale)) {
+    let (expected, is_scale): (_, fn(f64) -> bool) = match scale_use {
+        ScaleUse::Divisor => ("a positive finite value", |scale| scale > 0.0),
+        ScaleUse::Factor => ("a finite value that is not 0", |scale| scale != 0.0),
+        ScaleUse::BlockFactor => ("a finite value", |_| true),
+    };
+    let is_wrong = |scale: &f64| !scale.is_finite() || !is_scale(*scale);
+    match scales.iter().position(is_wrong) {
         None => Ok(()),
         Some(at) => Err(
             invalid(format!("input '{name}' has an element that is no scale"))
-                .expected("a positive finite value")
+                .expected(expected)
                 .found(format_args!("{} at position {at}", scales[at])),
         ),
     }
 }
 
-/// Checks that the factors of sums of products are finite in f32: the product of the scales of two inputs, `x` and `w`, and
-/// its quotient by the scale of the output, `y`.
-pub(super) fn expect_scales_of_sums(node: &Inference<'_>, [x, w, y]: [usize; 3]) -> Result<()> {
+/// Checks the scales of two inputs, `x` and `w`, and of the output of a product, `y`, with their names: the factors of its sums
+/// are finite in f32, which are the product of the scales of the inputs, and its quotient by that of the output.
+pub(super) fn expect_scales_of_product(
+    node: &Inference<'_>,
+    [(x, x_name), (w, w_name), (y, y_name)]: [(usize, &str); 3],
+) -> Result<()> {
+    expect_scales(node, x, x_name, ScaleUse::Factor)?;
+    expect_scales(node, w, w_name, ScaleUse::Factor)?;
+    expect_scales(node, y, y_name, ScaleUse::Divisor)?;
     let greatest = |index: usize, of: fn(f64, f64) -> f64| -> Result<Option<f64>> {
         let scales = node.constant(index).map(reals).transpose()?;
-        Ok(scales.and_then(|scales| scales.into_iter().reduce(of)))
+        let scales = scales.into_iter().flatten();
+        Ok(scales.map(f64::abs).reduce(of))
     };
     let (Some(x), Some(w)) = (greatest(x, f64::max)?, greatest(w, f64::max)?) else {
         return Ok(());
@@ -90,7 +119,12 @@ fn reals(tensor: &Tensor) -> Result<Vec<f64>> {
 
 /// Checks a scale and a zero point against the input.
 fn parameters(node: &Inference<'_>, names: [&str; 2]) -> Result<()> {
-    expect_scales(node, 1, names[0])?;
+    let scale_use = match node.attributes.int("block_size", 0)? {
+        _ if names[0] == "y_scale" => ScaleUse::Divisor,
+        0 => ScaleUse::Factor,
+        _ => ScaleUse::BlockFactor,
+    };
+    expect_scales(node, 1, names[0], scale_use)?;
     let (x, scale) = (node.input(0)?.shape(), node.input(1)?);
     let block = extent(
         node.attributes.int("block_size", 0)?,

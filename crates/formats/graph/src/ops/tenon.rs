@@ -2,7 +2,7 @@
 //! dimensions, channels; weights are in ONNX's order.
 
 use super::matmul::product_shape;
-use super::quantize::{expect_scales, expect_scales_of_sums};
+use super::quantize::{ScaleUse, expect_scales, expect_scales_of_product};
 use super::rows::*;
 use super::shapes::{
     Inferred, broadcasts_to, choice, expect_dtype, expect_optional_shape, expect_scalar,
@@ -239,10 +239,7 @@ fn quantized(node: &Inference<'_>, shape: Vec<usize>, names: [&str; 5]) -> Infer
     one_or_each(node, 4, w_scale, last[0])?;
     one_or_each(node, 5, w_zero, last[0])?;
     expect_optional_shape(node, 6, bias, last)?;
-    for (index, name) in [(1, x_scale), (4, w_scale), (7, "y_scale")] {
-        expect_scales(node, index, name)?;
-    }
-    expect_scales_of_sums(node, [1, 4, 7])?;
+    expect_scales_of_product(node, [(1, x_scale), (4, w_scale), (7, "y_scale")])?;
     let dtype = match (node.optional(7), node.optional(8)) {
         (None, None) => DataType::F32,
         (Some(_), None) => DataType::U8,
@@ -325,7 +322,11 @@ fn weight_only_matmul(node: &Inference<'_>) -> Inferred {
             expect_shape(zero, "b_zero_point", scale.shape())?;
         }
     }
-    expect_scales(node, 2, "b_scale")?;
+    let scale_use = match block {
+        0 => ScaleUse::Factor,
+        _ => ScaleUse::BlockFactor,
+    };
+    expect_scales(node, 2, "b_scale", scale_use)?;
     expect_optional_shape(node, 4, "bias", columns)?;
     expect_optional_shape(node, 5, "Z", &shape)?;
     one(dtype, shape)
