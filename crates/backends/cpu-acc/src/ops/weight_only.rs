@@ -313,7 +313,7 @@ impl Kernel for WeightOnly {
         } else {
             DataType::U8
         };
-        Ok(Box::new(Bound {
+        Ok(Box::new(BoundWeightOnly {
             weights: weights?,
             scales: match scales? {
                 Some(each) => Values::Each(each, self.blocks()),
@@ -357,7 +357,7 @@ impl Values {
 }
 
 /// A product with its constants, ready to execute.
-struct Bound {
+struct BoundWeightOnly {
     product: WeightOnly,
     weights: Option<Weights>,
     scales: Values,
@@ -365,7 +365,7 @@ struct Bound {
     zeros: Option<Values>,
 }
 
-impl Workload for Bound {
+impl Workload for BoundWeightOnly {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, mut outputs) = operands.split();
         of_float!(self.product.float, T => self.run::<T>(&inputs, &mut outputs))
@@ -381,7 +381,7 @@ impl Workload for Bound {
     }
 }
 
-impl Bound {
+impl BoundWeightOnly {
     fn run<T: GemmElement>(&self, inputs: &Inputs<'_>, outputs: &mut Outputs<'_>) -> Result<()> {
         let product = &self.product;
         let sizes = product.scratch();
