@@ -6,6 +6,7 @@
 //! Operators that only move or compare elements work on the quantized tensors themselves. Matmuls of floating-point tensors
 //! with dequantized weights become an operator on the quantized weights.
 
+mod dynamic;
 mod movement;
 mod products;
 mod weights;
@@ -35,6 +36,7 @@ pub(crate) const RULES: &[Rule] = &[
     products::matmul,
     products::quantized_matmul,
     weights::matmul,
+    dynamic::scaled,
     products::before_transpose,
     crate::fuse::into_product,
     crate::fuse::matmul_bias,
@@ -45,7 +47,12 @@ pub(crate) const RULES: &[Rule] = &[
 pub(crate) fn is_quantized(node: &Node) -> bool {
     matches!(
         node.op.name,
-        "DequantizeLinear" | "QuantizeLinear" | "QLinearConv" | "QLinearMatMul"
+        "DequantizeLinear"
+            | "QuantizeLinear"
+            | "QLinearConv"
+            | "QLinearMatMul"
+            | "MatMulInteger"
+            | "ConvInteger"
     )
 }
 

@@ -483,3 +483,77 @@ fn matmuls_of_floats_have_an_operator_on_their_quantized_weights() {
         assert_eq!(found, ["tenon.WeightOnlyMatMul"], "{}", compiled.graph);
     }
 }
+
+/// Rows that are quantized when the model runs, with weights per tensor and per channel.
+#[test]
+fn products_of_rows_quantized_when_the_model_runs_are_one_operator() {
+    let registry = registry();
+    let quantize = "    %q: u8[1, 4, 6], %qs: f32[], %qz: u8[] = DynamicQuantizeLinear(%x)\n";
+    let images = quantize.replace("[1, 4, 6]", "[1, 4, 6, 6]");
+    for (shape, weights, text) in [
+        (
+            "[1, 4, 6]",
+            "i8[6, 5]",
+            format!(
+                "{quantize}    const %ws: f32[5] = [0.01, 0.02, 0.03, 0.04, 0.05]
+    const %wz: i8[5] = [0, 1, 2, 3, -4]
+    const %b: f32[5] = [1, 2, 3, 4, 5]
+    %i: i32[1, 4, 5] = MatMulInteger(%q, %w, %qz, %wz)
+    %f: f32[1, 4, 5] = Cast(%i) {{to = \"f32\"}}
+    %s: f32[5] = Mul(%qs, %ws)
+    %m: f32[1, 4, 5] = Mul(%f, %s)
+    %a: f32[1, 4, 5] = Add(%b, %m)
+    %y: f32[1, 4, 5] = Relu(%a)"
+            ),
+        ),
+        (
+            "[1, 4, 6]",
+            "u8[6, 5]",
+            format!(
+                "{quantize}    const %ws: f32[1, 1] = [0.01]
+    const %wz: u8[] = [128]
+    %i: i32[1, 4, 5] = MatMulInteger(%q, %w, %qz, %wz)
+    %f: f32[1, 4, 5] = Cast(%i) {{to = \"f32\"}}
+    %s: f32[1, 1] = Mul(%ws, %qs)
+    %y: f32[1, 4, 5] = Mul(%s, %f)"
+            ),
+        ),
+        (
+            "[1, 4, 6, 6]",
+            "i8[5, 4, 3, 3]",
+            format!(
+                "{images}    const %ws: f32[1, 5, 1, 1] = [0.01, 0.02, 0.03, 0.04, 0.05]
+    %i: i32[1, 5, 6, 6] = ConvInteger(%q, %w, %qz) {{pads = [1, 1, 1, 1]}}
+    %f: f32[1, 5, 6, 6] = Cast(%i) {{to = \"f32\"}}
+    %s: f32[1, 5, 1, 1] = Mul(%qs, %ws)
+    %y: f32[1, 5, 6, 6] = Mul(%f, %s)"
+            ),
+        ),
+    ] {
+        let range = if weights.starts_with('u') {
+            [0, 255]
+        } else {
+            [-127, 127]
+        };
+        let text = format!(
+            "graph \"dynamic\" (%x: f32{shape}) -> (%y) {{\n{}{text}\n}}",
+            integers("w", weights, range)
+        );
+        let graph: Graph = text
+            .parse()
+            .unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let compiled = compiled(&graph, &registry, &["CpuAcc", "CpuRef"], 1e-4);
+        let product = if shape == "[1, 4, 6]" {
+            "tenon.QuantizedMatMul"
+        } else {
+            "tenon.QuantizedConv"
+        };
+        let found = operators(&compiled);
+        assert_eq!(
+            found,
+            ["DynamicQuantizeLinear", product],
+            "{}",
+            compiled.graph
+        );
+    }
+}

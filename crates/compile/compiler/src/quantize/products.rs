@@ -107,7 +107,7 @@ fn dequantized_bias(
 }
 
 /// A convolution with the channels last.
-fn convolved(
+pub(super) fn convolved(
     rewriter: &mut Rewriter<'_>,
     node: &Node,
     [x, w]: [Quantized; 2],
@@ -240,7 +240,7 @@ pub(crate) fn quantized_matmul(rewriter: &mut Rewriter<'_>, node: &Node) -> Resu
 }
 
 /// A matmul with constant weights; `turned`: with the last two dimensions of B swapped.
-fn multiplied(
+pub(super) fn multiplied(
     rewriter: &mut Rewriter<'_>,
     node: &Node,
     ([a, b], turned): ([Quantized; 2], bool),
