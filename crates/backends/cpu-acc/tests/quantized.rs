@@ -275,18 +275,20 @@ fn matrix_products_of_integers() {
         let columns = if b.len() > 1 { b[b.len() - 1] } else { 1 };
         for a_type in BYTES {
             for b_type in BYTES {
-                let operands = |random: &mut Random| {
-                    let case =
-                        variable(Case::new("MatMulInteger"), random_bytes(random, a_type, a));
-                    variable(case, random_bytes(random, b_type, b))
-                };
-                operands(&mut random).outputs(1).agrees_with_reference(0.0);
-                for (a_zero, b_zero) in [(1, 1), (rows, columns)] {
-                    let case = operands(&mut random);
-                    let case = variable(case, random_bytes(&mut random, a_type, &[a_zero]));
-                    variable(case, random_bytes(&mut random, b_type, &[b_zero]))
-                        .outputs(1)
-                        .agrees_with_reference(0.0);
+                for kind in [InputKind::Variable, InputKind::Constant] {
+                    let operands = |random: &mut Random| {
+                        let a = random_bytes(random, a_type, a);
+                        let case = variable(Case::new("MatMulInteger"), a);
+                        case.tensor(Some(random_bytes(random, b_type, b)), kind)
+                    };
+                    operands(&mut random).outputs(1).agrees_with_reference(0.0);
+                    for (a_zero, b_zero) in [(1, 1), (1, columns), (rows, columns)] {
+                        let case = operands(&mut random);
+                        let case = variable(case, random_bytes(&mut random, a_type, &[a_zero]));
+                        variable(case, random_bytes(&mut random, b_type, &[b_zero]))
+                            .outputs(1)
+                            .agrees_with_reference(0.0);
+                    }
                 }
             }
         }

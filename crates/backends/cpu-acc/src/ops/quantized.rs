@@ -7,14 +7,24 @@ mod matmul;
 
 pub(super) use convolution::kernel as convolution;
 pub(super) use fused::{convolution as fused_convolution, matmul as fused_matmul};
-pub(super) use matmul::kernel as matmul;
 
 use crate::floats::Floats;
+use crate::ops::Kernel;
 use crate::signature::{Signature, refuse};
 use crate::simd::{Simd, VectorOp};
 use tenon_backend::{Inputs, Reason, Refusal};
 use tenon_base::Result;
 use tenon_tensor::DataType;
+
+/// The kernel of `MatMulInteger` and `QLinearMatMul`.
+pub(super) fn matmul(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    if signature.op.name == "MatMulInteger"
+        && let Ok(kernel) = fused::integer_matmul(signature)
+    {
+        return Ok(kernel);
+    }
+    matmul::kernel(signature)
+}
 
 /// Columns of a panel.
 const WIDTH: usize = 16;

@@ -136,6 +136,12 @@ pub(crate) fn bytes_mut(words: &mut [f32]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
 }
 
+/// Integers as words.
+pub(crate) fn words_mut(integers: &mut [i32]) -> &mut [f32] {
+    // SAFETY: f32 has the size and the alignment of i32, any bits are either, and the result borrows the same memory.
+    unsafe { std::slice::from_raw_parts_mut(integers.as_mut_ptr().cast(), integers.len()) }
+}
+
 /// The position of a row of sums in the output.
 pub(crate) struct RowPosition {
     /// The offset of the row in the output, of which `columns` are written.

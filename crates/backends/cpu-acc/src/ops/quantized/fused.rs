@@ -1,5 +1,5 @@
-//! `tenon.QuantizedConv` and `tenon.QuantizedMatMul`: products of quantised operands as sums of integers, which the
-//! epilogue converts to the quantised output or to f32.
+//! `tenon.QuantizedConv`, `tenon.QuantizedMatMul` and `MatMulInteger` with constant weights: products of quantised operands
+//! as sums of integers, which the epilogue converts to the quantised output or to f32.
 //!
 //! With the zero points `x0` and `w0` the sum of `(x - x0) (w - w0)` over `K` elements is that of `x w`, less
 //! `x0` times the sum of `w`, less `w0` times the sum of `x`, plus `K x0 w0` (Jacob et al., "Quantization and Training
@@ -18,7 +18,9 @@ use crate::simd::disjoint::MatrixMut;
 use crate::simd::gemm::Gemm;
 use crate::simd::math::{UnaryFunction, map_in_place};
 use crate::simd::rows::{Geometry, Im2col, Matrix, PaddedIm2col, RowSource};
-use crate::simd::typed_gemm::{Bytes, RowPosition, Sink, TypedGemm, bytes_mut, bytes_of};
+use crate::simd::typed_gemm::{
+    Bytes, RowPosition, Sink, TypedGemm, bytes_mut, bytes_of, words_mut,
+};
 use crate::simd::{Level, Simd};
 use std::marker::PhantomData;
 use tenon_backend::{Inputs, Operands, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
@@ -31,16 +33,48 @@ const LAYOUT: &str = "panels16x4:i8";
 /// Elements of a word.
 const QUAD: usize = 4;
 
-/// The inputs of both operators.
+/// The left operand of all operators.
 const X: usize = 0;
-const X_SCALE: usize = 1;
-const X_ZERO: usize = 2;
-const W: usize = 3;
-const W_SCALE: usize = 4;
-const W_ZERO: usize = 5;
-const BIAS: usize = 6;
-const Y_SCALE: usize = 7;
-const Y_ZERO: usize = 8;
+
+/// The positions of the other inputs.
+#[derive(Clone, Copy)]
+struct InputPositions {
+    x_scale: usize,
+    x_zero: usize,
+    w: usize,
+    w_scale: usize,
+    w_zero: usize,
+    bias: usize,
+    y_scale: usize,
+    y_zero: usize,
+}
+
+/// Those of the fused operators.
+const FUSED: InputPositions = InputPositions {
+    x_scale: 1,
+    x_zero: 2,
+    w: 3,
+    w_scale: 4,
+    w_zero: 5,
+    bias: 6,
+    y_scale: 7,
+    y_zero: 8,
+};
+
+/// A position that no operator has an input at.
+const NONE: usize = usize::MAX;
+
+/// Those of `MatMulInteger`.
+const INTEGERS: InputPositions = InputPositions {
+    x_scale: NONE,
+    x_zero: 2,
+    w: 1,
+    w_scale: NONE,
+    w_zero: 3,
+    bias: NONE,
+    y_scale: NONE,
+    y_zero: NONE,
+};
 
 /// The rows of the product.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +88,8 @@ enum Rows {
 /// The elements of the output.
 #[derive(Clone, Copy)]
 enum Output {
+    /// The sums.
+    Integers,
     Floats,
     Quantized(ByteType),
 }
@@ -70,6 +106,7 @@ struct QuantizedProduct {
     columns: usize,
     /// Elements of W from a column to the next, from a channel to the next and from a kernel position to the next.
     strides: [usize; 3],
+    inputs: InputPositions,
     types: [ByteType; 2],
     output: Output,
     activation: Activation,
@@ -77,7 +114,7 @@ struct QuantizedProduct {
 
 /// The kernel of `tenon.QuantizedConv`.
 pub(in crate::ops) fn convolution(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    let weights = signature.input(W)?.shape();
+    let weights = signature.input(FUSED.w)?.shape();
     let &[filters, channels, ref kernel @ ..] = &weights[..] else {
         return Err(refuse("no kernel for weights without a kernel"));
     };
@@ -93,14 +130,31 @@ pub(in crate::ops) fn convolution(signature: &Signature<'_>) -> Result<Box<dyn K
         groups,
         columns: filters,
         strides: [channels * positions, positions, 1],
-        ..QuantizedProduct::of(signature)?
+        ..QuantizedProduct::of(signature, FUSED)?
     };
     product.checked(signature)
 }
 
 /// The kernel of `tenon.QuantizedMatMul`.
 pub(in crate::ops) fn matmul(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    let (a, b) = (signature.input(X)?.shape(), signature.input(W)?.shape());
+    product_of_matrices(signature, FUSED)
+}
+
+/// The kernel of `MatMulInteger` with constant weights.
+pub(in crate::ops) fn integer_matmul(
+    signature: &Signature<'_>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    product_of_matrices(signature, INTEGERS)
+}
+
+fn product_of_matrices(
+    signature: &Signature<'_>,
+    inputs: InputPositions,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    let (a, b) = (
+        signature.input(X)?.shape(),
+        signature.input(inputs.w)?.shape(),
+    );
     let transposed = signature.flag("trans_b", false)?;
     let ([rows @ .., depth], &[first, second]) = (&a[..], &b[..]) else {
         return Err(refuse("no kernel for operands of these ranks"));
@@ -115,15 +169,16 @@ pub(in crate::ops) fn matmul(signature: &Signature<'_>) -> Result<Box<dyn Kernel
         depth: *depth,
         columns,
         strides,
-        ..QuantizedProduct::of(signature)?
+        ..QuantizedProduct::of(signature, inputs)?
     };
     product.checked(signature)
 }
 
 impl QuantizedProduct {
     /// What both operators have.
-    fn of(signature: &Signature<'_>) -> Result<Self, Refusal> {
+    fn of(signature: &Signature<'_>, inputs: InputPositions) -> Result<Self, Refusal> {
         let output = match signature.output(0)?.dtype() {
+            DataType::I32 => Output::Integers,
             DataType::F32 => Output::Floats,
             dtype => Output::Quantized(
                 ByteType::of(dtype)
@@ -137,9 +192,10 @@ impl QuantizedProduct {
             groups: 1,
             columns: 0,
             strides: [0; 3],
+            inputs,
             types: [
                 ByteType::of_input(signature, X)?,
-                ByteType::of_input(signature, W)?,
+                ByteType::of_input(signature, inputs.w)?,
             ],
             output,
             activation: Activation::of(signature)?,
@@ -147,22 +203,29 @@ impl QuantizedProduct {
     }
 
     fn checked(self, signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-        if !signature.is_constant(W) {
-            return Err(Reason::NotConstant { input: W }.into());
+        let InputPositions {
+            x_scale,
+            x_zero,
+            w,
+            w_scale,
+            w_zero,
+            bias,
+            y_scale,
+            ..
+        } = self.inputs;
+        if !signature.is_constant(w) {
+            return Err(Reason::NotConstant { input: w }.into());
         }
         if self.depth > MOST_DEPTH {
             return Err(refuse("no kernel for sums beyond 32 bits"));
         }
-        Parameter::of(signature, X_SCALE, 1)?;
-        Parameter::zero_point(signature, X_ZERO, X, 1)?;
-        Parameter::of(signature, W_SCALE, self.columns)?;
-        Parameter::zero_point(signature, W_ZERO, W, self.columns)?;
-        Parameter::of(signature, Y_SCALE, 1)?;
-        for scale in [X_SCALE, W_SCALE] {
-            signature.f32_shape(scale)?;
-        }
-        for optional in [BIAS, Y_SCALE] {
-            signature.float_input(optional, FloatType::F32)?;
+        Parameter::of(signature, x_scale, 1)?;
+        Parameter::zero_point(signature, x_zero, X, 1)?;
+        Parameter::of(signature, w_scale, self.columns)?;
+        Parameter::zero_point(signature, w_zero, w, self.columns)?;
+        Parameter::of(signature, y_scale, 1)?;
+        for input in [x_scale, w_scale, bias, y_scale] {
+            signature.float_input(input, FloatType::F32)?;
         }
         Ok(Box::new(self))
     }
@@ -190,7 +253,7 @@ impl QuantizedProduct {
     fn preparation<'a>(&self, fill: &'a dyn Fn(&[u8], &mut [u8])) -> Preparation<'a> {
         let offset = if self.types[1].is_signed() { 0 } else { 0x80 };
         Preparation {
-            input: W,
+            input: self.inputs.w,
             layout: LAYOUT,
             len: self.packed_group().saturating_mul(self.groups),
             fill: Fill::Integers {
@@ -267,12 +330,11 @@ impl Kernel for QuantizedProduct {
     }
 
     fn plain(&self, spec: &WorkloadSpec, input: usize) -> Result<Option<Tensor>> {
-        match input {
-            W => self
-                .preparation(&|from, to| self.fill(from, to))
-                .plain(spec),
-            _ => Ok(None),
+        if input != self.inputs.w {
+            return Ok(None);
         }
+        self.preparation(&|from, to| self.fill(from, to))
+            .plain(spec)
     }
 
     fn bind(self: Box<Self>, spec: &WorkloadSpec) -> Result<Box<dyn Workload>> {
@@ -311,6 +373,7 @@ impl Workload for BoundProduct {
             input = copy;
         }
         match product.output {
+            Output::Integers => self.run(input, padded, &parameters, outputs.slice::<i32>(0)?),
             Output::Floats => self.run(input, padded, &parameters, outputs.slice::<f32>(0)?),
             Output::Quantized(_) => {
                 self.run(input, padded, &parameters, outputs.slice::<u8>(0)?);
@@ -320,7 +383,7 @@ impl Workload for BoundProduct {
     }
 
     fn reads(&self, input: usize) -> bool {
-        input != W
+        input != self.product.inputs.w
     }
 }
 
@@ -425,13 +488,17 @@ impl<'a> Parameters<'a> {
         [corrections, factors, summands, zeros]: [&'a mut [f32]; 4],
     ) -> Result<Self> {
         let product = &bound.product;
+        let at = product.inputs;
         let scalar = |input: usize| Ok(inputs.optional::<f32>(input)?.map_or(1.0, |list| list[0]));
-        let (x_scale, y_scale) = (f64::from(scalar(X_SCALE)?), f64::from(scalar(Y_SCALE)?));
-        let padding = inputs.optional::<u8>(X_ZERO)?.map_or(0, |list| list[0]);
+        let (x_scale, y_scale) = (
+            f64::from(scalar(at.x_scale)?),
+            f64::from(scalar(at.y_scale)?),
+        );
+        let padding = inputs.optional::<u8>(at.x_zero)?.map_or(0, |list| list[0]);
         let x_zero = product.types[0].moved(padding);
-        let w_scales = inputs.slice::<f32>(W_SCALE)?;
-        let w_zeros = inputs.optional::<u8>(W_ZERO)?.unwrap_or(&[]);
-        let bias = inputs.optional::<f32>(BIAS)?;
+        let w_scales = inputs.optional::<f32>(at.w_scale)?.unwrap_or(&[1.0]);
+        let w_zeros = inputs.optional::<u8>(at.w_zero)?.unwrap_or(&[]);
+        let bias = inputs.optional::<f32>(at.bias)?;
         let Activation { limits, function } = product.activation;
         // The function is one of values that are not divided by the scale of Y.
         let divisor = if function.is_some() { 1.0 } else { y_scale };
@@ -457,9 +524,9 @@ impl<'a> Parameters<'a> {
             }
         }
         let (least, y_zero) = match product.output {
-            Output::Floats => (0.0, 0.0),
+            Output::Integers | Output::Floats => (0.0, 0.0),
             Output::Quantized(ty) => {
-                let zero = inputs.optional::<u8>(Y_ZERO)?.map_or(0, |list| list[0]);
+                let zero = inputs.optional::<u8>(at.y_zero)?.map_or(0, |list| list[0]);
                 let least = if ty.is_signed() { -128.0 } else { 0.0 };
                 (least, ty.moved(zero) as f32 + least)
             }
@@ -482,8 +549,22 @@ impl<'a> Parameters<'a> {
 
 /// An element of the output.
 trait Converted: Send + Sync + Copy {
+    /// Whether it is the sum of the integers.
+    const IS_SUM: bool = false;
+
     /// Writes values that are divided by the scale of Y.
     fn store<S: Simd>(s: S, parameters: &Parameters<'_>, value: S::V, to: &mut [Self]);
+}
+
+impl Converted for i32 {
+    const IS_SUM: bool = true;
+
+    /// The value is a vector of sums.
+    #[inline(always)]
+    fn store<S: Simd>(s: S, _: &Parameters<'_>, value: S::V, to: &mut [i32]) {
+        let count = to.len().min(S::LANES);
+        s.store_part(value, words_mut(&mut to[..count]));
+    }
 }
 
 impl Converted for f32 {
@@ -530,6 +611,12 @@ impl<T: Converted> Sink for Conversion<'_, T> {
             let mut sum = s.add_integers(s.load(sums), s.load(&corrections[at..]));
             if let Some(zeros) = zeros {
                 sum = s.subtract_product(sum, position.row_sum, s.load(&zeros[at..]));
+            }
+            if T::IS_SUM {
+                if let Some(to) = to.get_mut(at..) {
+                    T::store(s, parameters, sum, to);
+                }
+                continue;
             }
             let value = s.fma(
                 s.integers_to_floats(sum),
