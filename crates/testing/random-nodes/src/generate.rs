@@ -36,7 +36,8 @@ pub(crate) fn node(
             op.name,
             "DFT" | "STFT" | "RoiAlign" | "GridSample" | "Resize" | "SwiGLU" | "DeformConv" | "Det"
         );
-    let is_quantized = op.name.starts_with("tenon.Quantized");
+    let is_quantized =
+        op.name.starts_with("tenon.Quantized") || op.name == "tenon.WeightOnlyMatMul";
     // Padding times an infinite weight is NaN or omitted; either is right.
     let has_weights = op.name.contains("Conv");
     let values = if choices.one_in(4) && !is_weighted {
