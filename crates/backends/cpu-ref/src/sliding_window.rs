@@ -31,13 +31,14 @@ impl WindowAxis {
 
     /// The input position that a kernel position reads for an output position; `None` in the padding.
     pub(crate) fn source(&self, output: usize, element: usize) -> Option<usize> {
-        let at = output * self.stride + element * self.dilation;
+        let shift = element.saturating_mul(self.dilation);
+        let at = output.saturating_mul(self.stride).saturating_add(shift);
         at.checked_sub(self.before).filter(|&at| at < self.input)
     }
 
     /// The kernel positions that are inside the input for an output position.
     pub(crate) fn positions_inside(&self, output: usize) -> Range<usize> {
-        let start = output * self.stride;
+        let start = output.saturating_mul(self.stride);
         let first = self.before.saturating_sub(start).div_ceil(self.dilation);
         let left = (self.input + self.before).saturating_sub(start);
         let end = left.div_ceil(self.dilation).min(self.kernel);
@@ -47,13 +48,13 @@ impl WindowAxis {
     /// The number of kernel positions inside the input or its padding for an output position.
     pub(crate) fn padded(&self, output: usize) -> usize {
         let padded = self.before + self.input + self.after;
-        let left = padded.saturating_sub(output * self.stride);
+        let left = padded.saturating_sub(output.saturating_mul(self.stride));
         left.div_ceil(self.dilation).min(self.kernel)
     }
 
     /// The output positions for which a kernel position is inside the input.
     pub(crate) fn outputs_inside(&self, element: usize) -> Range<usize> {
-        let shift = element * self.dilation;
+        let shift = element.saturating_mul(self.dilation);
         let first = self.before.saturating_sub(shift).div_ceil(self.stride);
         let end = (self.input + self.before)
             .saturating_sub(shift)
@@ -64,13 +65,14 @@ impl WindowAxis {
     /// The output position to which an input position contributes through a kernel position, in a transposed
     /// convolution; `None` if it is cropped.
     fn target(&self, input: usize, element: usize) -> Option<usize> {
-        let at = input * self.stride + element * self.dilation;
+        let shift = element.saturating_mul(self.dilation);
+        let at = input.saturating_mul(self.stride).saturating_add(shift);
         at.checked_sub(self.before).filter(|&at| at < self.output)
     }
 
     /// The input positions that have a [`target`](Self::target) through a kernel position.
     fn inputs_inside(&self, element: usize) -> Range<usize> {
-        let shift = element * self.dilation;
+        let shift = element.saturating_mul(self.dilation);
         let first = self.before.saturating_sub(shift).div_ceil(self.stride);
         let end = (self.output + self.before)
             .saturating_sub(shift)
@@ -245,5 +247,22 @@ mod tests {
             ..axis
         };
         assert!(far.outputs_inside(1).is_empty());
+    }
+
+    #[test]
+    fn positions_beyond_the_address_space_are_outside() {
+        let axis = WindowAxis {
+            input: 3,
+            output: 1,
+            kernel: 4,
+            dilation: usize::MAX / 2,
+            before: usize::MAX / 2,
+            ..WindowAxis::NONE
+        };
+        let outputs = (0..4).map(|element| axis.outputs_inside(element).len());
+        assert_eq!(outputs.collect::<Vec<_>>(), [0, 1, 0, 0]);
+        assert_eq!(axis.positions_inside(0), 1..2);
+        assert_eq!(axis.source(0, 3), None);
+        assert_eq!(axis.target(usize::MAX, 3), None);
     }
 }
