@@ -732,7 +732,13 @@ fn products_with_weights_alone_quantized() {
             let values: Vec<f32> = (0..count).map(|_| random.value() * scale).collect();
             converted(float, shape, &values)
         };
-        let a = floats(&[2, rows, depth], 1.0);
+        let mut a = floats(&[2, rows, depth], 1.0);
+        if round % 7 == 0 {
+            let mut values = vec![0.5; 2 * rows * depth];
+            values[round % (rows * depth)] = f32::INFINITY;
+            values[rows * depth] = f32::NEG_INFINITY;
+            a = converted(float, &[2, rows, depth], &values);
+        }
         let bias = (round % 3 == 0).then(|| floats(&[columns], 1.0));
         let addend = (round % 5 == 0).then(|| floats(&[2, rows, columns], 1.0));
         let count = parameters.iter().product();

@@ -247,9 +247,8 @@ impl WeightOnly {
         group.min(self.panels() * WIDTH)
     }
 
-    /// Elements of scratch memory: for rows of A in f32 with their sums of blocks, for results, for the bias in f32, and
-    /// for unpacked panels.
-    fn scratch(&self) -> [usize; 5] {
+    /// Elements of scratch memory: for rows of A in f32, for results, for the bias in f32, and for unpacked panels.
+    fn scratch(&self) -> [usize; 4] {
         let bias = if self.bias { self.columns } else { 0 };
         if self.unpacks() {
             let panels = packed_len(self.depth, self.group());
@@ -258,12 +257,11 @@ impl WeightOnly {
             } else {
                 self.rows.saturating_mul(self.depth)
             };
-            return [a, 0, 0, bias, panels];
+            return [a, 0, bias, panels];
         }
         let results = self.panels().saturating_mul(WIDTH);
         [
             self.rows.saturating_mul(self.padded_depth()),
-            self.rows.saturating_mul(self.blocks()),
             self.rows.saturating_mul(results),
             bias,
             0,
@@ -386,7 +384,7 @@ impl BoundWeightOnly {
         let product = &self.product;
         let sizes = product.scratch();
         let memory = scratch::<f32>(outputs, total_len(sizes))?;
-        let [a, block_sums, results, bias, panels] = split_scratch(memory, sizes);
+        let [a, results, bias, panels] = split_scratch(memory, sizes);
         let bias = match product.bias {
             true => {
                 let from = Floats::input(inputs, BIAS, product.float)?;
@@ -411,7 +409,6 @@ impl BoundWeightOnly {
             let input = T::floats(input).load(product.level, 0..input.len(), a);
             self.multiply_unpacked(&block, input, (bias, addend), panels, output);
         } else {
-            let a = (a, block_sums);
             self.multiply_rows(&block, T::floats(input), a, results);
             self.write(results, (bias, addend), output);
         }
@@ -423,7 +420,7 @@ impl BoundWeightOnly {
         &self,
         block: &Block<'_>,
         input: Floats<'_>,
-        (a, block_sums): (&mut [f32], &mut [f32]),
+        a: &mut [f32],
         results: &mut [f32],
     ) {
         let product = &self.product;
@@ -432,13 +429,6 @@ impl BoundWeightOnly {
             let (to, rest) = to.split_at_mut(depth);
             input.copy(level, row * depth..(row + 1) * depth, to);
             rest.fill(0.0);
-        }
-        let elements = block.block_words * product.per_word();
-        let rows = a.chunks_exact(padded.max(1));
-        for (row, sums) in rows.zip(block_sums.chunks_exact_mut(block.blocks.max(1))) {
-            for (block, sum) in row.chunks(elements).zip(sums) {
-                *sum = block.iter().sum();
-            }
         }
         let parallel = product.columns * depth >= PARALLEL;
         // Several chunks a thread, of an even number of panels.
@@ -451,7 +441,6 @@ impl BoundWeightOnly {
                 first: index * panels,
                 rows: product.rows,
                 a,
-                block_sums,
                 results,
             };
             match product.bits {

@@ -71,11 +71,14 @@ impl Columns<'_> {
         s.load(&rows[block * stride][self.lane..])
     }
 
+    /// 0 where there are none.
     #[inline(always)]
-    fn zero<S: Simd>(&self, s: S, block: usize) -> Option<S::V> {
-        let (rows, stride) = self.zeros?;
+    fn zero<S: Simd>(&self, s: S, block: usize) -> S::V {
+        let Some((rows, stride)) = self.zeros else {
+            return s.splat(0.0);
+        };
         let words = s.load(&rows[block / ZEROS_PER_WORD * stride][self.lane..]);
-        Some(s.signed_fields::<8>(words, (block % ZEROS_PER_WORD) as u32))
+        s.signed_fields::<8>(words, (block % ZEROS_PER_WORD) as u32)
     }
 }
 
@@ -88,9 +91,8 @@ pub(super) struct Sums<'a> {
     /// The first panel.
     pub(super) first: usize,
     pub(super) rows: usize,
-    /// Rows that end with zeros up to a whole word, and the sums of their blocks.
+    /// Rows that end with zeros up to a whole word.
     pub(super) a: &'a [f32],
-    pub(super) block_sums: &'a [f32],
     /// The rows of each panel.
     pub(super) results: &'a mut [f32],
 }
@@ -121,7 +123,10 @@ impl VectorOp for Nibbles<'_> {
 
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
-        self.0.compute::<S, 4, 8>(s);
+        match self.0.block.zeros {
+            Some(_) => self.0.compute::<S, 4, 8, true>(s),
+            None => self.0.compute::<S, 4, 8, false>(s),
+        }
     }
 }
 
@@ -130,50 +135,55 @@ impl VectorOp for Bytes<'_> {
 
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
-        self.0.compute::<S, 8, 4>(s);
+        match self.0.block.zeros {
+            Some(_) => self.0.compute::<S, 8, 4, true>(s),
+            None => self.0.compute::<S, 8, 4, false>(s),
+        }
     }
 }
 
 impl Sums<'_> {
     /// Computes two vectors of columns at a time, of up to four rows.
     #[inline(always)]
-    fn compute<S: Simd, const BITS: u32, const PER_WORD: usize>(mut self, s: S) {
+    fn compute<S: Simd, const BITS: u32, const PER_WORD: usize, const ZEROS: bool>(mut self, s: S) {
         let vectors = self.results.len() / self.rows.max(1) / S::LANES;
         let mut first = 0;
         while first < vectors {
             stop::checkpoint();
             let both = first + 1 < vectors;
             for row in (0..self.rows).step_by(4) {
+                let at = (row, first);
                 match ((self.rows - row).min(4), both) {
-                    (1, false) => self.tile::<S, BITS, PER_WORD, 1, 1, 4>(s, row, first),
-                    (2, false) => self.tile::<S, BITS, PER_WORD, 2, 1, 4>(s, row, first),
-                    (3, false) => self.tile::<S, BITS, PER_WORD, 3, 1, 2>(s, row, first),
-                    (_, false) => self.tile::<S, BITS, PER_WORD, 4, 1, 2>(s, row, first),
-                    (1, true) => self.tile::<S, BITS, PER_WORD, 1, 2, 4>(s, row, first),
-                    (2, true) => self.tile::<S, BITS, PER_WORD, 2, 2, 2>(s, row, first),
-                    (3, true) => self.tile::<S, BITS, PER_WORD, 3, 2, 1>(s, row, first),
-                    (_, true) => self.tile::<S, BITS, PER_WORD, 4, 2, 1>(s, row, first),
+                    (1, false) => self.tile::<S, BITS, PER_WORD, ZEROS, 1, 1, 4>(s, at),
+                    (2, false) => self.tile::<S, BITS, PER_WORD, ZEROS, 2, 1, 4>(s, at),
+                    (3, false) => self.tile::<S, BITS, PER_WORD, ZEROS, 3, 1, 2>(s, at),
+                    (_, false) => self.tile::<S, BITS, PER_WORD, ZEROS, 4, 1, 2>(s, at),
+                    (1, true) => self.tile::<S, BITS, PER_WORD, ZEROS, 1, 2, 4>(s, at),
+                    (2, true) => self.tile::<S, BITS, PER_WORD, ZEROS, 2, 2, 2>(s, at),
+                    (3, true) => self.tile::<S, BITS, PER_WORD, ZEROS, 3, 2, 1>(s, at),
+                    (_, true) => self.tile::<S, BITS, PER_WORD, ZEROS, 4, 2, 1>(s, at),
                 }
             }
             first += 1 + usize::from(both);
         }
     }
 
-    /// Computes `ROWS` rows of `VECTORS` vectors of columns. `CHAINS` sums of each are independent, as many as the
+    /// Computes `ROWS` rows of `VECTORS` vectors of columns. With `ZEROS` there are zero points, which are subtracted from each
+    /// weight: a product with an infinite element has the sign of the difference. `CHAINS` sums of each are independent, as many as the
     /// latency of a multiply-add requires.
     #[inline(always)]
     fn tile<
         S: Simd,
         const BITS: u32,
         const PER_WORD: usize,
+        const ZEROS: bool,
         const ROWS: usize,
         const VECTORS: usize,
         const CHAINS: usize,
     >(
         &mut self,
         s: S,
-        row: usize,
-        first: usize,
+        (row, first): (usize, usize),
     ) {
         let block = self.block;
         let depth = block.column_words * PER_WORD;
@@ -192,6 +202,10 @@ impl Sums<'_> {
             let start = nth * block.block_words;
             let count = block.block_words.min(block.column_words - start);
             let mut sums = [[[s.splat(0.0); CHAINS]; VECTORS]; ROWS];
+            let mut zeros = [s.splat(0.0); VECTORS];
+            for vector in 0..VECTORS {
+                zeros[vector] = columns[vector].zero(s, nth);
+            }
             let of_rows = rows.map(|row| &row[start..][..count]);
             let words = columns.map(|columns| &columns.words[start..][..count]);
             for word in 0..count {
@@ -210,8 +224,12 @@ impl Sums<'_> {
                 }
                 each_field!(PER_WORD, FIELD => {
                     let mut weights = packed;
-                    for weight in &mut weights {
+                    for vector in 0..VECTORS {
+                        let weight = &mut weights[vector];
                         *weight = s.signed_fields::<BITS>(*weight, FIELD as u32);
+                        if ZEROS {
+                            *weight = s.sub(*weight, zeros[vector]);
+                        }
                     }
                     for row in 0..ROWS {
                         let x = s.splat(of_rows[row][word][FIELD]);
@@ -224,15 +242,10 @@ impl Sums<'_> {
             }
             for vector in 0..VECTORS {
                 let scale = columns[vector].scale(s, nth);
-                let zero = columns[vector].zero(s, nth);
                 for index in 0..ROWS {
                     let mut sum = sums[index][vector][0];
                     for &other in &sums[index][vector][1..] {
                         sum = s.add(sum, other);
-                    }
-                    if let Some(zero) = zero {
-                        let of_row = self.block_sums[(row + index) * block.blocks + nth];
-                        sum = s.sub(sum, s.mul(zero, s.splat(of_row)));
                     }
                     totals[index][vector] = s.fma(scale, sum, totals[index][vector]);
                 }
@@ -279,7 +292,6 @@ impl Unpack<'_> {
             for (word, (words, to)) in columns.words.iter().zip(rows).enumerate() {
                 let nth = word / block.block_words;
                 let (scale, zero) = (columns.scale(s, nth), columns.zero(s, nth));
-                let zero = zero.unwrap_or(s.splat(0.0));
                 let packed = s.load(&words[lane..]);
                 for field in 0..PER_WORD {
                     let weight = s.signed_fields::<BITS>(packed, field as u32);
