@@ -7,7 +7,7 @@
 
 mod sums;
 
-use self::sums::{Block, Parameters, Sums};
+use self::sums::{Constants, Parameters, Sums};
 use super::element_types::of_float;
 use super::float_gemm::GemmElement;
 use super::prepared::{Fill, Preparation, Weights};
@@ -395,7 +395,7 @@ impl BoundWeightOnly {
         let addend = product.addend.then(|| inputs.slice::<T>(ADDEND));
         let addend = addend.transpose()?;
         let weights = self.weights.as_ref().map_or(&[][..], Weights::elements);
-        let block = Block {
+        let constants = Constants {
             words: weights.as_chunks().0,
             column_words: product.words(),
             block_words: product.block.div_ceil(product.per_word()).max(1),
@@ -407,9 +407,9 @@ impl BoundWeightOnly {
         let output = outputs.slice::<T>(0)?;
         if product.unpacks() {
             let input = T::floats(input).load(product.level, 0..input.len(), a);
-            self.multiply_unpacked(&block, input, (bias, addend), panels, output);
+            self.multiply_unpacked(&constants, input, (bias, addend), panels, output);
         } else {
-            self.multiply_rows(&block, T::floats(input), a, results);
+            self.multiply_rows(&constants, T::floats(input), a, results);
             self.write(results, (bias, addend), output);
         }
         Ok(())
@@ -418,7 +418,7 @@ impl BoundWeightOnly {
     /// Computes sums of products, panel after panel the rows of each, with weights unpacked in registers.
     fn multiply_rows(
         &self,
-        block: &Block<'_>,
+        constants: &Constants<'_>,
         input: Floats<'_>,
         a: &mut [f32],
         results: &mut [f32],
@@ -437,7 +437,7 @@ impl BoundWeightOnly {
         let chunk = panels * product.rows * WIDTH;
         for_each_chunk(results, chunk, parallel, |index, results| {
             let sums = Sums {
-                block,
+                constants,
                 first: index * panels,
                 rows: product.rows,
                 a,
@@ -479,7 +479,7 @@ impl BoundWeightOnly {
     /// Unpacks groups of panels, and multiplies all rows by each.
     fn multiply_unpacked<T: GemmElement>(
         &self,
-        block: &Block<'_>,
+        constants: &Constants<'_>,
         input: &[f32],
         (bias, addend): (Option<&[f32]>, Option<&[T]>),
         panels: &mut [f32],
@@ -499,7 +499,7 @@ impl BoundWeightOnly {
             let panels = &mut panels[..packed_len(depth, count)];
             for_each_chunk(panels, depth * WIDTH, true, |index, to| {
                 let unpack = sums::Unpack {
-                    block,
+                    constants,
                     panel: first / WIDTH + index,
                     per_word: product.per_word(),
                     to,

@@ -1,5 +1,6 @@
 //! Sums of products of rows of f32 and weights that are unpacked in registers, and what is done with them.
 
+use super::ZEROS_PER_WORD;
 use crate::activation::Activation;
 use crate::panels::WIDTH;
 use crate::simd::elements::{VectorElement, add_and_clamp};
@@ -7,9 +8,6 @@ use crate::simd::math::map_in_place;
 use crate::simd::tile::prefetch;
 use crate::simd::{Simd, VectorOp};
 use tenon_base::stop;
-
-/// Zero points of a word.
-const ZEROS_PER_WORD: usize = super::ZEROS_PER_WORD;
 
 /// The parameters of the blocks of all columns, in panels of 16 columns.
 #[derive(Clone, Copy)]
@@ -29,7 +27,7 @@ impl<'a> Parameters<'a> {
 }
 
 /// The constants of a product: panels of 16 columns, whose blocks along K have a scale and a zero point for each column.
-pub(super) struct Block<'a> {
+pub(super) struct Constants<'a> {
     /// The weights.
     pub(super) words: &'a [[f32; WIDTH]],
     /// Words of a column, of a block of a column, and blocks of a column.
@@ -41,7 +39,7 @@ pub(super) struct Block<'a> {
     pub(super) zeros: Option<Parameters<'a>>,
 }
 
-impl<'a> Block<'a> {
+impl<'a> Constants<'a> {
     /// The constants of a vector of columns that starts at a lane of a panel.
     #[inline(always)]
     fn columns(&self, (panel, lane): (usize, usize)) -> Columns<'a> {
@@ -87,7 +85,7 @@ const PREFETCHED: usize = 64;
 
 /// Some panels of results.
 pub(super) struct Sums<'a> {
-    pub(super) block: &'a Block<'a>,
+    pub(super) constants: &'a Constants<'a>,
     /// The first panel.
     pub(super) first: usize,
     pub(super) rows: usize,
@@ -123,7 +121,7 @@ impl VectorOp for Nibbles<'_> {
 
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
-        match self.0.block.zeros {
+        match self.0.constants.zeros {
             Some(_) => self.0.compute::<S, 4, 8, true>(s),
             None => self.0.compute::<S, 4, 8, false>(s),
         }
@@ -135,7 +133,7 @@ impl VectorOp for Bytes<'_> {
 
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
-        match self.0.block.zeros {
+        match self.0.constants.zeros {
             Some(_) => self.0.compute::<S, 8, 4, true>(s),
             None => self.0.compute::<S, 8, 4, false>(s),
         }
@@ -168,9 +166,9 @@ impl Sums<'_> {
         }
     }
 
-    /// Computes `ROWS` rows of `VECTORS` vectors of columns. With `ZEROS` there are zero points, which are subtracted from each
-    /// weight: a product with an infinite element has the sign of the difference. `CHAINS` sums of each are independent, as many as the
-    /// latency of a multiply-add requires.
+    /// Computes `ROWS` rows of `VECTORS` vectors of columns. With `ZEROS` there are zero points, which are subtracted from
+    /// each weight: the product with an infinite element has the sign of the difference. `CHAINS` sums of each are
+    /// independent, as many as the latency of a multiply-add requires.
     #[inline(always)]
     fn tile<
         S: Simd,
@@ -185,8 +183,8 @@ impl Sums<'_> {
         s: S,
         (row, first): (usize, usize),
     ) {
-        let block = self.block;
-        let depth = block.column_words * PER_WORD;
+        let constants = self.constants;
+        let depth = constants.column_words * PER_WORD;
         let rows: [&[[f32; PER_WORD]]; ROWS] = std::array::from_fn(|nth| {
             let row = &self.a[(row + nth) * depth..][..depth];
             row.as_chunks().0
@@ -196,11 +194,11 @@ impl Sums<'_> {
             let lane = (first + nth) * S::LANES;
             (self.first + lane / WIDTH, lane % WIDTH)
         });
-        let columns = positions.map(|position| block.columns(position));
+        let columns = positions.map(|position| constants.columns(position));
         let mut totals = [[s.splat(0.0); VECTORS]; ROWS];
-        for nth in 0..block.blocks {
-            let start = nth * block.block_words;
-            let count = block.block_words.min(block.column_words - start);
+        for nth in 0..constants.blocks {
+            let start = nth * constants.block_words;
+            let count = constants.block_words.min(constants.column_words - start);
             let mut sums = [[[s.splat(0.0); CHAINS]; VECTORS]; ROWS];
             let mut zeros = [s.splat(0.0); VECTORS];
             for vector in 0..VECTORS {
@@ -213,10 +211,10 @@ impl Sums<'_> {
                 for vector in 0..VECTORS {
                     if columns[vector].lane == 0 {
                         let mut ahead = start + word + PREFETCHED;
-                        if ahead >= block.column_words {
+                        if ahead >= constants.column_words {
                             // Of the panels after these.
-                            ahead +=
-                                block.column_words * (VECTORS * S::LANES / WIDTH).saturating_sub(1);
+                            ahead += constants.column_words
+                                * (VECTORS * S::LANES / WIDTH).saturating_sub(1);
                         }
                         prefetch(columns[vector].words.as_ptr().wrapping_add(ahead).cast());
                     }
@@ -263,7 +261,7 @@ impl Sums<'_> {
 
 /// Unpacks a panel into f32.
 pub(super) struct Unpack<'a> {
-    pub(super) block: &'a Block<'a>,
+    pub(super) constants: &'a Constants<'a>,
     pub(super) panel: usize,
     /// Weights of a word.
     pub(super) per_word: usize,
@@ -285,12 +283,12 @@ impl VectorOp for Unpack<'_> {
 impl Unpack<'_> {
     #[inline(always)]
     fn unpack<S: Simd, const BITS: u32, const PER_WORD: usize>(self, s: S) {
-        let block = self.block;
+        let constants = self.constants;
         for lane in (0..WIDTH).step_by(S::LANES) {
             let rows = self.to.chunks_mut(WIDTH * PER_WORD);
-            let columns = block.columns((self.panel, lane));
+            let columns = constants.columns((self.panel, lane));
             for (word, (words, to)) in columns.words.iter().zip(rows).enumerate() {
-                let nth = word / block.block_words;
+                let nth = word / constants.block_words;
                 let (scale, zero) = (columns.scale(s, nth), columns.zero(s, nth));
                 let packed = s.load(&words[lane..]);
                 for field in 0..PER_WORD {
