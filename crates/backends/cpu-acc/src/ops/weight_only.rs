@@ -23,7 +23,7 @@ use crate::simd::rows::Matrix;
 use tenon_backend::{
     Inputs, Operands, Outputs, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec,
 };
-use tenon_base::{Result, pool};
+use tenon_base::{Error, ErrorKind, Result, pool};
 use tenon_tensor::{DataType, Tensor, convert};
 
 /// The inputs.
@@ -296,15 +296,10 @@ impl Kernel for WeightOnly {
         });
         let constant = |input: usize| spec.inputs.get(input)?.as_ref()?.constant.as_ref();
         let first = |input: usize, dtype: DataType| -> Result<f32> {
-            let one = constant(input)
-                .map(|tensor| convert(tensor, dtype))
-                .transpose()?;
-            let one = one
-                .map(|tensor| convert(&tensor, DataType::F32))
-                .transpose()?;
-            Ok(one
-                .and_then(|one| one.as_slice().map(|list: &[f32]| list[0]))
-                .unwrap_or(0.0))
+            let one = constant(input).ok_or_else(|| missing(input))?;
+            let one = convert(&convert(one, dtype)?, DataType::F32)?;
+            let one = one.as_slice::<f32>().and_then(|list| list.first().copied());
+            one.ok_or_else(|| missing(input))
         };
         let whole = if self.is_signed {
             DataType::I8
@@ -312,7 +307,7 @@ impl Kernel for WeightOnly {
             DataType::U8
         };
         Ok(Box::new(BoundWeightOnly {
-            weights: weights?,
+            weights: weights?.ok_or_else(|| missing(B))?,
             scales: match scales? {
                 Some(each) => Values::Each(each, self.blocks()),
                 None => Values::One([first(SCALE, DataType::F32)?; WIDTH]),
@@ -320,7 +315,9 @@ impl Kernel for WeightOnly {
             zeros: match zeros? {
                 Some(each) => Some(Values::Each(each, self.blocks().div_ceil(ZEROS_PER_WORD))),
                 None => {
-                    let zero = first(ZERO, whole)? as i32 - i32::from(self.offset());
+                    let has_zero = spec.inputs.get(ZERO).is_some_and(Option::is_some);
+                    let zero = if has_zero { first(ZERO, whole)? } else { 0.0 };
+                    let zero = zero as i32 - i32::from(self.offset());
                     // The four blocks of a word.
                     let word = f32::from_bits(u32::from(zero as u8) * 0x0101_0101);
                     (zero != 0).then_some(Values::One([word; WIDTH]))
@@ -329,6 +326,12 @@ impl Kernel for WeightOnly {
             product: *self,
         }))
     }
+}
+
+/// The error of a constant that a specification lacks.
+fn missing(input: usize) -> Error {
+    let text = format!("input {input} requires a constant");
+    Error::new(ErrorKind::Unsupported, text)
 }
 
 /// Scales or zero points, in panels.
@@ -357,7 +360,7 @@ impl Values {
 /// A product with its constants, ready to execute.
 struct BoundWeightOnly {
     product: WeightOnly,
-    weights: Option<Weights>,
+    weights: Weights,
     scales: Values,
     /// Moved as the weights are; `None` where all are 0 then.
     zeros: Option<Values>,
@@ -394,9 +397,8 @@ impl BoundWeightOnly {
         };
         let addend = product.addend.then(|| inputs.slice::<T>(ADDEND));
         let addend = addend.transpose()?;
-        let weights = self.weights.as_ref().map_or(&[][..], Weights::elements);
         let constants = Constants {
-            words: weights.as_chunks().0,
+            words: self.weights.elements().as_chunks().0,
             column_words: product.words(),
             block_words: product.block.div_ceil(product.per_word()).max(1),
             blocks: product.blocks(),

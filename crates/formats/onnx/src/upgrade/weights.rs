@@ -128,6 +128,7 @@ fn constant<'a>(
         .found(tensor.shape()))
 }
 
+/// MatMulNBits.
 pub(super) fn matmul(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
     let sizes = Sizes::of(&node)?;
     let Sizes {
@@ -155,9 +156,8 @@ pub(super) fn matmul(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
             .expected(DataType::U8)
             .found(weights.dtype()));
     }
-    let weights = weights.bytes().to_vec();
     let dtype = sizes.dtype(is_signed);
-    let weights = sizes.integers(&weights, (row_bytes, depth), dtype, is_signed)?;
+    let weights = sizes.integers(weights.bytes(), (row_bytes, depth), dtype, is_signed)?;
     let scales = constant(draft, &node, SCALES, ("scales", all_blocks))?;
     let scales = scales.reshaped([columns, blocks])?;
     let mut inputs = vec![
@@ -229,7 +229,6 @@ fn check_groups(draft: &Draft, node: &DraftNode, sizes: &Sizes) -> Result<()> {
     if operand(node, GROUPS).is_none() {
         return Ok(());
     }
-    // Some exporters complete the last block.
     let Some(groups) = draft.constant(operand(node, GROUPS)) else {
         let text = "input 'g_idx' is not a constant";
         return Err(Error::new(ErrorKind::Unsupported, text));
