@@ -11,6 +11,9 @@ use tenon_backend::{Inputs, Outputs, Reason, Refusal};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{DataType, Element};
 
+/// Elements that a thread converts at a time.
+const CONVERTED: usize = 1 << 14;
+
 /// An element type that kernels compute with in f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FloatType {
@@ -104,6 +107,22 @@ impl<'a> Floats<'a> {
         }
         let to = &mut buffer[..range.len()];
         self.copy(level, range, to);
+        to
+    }
+
+    /// All elements in f32: the memory itself, or converted in parallel into `buffer`, which has at least their number.
+    pub(crate) fn load_all<'b>(&self, level: Level, buffer: &'b mut [f32]) -> &'b [f32]
+    where
+        'a: 'b,
+    {
+        if let Self::F32(elements) = self {
+            return elements;
+        }
+        let to = &mut buffer[..self.len()];
+        for_each_chunk(to, CONVERTED, true, |chunk, to| {
+            let first = chunk * CONVERTED;
+            self.copy(level, first..first + to.len(), to);
+        });
         to
     }
 

@@ -30,9 +30,6 @@ const FEW_CHANNELS: usize = 12;
 /// Elements of weights from which on several threads pack them.
 const PARALLEL_PACKING: usize = 1 << 16;
 
-/// Elements of an input that a thread converts at a time.
-const CONVERTED: usize = 1 << 14;
-
 /// Most elements of a short row of the input of a pointwise convolution.
 const SHORT_ROW: usize = 256;
 
@@ -335,15 +332,9 @@ impl Conv {
             let a = PaddedIm2col::new(copy, padded);
             return T::multiply_floats(level, &a, &gemm, operands.addend, output);
         }
-        let floats = self.converts_input().then(|| {
-            let copy = &mut scratch[..self.shape.input_len()];
-            let input = T::floats(operands.input);
-            for_each_chunk(copy, CONVERTED, true, |chunk, to| {
-                let first = chunk * CONVERTED;
-                input.copy(level, first..first + to.len(), to);
-            });
-            &*copy
-        });
+        let floats = self
+            .converts_input()
+            .then(|| T::floats(&operands.input[..self.shape.input_len()]).load_all(level, scratch));
         let mut rest = weights;
         for part in Part::all(self) {
             let weights = rest.split_off(..self.packed(part.positions()));

@@ -1,24 +1,30 @@
 //! Matrix products: `tenon.MatMul`, `MatMul`, `Gemm`. A is read in place; B is packed in panels: when
-//! compiling if it is a constant, else into scratch memory. Operands of f16 and bf16 are converted in
-//! blocks of rows (`matmul_half`).
+//! compiling if it is a constant, else into scratch memory. Of f16 and bf16 rows of A are converted when they
+//! are packed, B and bias before.
 
 mod run;
 
 use super::Kernel;
-use super::matmul_half::HalfBuffers;
+use super::element_types::of_float;
+use super::float_gemm::GemmElement;
 use super::prepared::{Fill, Preparation, Weights};
+use super::{split_scratch, total_len};
 use crate::activation::Activation;
-use crate::floats::FloatType;
+use crate::floats::{FloatType, Floats};
 use crate::panels::{LAYOUT, pack_columns, pack_rows, packed_len};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::Level;
 use run::MatMulRun;
-use tenon_backend::{Operands, Refusal, Workload, WorkloadPlan, WorkloadSpec};
+use tenon_backend::{Inputs, Operands, Outputs, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Result, bounded};
 use tenon_tensor::{Shape, Tensor, TensorType};
 
 /// Most packed matrices of B in scratch memory; more threads than that do not help.
 const SLOTS: usize = 16;
+
+/// Elements of a row of A from which on it is converted once: the packed rows of a K block would be converted for each
+/// group of panels.
+const LONG_ROW: usize = 1024;
 
 /// A batched matrix product, `[batch, M, K] x [batch, K, N]`.
 #[derive(Debug, Clone)]
@@ -185,15 +191,38 @@ impl MatMul {
         packed_len(self.depth, self.columns)
     }
 
-    /// Elements of scratch memory: one packed matrix of B for each slot.
-    fn scratch(&self) -> usize {
-        if let Some(buffers) = HalfBuffers::of(self) {
-            buffers.len()
-        } else if self.constant {
-            0
-        } else {
-            self.count.min(SLOTS).saturating_mul(self.packed())
-        }
+    /// Elements of A.
+    fn a_len(&self) -> usize {
+        let matrices = self.batches[1].elements();
+        matrices
+            .saturating_mul(self.rows)
+            .saturating_mul(self.depth)
+    }
+
+    /// Whether all rows of A are converted to f32 before.
+    fn converts_rows(&self) -> bool {
+        let is_half = self.float != FloatType::F32;
+        is_half && self.constant && self.rows > 1 && self.depth > LONG_ROW
+    }
+
+    /// Elements of scratch memory: for one packed matrix of B in each slot, and for B, bias and A in f32 where they
+    /// are not.
+    fn scratch(&self) -> [usize; 4] {
+        let if_used = |is_used: bool, len: usize| if is_used { len } else { 0 };
+        let is_half = self.float != FloatType::F32;
+        let matrix = self.depth.saturating_mul(self.columns);
+        [
+            if_used(
+                !self.constant,
+                self.count.min(SLOTS).saturating_mul(self.packed()),
+            ),
+            if_used(
+                !self.constant && is_half,
+                self.b_count.saturating_mul(matrix),
+            ),
+            if_used(self.bias.is_some() && is_half, self.columns),
+            if_used(self.converts_rows(), self.a_len()),
+        ]
     }
 }
 
@@ -230,7 +259,7 @@ pub(super) fn pair_batches([batch, a, b]: &[Shape; 3]) -> Result<Vec<(usize, usi
 impl Kernel for MatMul {
     fn plan(&self, spec: &WorkloadSpec) -> Result<WorkloadPlan> {
         let mut plan = WorkloadPlan {
-            scratch_bytes: self.scratch().saturating_mul(size_of::<f32>()),
+            scratch_bytes: total_len(self.scratch()).saturating_mul(size_of::<f32>()),
             ..WorkloadPlan::default()
         };
         if self.constant {
@@ -276,46 +305,50 @@ struct BoundMatMul {
 
 impl Workload for BoundMatMul {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
-        let matmul = &self.matmul;
         let (inputs, mut outputs) = operands.split();
-        if let Some(buffers) = HalfBuffers::of(matmul) {
-            let scratch = super::scratch(&mut outputs, buffers.len())?;
-            let weights = self.weights.as_ref();
-            return buffers.run(
-                (matmul, &self.pairs),
-                weights,
-                (&inputs, &mut outputs),
-                scratch,
-            );
-        }
-        let a = inputs.slice::<f32>(0)?;
-        let bias = matmul
-            .bias
-            .map(|index| inputs.slice::<f32>(index))
-            .transpose()?;
-        let addend = matmul
-            .addend
-            .map(|index| inputs.slice::<f32>(index))
-            .transpose()?;
-        let output = outputs.slice::<f32>(0)?;
-        let run = MatMulRun {
-            matmul,
-            pairs: &self.pairs,
-            a,
-            bias,
-            addend,
-        };
-        match &self.weights {
-            Some(weights) => run.with_weights(weights.elements(), output),
-            None => {
-                let scratch = super::scratch(&mut outputs, matmul.scratch())?;
-                run.with_packing(inputs.slice(1)?, scratch, output);
-            }
-        }
-        Ok(())
+        of_float!(self.matmul.float, T => self.run::<T>(&inputs, &mut outputs))
     }
 
     fn reads(&self, input: usize) -> bool {
         input != 1 || self.weights.is_none()
+    }
+}
+
+impl BoundMatMul {
+    fn run<T: GemmElement>(&self, inputs: &Inputs<'_>, outputs: &mut Outputs<'_>) -> Result<()> {
+        let matmul = &self.matmul;
+        let (level, float) = (matmul.level, matmul.float);
+        let sizes = matmul.scratch();
+        let scratch = super::scratch(outputs, total_len(sizes))?;
+        let [packed, b, bias, a] = split_scratch(scratch, sizes);
+        let bias = match matmul.bias {
+            Some(index) => {
+                let elements = Floats::input(inputs, index, float)?;
+                Some(elements.range(0..matmul.columns).load_all(level, bias))
+            }
+            None => None,
+        };
+        let addend = matmul.addend.map(|index| inputs.slice::<T>(index));
+        let rows = inputs.slice::<T>(0)?;
+        let floats = matmul
+            .converts_rows()
+            .then(|| T::floats(&rows[..matmul.a_len()]).load_all(level, a));
+        let run = MatMulRun {
+            matmul,
+            pairs: &self.pairs,
+            a: rows,
+            floats,
+            bias,
+            addend: addend.transpose()?,
+        };
+        let output = outputs.slice::<T>(0)?;
+        match &self.weights {
+            Some(weights) => run.with_weights(weights.elements(), output),
+            None => {
+                let b = Floats::input(inputs, 1, float)?.load_all(level, b);
+                run.with_packing(b, packed, output);
+            }
+        }
+        Ok(())
     }
 }

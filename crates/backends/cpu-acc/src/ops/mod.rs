@@ -27,7 +27,6 @@ mod indices;
 mod local_response;
 mod loss;
 mod matmul;
-mod matmul_half;
 mod normalization;
 mod number;
 mod plain_matmul;

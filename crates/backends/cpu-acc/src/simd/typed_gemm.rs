@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use tenon_base::stop;
 
-/// Bytes of packed rows, which stay in the second level cache beside the panels.
+/// Bytes of packed rows, or of the sums of rows read in place, which stay in the second level cache beside the panels.
 const PACKED_BYTES: usize = 256 << 10;
 
 /// Most panels of a group: the sums of a tile stay in the first level cache.
@@ -274,7 +274,7 @@ struct Sizes {
     blocks: usize,
     /// Panels of a group.
     group: usize,
-    /// Row tiles whose rows are packed at the same time.
+    /// Row tiles that each group of panels is multiplied by.
     tiles: usize,
     /// Words from a packed row to the next.
     packed_stride: usize,
@@ -306,13 +306,19 @@ impl Sizes {
         let group =
             (group - group % tile_panels).min(part.panels.len().next_multiple_of(tile_panels));
         let packed_stride = block * row_words + GAP;
-        let tiles = PACKED_BYTES / (MAX_ROWS * packed_stride * size_of::<f32>());
+        let sums_stride = group * WIDTH + GAP;
+        // What is kept of each tile while panels are multiplied by it: packed rows or sums.
+        let kept = match in_place {
+            Some(_) => sums_stride,
+            None => packed_stride,
+        };
+        let tiles = PACKED_BYTES / (MAX_ROWS * kept * size_of::<f32>());
         Self {
             blocks,
             group,
             tiles: tiles.clamp(1, part.tiles.len().max(1)),
             packed_stride,
-            sums_stride: group * WIDTH + GAP,
+            sums_stride,
             row_words,
             in_place,
         }

@@ -1,9 +1,10 @@
-//! One execution of a matrix product of f32, divided among the threads.
+//! One execution of a matrix product, divided among the threads.
 
 use super::{MatMul, SLOTS};
+use crate::ops::float_gemm::GemmElement;
 use crate::panels::{Panels, WIDTH};
 use crate::simd::disjoint::{Blocks, MatrixMut, for_each_block, for_each_chunk, for_each_chunk2};
-use crate::simd::gemm::{Gemm, multiply};
+use crate::simd::gemm::Gemm;
 use crate::simd::rows::Matrix;
 use tenon_base::pool;
 
@@ -22,16 +23,18 @@ const PARALLEL_PACKING: usize = 1 << 16;
 const LARGE_OPERATIONS: usize = 16 << 20;
 
 /// One execution of a product.
-pub(super) struct MatMulRun<'a> {
+pub(super) struct MatMulRun<'a, T> {
     pub(super) matmul: &'a MatMul,
     pub(super) pairs: &'a [(usize, usize)],
-    pub(super) a: &'a [f32],
+    pub(super) a: &'a [T],
+    /// A in f32, where it was converted.
+    pub(super) floats: Option<&'a [f32]>,
     pub(super) bias: Option<&'a [f32]>,
-    pub(super) addend: Option<&'a [f32]>,
+    pub(super) addend: Option<&'a [T]>,
 }
 
-impl MatMulRun<'_> {
-    pub(super) fn with_weights(&self, weights: &[f32], output: &mut [f32]) {
+impl<T: GemmElement> MatMulRun<'_, T> {
+    pub(super) fn with_weights(&self, weights: &[f32], output: &mut [T]) {
         let packed = self.matmul.packed();
         let size = self.size();
         if size == 0 {
@@ -43,7 +46,7 @@ impl MatMulRun<'_> {
         }
     }
 
-    pub(super) fn with_packing(&self, b: &[f32], scratch: &mut [f32], output: &mut [f32]) {
+    pub(super) fn with_packing(&self, b: &[f32], scratch: &mut [f32], output: &mut [T]) {
         let matmul = self.matmul;
         let (packed, size) = (matmul.packed(), self.size());
         let b_size = matmul.depth * matmul.columns;
@@ -127,14 +130,14 @@ impl MatMulRun<'_> {
     }
 
     /// Computes one matrix of the output.
-    fn one(&self, index: usize, b: &[f32], output: &mut [f32]) {
+    fn one(&self, index: usize, b: &[f32], output: &mut [T]) {
         let MatMul { rows, columns, .. } = *self.matmul;
         let output = MatrixMut::new(output, rows, columns, columns);
         self.columns_of_one(index, 0, b, output);
     }
 
     /// Computes the columns of one matrix of the output from `first` on that `output` is a view of.
-    fn columns_of_one(&self, index: usize, first: usize, b: &[f32], output: MatrixMut<'_>) {
+    fn columns_of_one(&self, index: usize, first: usize, b: &[f32], output: MatrixMut<'_, T>) {
         let MatMul {
             level,
             rows,
@@ -144,17 +147,25 @@ impl MatMulRun<'_> {
             ..
         } = *self.matmul;
         let (a, _) = self.pairs[index];
+        let addend = self.addend.map(|addend| {
+            let size = self.size();
+            &addend[index * size..][first..size]
+        });
         let gemm = Gemm {
             panels: Panels::new(b, depth, output.columns()),
             bias: self.bias.map(|bias| &bias[first..]),
-            addend: self
-                .addend
-                .map(|addend| &addend[index * self.size()..][first..self.size()]),
+            addend: None,
             scale,
             limits: activation.limits,
             function: activation.function,
         };
-        let a = &self.a[a * rows * depth..][..rows * depth];
-        multiply(level, &Matrix::new(a, rows, depth, depth), &gemm, output);
+        let range = a * rows * depth..(a + 1) * rows * depth;
+        if let Some(floats) = self.floats {
+            let a = Matrix::new(&floats[range], rows, depth, depth);
+            T::multiply_floats(level, &a, &gemm, addend, output);
+        } else {
+            let a = Matrix::new(&self.a[range], rows, depth, depth);
+            T::multiply(level, &a, &gemm, addend, output);
+        }
     }
 }
