@@ -2,6 +2,7 @@
 //! buffers that stay in the first-level cache.
 
 use crate::simd::disjoint::for_each_chunk;
+use crate::simd::elements::VectorElement;
 use crate::simd::tile::prefetch_all;
 use crate::simd::{Level, MAX_LANES, Simd, VectorOp};
 use half::slice::HalfFloatSliceExt;
@@ -256,7 +257,7 @@ fn to_f32<T: FloatElement>(element: T) -> f32 {
 }
 
 /// A type of two bytes that kernels compute with in f32.
-pub(crate) trait Half: FloatElement + Default {}
+pub(crate) trait Half: VectorElement {}
 
 impl Half for f16 {}
 

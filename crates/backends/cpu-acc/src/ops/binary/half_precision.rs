@@ -16,6 +16,9 @@ use tenon_base::Result;
 /// Elements of half precision that are compared at once.
 const BLOCK: usize = 512;
 
+/// Elements that are converted in registers at once: whole vectors at every level.
+const STRIP: usize = 128;
+
 /// A function of f16 or bf16, computed in f32.
 pub(super) struct HalfBinary<H> {
     level: Level,
@@ -55,6 +58,23 @@ impl<H: Half> HalfBinary<H> {
 
     /// Writes the function of two operands to a part of the output.
     fn apply(
+        &self,
+        [a, b]: [(Operand<'_, H>, Option<usize>); 2],
+        to: &mut [H],
+        memory: &mut WideParts,
+    ) {
+        let operands = [a.0, b.0];
+        match self.function {
+            BinaryFunction::Add => self.level.run(ApplyHalves(Sum, operands, to)),
+            BinaryFunction::Sub => self.level.run(ApplyHalves(Difference, operands, to)),
+            BinaryFunction::Mul => self.level.run(ApplyHalves(Product, operands, to)),
+            BinaryFunction::Div => self.level.run(ApplyHalves(Quotient, operands, to)),
+            _ => self.apply_wide([a, b], to, memory),
+        }
+    }
+
+    /// The same by operands and results in f32 in memory.
+    fn apply_wide(
         &self,
         [a, b]: [(Operand<'_, H>, Option<usize>); 2],
         to: &mut [H],
@@ -114,6 +134,74 @@ impl<H: Half> Workload for HalfBinary<H> {
             }
         });
         Ok(())
+    }
+}
+
+/// A function of one instruction.
+trait Instruction {
+    fn apply<S: Simd>(s: S, x: S::V, y: S::V) -> S::V;
+}
+
+macro_rules! instructions {
+    ($($Name:ident $function:ident),*) => {$(
+        struct $Name;
+
+        impl Instruction for $Name {
+            #[inline(always)]
+            fn apply<S: Simd>(s: S, x: S::V, y: S::V) -> S::V {
+                s.$function(x, y)
+            }
+        }
+    )*};
+}
+
+instructions!(Sum add, Difference sub, Product mul, Quotient div);
+
+/// An instruction, its operands and a part of the output. Operands are converted in registers, not in memory.
+struct ApplyHalves<'a, H, I>(I, [Operand<'a, H>; 2], &'a mut [H]);
+
+impl<H: Half, I: Instruction> VectorOp for ApplyHalves<'_, H, I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        let Self(_, [a, b], to) = self;
+        let repeated = |operand| match operand {
+            Operand::Scalar(element) => [element; STRIP],
+            _ => [H::default(); STRIP],
+        };
+        let (repeated_a, repeated_b) = (repeated(a), repeated(b));
+        let mut results = [0.0; STRIP];
+        for (index, to) in to.chunks_mut(STRIP).enumerate() {
+            let mut old = [H::default(); STRIP];
+            if matches!((a, b), (Operand::InPlace, _) | (_, Operand::InPlace)) {
+                old[..to.len()].copy_from_slice(to);
+            }
+            let x = strip(a, index, &repeated_a, &old, to.len());
+            let y = strip(b, index, &repeated_b, &old, to.len());
+            let (x, y) = (x.chunks(S::LANES), y.chunks(S::LANES));
+            for ((result, x), y) in results.chunks_exact_mut(S::LANES).zip(x).zip(y) {
+                let (x, y) = (H::load_slice(s, x), H::load_slice(s, y));
+                s.store(I::apply(s, x, y), result);
+            }
+            H::narrow(s, &results[..to.len()], to);
+        }
+    }
+}
+
+/// Elements of an operand for a strip of the output, whose elements are `old`.
+#[inline(always)]
+fn strip<'a, H>(
+    operand: Operand<'a, H>,
+    index: usize,
+    repeated: &'a [H; STRIP],
+    old: &'a [H; STRIP],
+    len: usize,
+) -> &'a [H] {
+    match operand {
+        Operand::Elements(elements) => &elements[index * STRIP..][..len],
+        Operand::Scalar(_) => &repeated[..len],
+        Operand::InPlace => &old[..len],
     }
 }
 
