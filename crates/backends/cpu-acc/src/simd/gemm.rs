@@ -233,9 +233,9 @@ impl Division {
     /// Calls `body` with each chunk, its row tiles and its panels, in parallel.
     pub(super) fn for_each(&self, body: impl Fn(usize, (Range<usize>, Range<usize>)) + Sync) {
         pool::for_each(self.count(), |chunk| {
-            let ranges = self.chunk(chunk);
-            if !ranges.0.is_empty() {
-                body(chunk, ranges);
+            let (tiles, panels) = self.chunk(chunk);
+            if !tiles.is_empty() && !panels.is_empty() {
+                body(chunk, (tiles, panels));
             }
         });
     }
@@ -550,6 +550,34 @@ impl<R: RowSource<Element = f32>> GemmPart<'_, R> {
             // do not overlap.
             unsafe { S::tile(rows, columns)(&tile) };
             panel += count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn chunks_are_not_empty_and_cover_the_product() {
+        for by_pair in [false, true] {
+            let (divided, others) = (11, 4);
+            let division = Division {
+                // The share of the second thread is shorter.
+                schedule: Schedule::guided(divided, 2, 1),
+                parts: 2,
+                by_pair,
+                others,
+                tile_panels: 2,
+                panels: 2 * if by_pair { divided } else { others },
+            };
+            let covered = AtomicUsize::new(0);
+            division.for_each(|_, (tiles, panels)| {
+                assert!(!tiles.is_empty() && !panels.is_empty());
+                covered.fetch_add(tiles.len() * panels.len(), Ordering::Relaxed);
+            });
+            assert_eq!(covered.into_inner(), 2 * divided * others);
         }
     }
 }
