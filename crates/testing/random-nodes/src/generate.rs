@@ -153,10 +153,11 @@ fn attributes(op: &OperatorDef, shapes: &Shapes, choices: &mut Choices<'_>) -> A
         if (def.required || choices.one_in(3))
             && let Some(value) = value(def, rank, choices)
         {
-            // Without a bias, LRN divides by squares of elements, which f32 may round to zero.
-            let divides_by_squares =
-                op.name == "LRN" && def.name == "bias" && value == Attribute::Float(0.0);
-            if !divides_by_squares {
+            // LRN divides by a sum of squares and the bias, which without or with a negative one may be nearly zero.
+            let may_divide_by_zero = op.name == "LRN"
+                && def.name == "bias"
+                && matches!(value, Attribute::Float(bias) if bias <= 0.0);
+            if !may_divide_by_zero {
                 attributes.set(def.name, value);
             }
         }

@@ -11,7 +11,7 @@ use super::arithmetic::{
 use super::broadcast::{Broadcast, PART};
 use super::element_types::{integers, refuse_type};
 use super::number::Number;
-use super::{Kernel, power};
+use super::{Kernel, elementwise, power};
 use crate::signature::{Signature, refuse_attribute};
 pub(super) use float::Apply;
 use float::F32Binary;
@@ -111,12 +111,11 @@ fn of_type(
             });
             words(signature, apply, factor.map(|factor| (scale, factor)))
         }
-        DataType::F16 => Ok(Box::new(HalfBinary::<f16>::of(
-            signature, function, factor,
-        )?)),
-        DataType::BF16 => Ok(Box::new(HalfBinary::<bf16>::of(
-            signature, function, factor,
-        )?)),
+        DataType::F16 | DataType::BF16 if signature.input_count() > 2 || factor.is_some() => {
+            elementwise::single(signature)
+        }
+        DataType::F16 => Ok(Box::new(HalfBinary::<f16>::of(signature, function)?)),
+        DataType::BF16 => Ok(Box::new(HalfBinary::<bf16>::of(signature, function)?)),
         DataType::I32 if function == BinaryFunction::Div => words(signature, divide_i32, None),
         DataType::Bool => words(signature, logic(function).ok_or_else(unsupported)?, None),
         dtype => integers!(dtype, 0, T => {

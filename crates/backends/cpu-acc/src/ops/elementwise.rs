@@ -77,8 +77,26 @@ struct Elementwise {
 }
 
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let program = Program::of(signature.attributes());
+    let program = program.map_err(|error| refuse(error.to_string()))?;
+    kernel_of(signature, &program)
+}
+
+/// The operator of the signature as a program of one instruction, whose result is rounded once.
+pub(super) fn single(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let inputs = (0..signature.input_count()).map(|input| Some(Operand::Input(input)));
+    let instruction = Instruction {
+        op: signature.op,
+        attributes: signature.attributes().clone(),
+        operands: inputs.collect(),
+    };
+    let program = Program::new(vec![instruction]);
+    let program = program.map_err(|error| refuse(error.to_string()))?;
+    kernel_of(signature, &program)
+}
+
+fn kernel_of(signature: &Signature<'_>, program: &Program) -> Result<Box<dyn Kernel>, Refusal> {
     let invalid = |error: tenon_base::Error| refuse(error.to_string());
-    let program = Program::of(signature.attributes()).map_err(invalid)?;
     let inference = signature.inference();
     let output = signature.output(0)?;
     let results = program.data_types(inference.inputs).map_err(invalid)?;
@@ -98,7 +116,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
             is_replaceable: is_dense && ty.dtype() == output.dtype(),
         });
     }
-    let mut registers = Registers::new(&program);
+    let mut registers = Registers::new(program);
     let mut steps = Vec::with_capacity(results.len());
     for (index, instruction) in program.instructions().iter().enumerate() {
         let types = Types {

@@ -1,4 +1,4 @@
-//! Functions of two operands of f16 or bf16, computed in f32.
+//! Functions of two operands of f16 or bf16, computed in f32. Of more they are programs of one instruction.
 
 use super::OperandLoops;
 use super::float::apply;
@@ -23,37 +23,18 @@ const STRIP: usize = 128;
 pub(super) struct HalfBinary<H> {
     level: Level,
     function: BinaryFunction,
-    /// The factor of the result of `Mean`.
-    factor: Option<f64>,
     loops: OperandLoops,
     element: PhantomData<H>,
 }
 
 impl<H: Half> HalfBinary<H> {
-    pub(super) fn of(
-        signature: &Signature<'_>,
-        function: BinaryFunction,
-        factor: Option<f64>,
-    ) -> Result<Self, Refusal> {
+    pub(super) fn of(signature: &Signature<'_>, function: BinaryFunction) -> Result<Self, Refusal> {
         Ok(Self {
             level: signature.level,
             function,
-            factor,
             loops: OperandLoops::of(signature, [0, 1])?,
             element: PhantomData,
         })
-    }
-
-    /// Multiplies elements by a factor.
-    fn scale(&self, factor: f32, elements: &mut [H]) {
-        let mut x = [0.0; BLOCK];
-        for elements in elements.chunks_mut(BLOCK) {
-            let len = elements.len();
-            let x = &mut x[..len];
-            H::floats(elements).copy(self.level, 0..len, x);
-            x.iter_mut().for_each(|x| *x *= factor);
-            H::floats_mut(elements).write(self.level, 0..len, x);
-        }
     }
 
     /// Writes the function of two operands to a part of the output.
@@ -103,35 +84,15 @@ impl<H: Half> Workload for HalfBinary<H> {
         let sides = unless_replaced(&inputs, self.loops.order)?;
         let output = outputs.slice::<H>(0)?;
         let pair = &self.loops.pair;
-        let further = self.loops.further(&inputs)?;
         for_each_chunk(output, |start, output| {
             let (mut first, mut second) = (PartBuffer::new(), PartBuffer::new());
             let mut memory = WideParts::new();
-            for (start, output) in self.loops.blocks(start, output) {
-                pair.for_each_part(start, output, |part, to| {
-                    let a = pair.operand(0, sides[0], part, &mut first);
-                    let b = pair.operand(1, sides[1], part, &mut second);
-                    let operands = [(a, part.offset(0)), (b, part.offset(1))];
-                    self.apply(operands, to, &mut memory);
-                });
-                for (loops, elements) in &further {
-                    // What is in the buffers is of another operand.
-                    second.forget();
-                    memory.forget();
-                    loops.for_each_part(start, output, |part, to| {
-                        let b = loops.operand(0, Some(elements), part, &mut second);
-                        let operands = [(Operand::InPlace, None), (b, part.offset(0))];
-                        self.apply(operands, to, &mut memory);
-                    });
-                }
-                if !further.is_empty() {
-                    second.forget();
-                    memory.forget();
-                }
-                if let Some(factor) = self.factor {
-                    self.scale(factor as f32, output);
-                }
-            }
+            pair.for_each_part(start, output, |part, to| {
+                let a = pair.operand(0, sides[0], part, &mut first);
+                let b = pair.operand(1, sides[1], part, &mut second);
+                let operands = [(a, part.offset(0)), (b, part.offset(1))];
+                self.apply(operands, to, &mut memory);
+            });
         });
         Ok(())
     }
@@ -216,13 +177,6 @@ impl WideParts {
         Self {
             operands: [WidePart::new(), WidePart::new()],
             results: [0.0; PART],
-        }
-    }
-
-    /// Forgets the operands, before those of other inputs.
-    fn forget(&mut self) {
-        for operand in &mut self.operands {
-            operand.source = None;
         }
     }
 }
