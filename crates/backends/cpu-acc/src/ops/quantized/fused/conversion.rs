@@ -101,16 +101,22 @@ pub(super) trait Converted: Send + Sync + Copy {
     /// Whether it is the sum of the integers.
     const IS_SUM: bool = false;
 
-    /// Writes values that are divided by the scale of Y.
-    fn store<S: Simd>(s: S, parameters: &Parameters<'_>, value: S::V, to: &mut [Self]);
+    /// The bounds of a value that is divided by the scale of Y, which are those of elements and `limits`, and what is added
+    /// to it then.
+    #[inline(always)]
+    fn constants<S: Simd>(s: S, _: &Parameters<'_>, [low, high]: [f32; 2]) -> [S::V; 3] {
+        [low, high, 0.0].map(|constant| s.splat(constant))
+    }
+
+    /// Writes a value, or a vector of sums.
+    fn store<S: Simd>(s: S, constants: &[S::V; 3], value: S::V, to: &mut [Self]);
 }
 
 impl Converted for i32 {
     const IS_SUM: bool = true;
 
-    /// The value is a vector of sums.
     #[inline(always)]
-    fn store<S: Simd>(s: S, _: &Parameters<'_>, value: S::V, to: &mut [i32]) {
+    fn store<S: Simd>(s: S, _: &[S::V; 3], value: S::V, to: &mut [i32]) {
         let count = to.len().min(S::LANES);
         s.store_part(value, words_mut(&mut to[..count]));
     }
@@ -118,18 +124,24 @@ impl Converted for i32 {
 
 impl Converted for f32 {
     #[inline(always)]
-    fn store<S: Simd>(s: S, _: &Parameters<'_>, value: S::V, to: &mut [f32]) {
+    fn store<S: Simd>(s: S, [low, high, _]: &[S::V; 3], value: S::V, to: &mut [f32]) {
         let count = to.len().min(S::LANES);
-        s.store_part(value, &mut to[..count]);
+        s.store_part(s.min(*high, s.max(*low, value)), &mut to[..count]);
     }
 }
 
 impl Converted for u8 {
     #[inline(always)]
-    fn store<S: Simd>(s: S, parameters: &Parameters<'_>, value: S::V, to: &mut [u8]) {
-        let [low, high] = parameters.y_limits.map(|limit| s.splat(limit));
-        let whole = s.round(s.min(high, s.max(low, value)));
-        s.store_bytes(s.add(whole, s.splat(parameters.y_zero)), to);
+    fn constants<S: Simd>(s: S, parameters: &Parameters<'_>, [low, high]: [f32; 2]) -> [S::V; 3] {
+        let [least, greatest] = parameters.y_limits;
+        let bound = |limit: f32| limit.clamp(least, greatest);
+        [bound(low), bound(high), parameters.y_zero].map(|constant| s.splat(constant))
+    }
+
+    #[inline(always)]
+    fn store<S: Simd>(s: S, [low, high, zero]: &[S::V; 3], value: S::V, to: &mut [u8]) {
+        let whole = s.round(s.min(*high, s.max(*low, value)));
+        s.store_bytes(s.add(whole, *zero), to);
     }
 }
 
@@ -147,47 +159,53 @@ impl<T: Converted> Sink for Conversion<'_, T> {
     #[inline(always)]
     fn write<S: Simd>(&self, s: S, position: &RowPosition, sums: &mut [f32], to: &mut [T]) {
         let parameters = self.parameters;
-        let at = self.first + position.columns.start..;
-        let (corrections, factors) = (
-            &parameters.corrections[at.clone()],
-            &parameters.factors[at.clone()],
-        );
-        let summands = &parameters.summands[at.clone()];
-        let zeros = parameters.w_zeros.map(|zeros| &zeros[at]);
-        let [low, high] = parameters.limits.map(|limit| s.splat(limit));
-        for (index, sums) in sums.chunks_exact_mut(S::LANES).enumerate() {
-            let at = index * S::LANES;
-            let mut sum = s.add_integers(s.load(sums), s.load(&corrections[at..]));
-            if let Some(zeros) = zeros {
-                sum = s.subtract_product(sum, position.row_sum, s.load(&zeros[at..]));
-            }
-            if T::IS_SUM {
-                if let Some(to) = to.get_mut(at..) {
-                    T::store(s, parameters, sum, to);
-                }
-                continue;
-            }
-            let value = s.fma(
-                s.integers_to_floats(sum),
-                s.load(&factors[at..]),
-                s.load(&summands[at..]),
-            );
-            let value = s.min(high, s.max(low, value));
-            match parameters.function {
-                Some(_) => s.store(value, sums),
-                None => {
-                    if let Some(to) = to.get_mut(at..) {
-                        T::store(s, parameters, value, to);
-                    }
-                }
+        let start = self.first + position.columns.start;
+        let columns = start..start + sums.len();
+        if let Some(zeros) = parameters.w_zeros {
+            let zeros = zeros[columns.clone()].chunks_exact(S::LANES);
+            for (sums, zeros) in sums.chunks_exact_mut(S::LANES).zip(zeros) {
+                let sum = s.subtract_product(s.load(sums), position.row_sum, s.load(zeros));
+                s.store(sum, sums);
             }
         }
-        if let Some((function, factor)) = parameters.function {
-            map_in_place(s, function, sums);
-            let factor = s.splat(factor);
-            for (sums, to) in sums.chunks_exact(S::LANES).zip(to.chunks_mut(S::LANES)) {
-                T::store(s, parameters, s.mul(s.load(sums), factor), to);
+        // Whole panels, of which `to` has the columns that exist.
+        let corrections = parameters.corrections[columns.clone()].chunks_exact(S::LANES);
+        let to = to.chunks_mut(S::LANES);
+        if T::IS_SUM {
+            let constants = T::constants(s, parameters, parameters.limits);
+            for ((sums, corrections), to) in sums.chunks_exact(S::LANES).zip(corrections).zip(to) {
+                let sum = s.add_integers(s.load(sums), s.load(corrections));
+                T::store(s, &constants, sum, to);
             }
+            return;
+        }
+        let factors = parameters.factors[columns.clone()].chunks_exact(S::LANES);
+        let summands = parameters.summands[columns].chunks_exact(S::LANES);
+        let of_columns = corrections.zip(factors).zip(summands);
+        let Some((function, factor)) = parameters.function else {
+            let constants = T::constants(s, parameters, parameters.limits);
+            let sums = sums.chunks_exact(S::LANES);
+            for ((sums, ((corrections, factors), summands)), to) in sums.zip(of_columns).zip(to) {
+                let sum = s.add_integers(s.load(sums), s.load(corrections));
+                let value = s.integers_to_floats(sum);
+                let value = s.fma(value, s.load(factors), s.load(summands));
+                T::store(s, &constants, value, to);
+            }
+            return;
+        };
+        let [low, high] = parameters.limits.map(|limit| s.splat(limit));
+        let vectors = sums.chunks_exact_mut(S::LANES).zip(of_columns);
+        for (sums, ((corrections, factors), summands)) in vectors {
+            let sum = s.add_integers(s.load(sums), s.load(corrections));
+            let value = s.integers_to_floats(sum);
+            let value = s.fma(value, s.load(factors), s.load(summands));
+            s.store(s.min(high, s.max(low, value)), sums);
+        }
+        map_in_place(s, function, sums);
+        let (factor, all) = (s.splat(factor), [f32::NEG_INFINITY, f32::INFINITY]);
+        let constants = T::constants(s, parameters, all);
+        for (sums, to) in sums.chunks_exact(S::LANES).zip(to) {
+            T::store(s, &constants, s.mul(s.load(sums), factor), to);
         }
     }
 }
