@@ -227,8 +227,8 @@ fn widened(tensor: &Tensor, dtype: DataType) -> Tensor {
 
 /// Whether the elements are equal, or both NaN.
 fn are_equal(a: &Tensor, b: &Tensor) -> bool {
-    if a.dtype() == DataType::Bool {
-        return a.bytes() == b.bytes();
+    if a.dtype().is_integer() || a.dtype() == DataType::Bool {
+        return a.dtype() == b.dtype() && a.bytes() == b.bytes();
     }
     let (a, b) = (widened(a, DataType::F32), widened(b, DataType::F32));
     let (a, b) = (a.as_slice::<f32>().unwrap(), b.as_slice::<f32>().unwrap());
@@ -270,6 +270,76 @@ fn programs_give_the_bits_of_their_operators() {
         );
     }
     assert!(refused < 30, "{refused}");
+}
+
+/// Programs of quantized elements: inputs 0 and 1 are quantized, 2 to 4 are scales, 5 is a zero point, 6 is floats.
+const QUANTIZED: [&[&str]; 5] = [
+    &[
+        "%a = DequantizeLinear(%0, %2, %5)",
+        "%b = DequantizeLinear(%1, %3)",
+        "%c = Add(%a, %b)",
+        "%d = QuantizeLinear(%c, %4, %5)",
+    ],
+    &[
+        "%a = DequantizeLinear(%0, %2, %5)",
+        "%b = Sigmoid(%a)",
+        "%c = QuantizeLinear(%b, %3, %5)",
+        "%d = DequantizeLinear(%c, %3, %5)",
+        "%e = Mul(%a, %d)",
+        "%f = QuantizeLinear(%e, %4, %5)",
+    ],
+    &["%a = DequantizeLinear(%1, %2, %5)", "%b = Relu(%a)"],
+    &["%a = Mul(%6, %3)", "%b = QuantizeLinear(%a, %2, %5)"],
+    &[
+        "%a = DequantizeLinear(%0, %2, %5)",
+        "%b = Greater(%a, %6)",
+        "%c = Where(%b, %0, %1)",
+        "%d = DequantizeLinear(%c, %3, %5)",
+    ],
+];
+
+#[test]
+fn programs_of_quantized_elements_give_the_bits_of_their_operators() {
+    let mut random = Random::new(17);
+    for (round, shape) in SHAPES.iter().cycle().take(5 * SHAPES.len()).enumerate() {
+        let count: usize = shape.iter().product();
+        for dtype in [DataType::U8, DataType::I8] {
+            let mut bytes =
+                |count: usize| -> Vec<u8> { (0..count).map(|_| random.below(256) as u8).collect() };
+            let mut quantized = |shape: &[usize], count| {
+                let ty = TensorType::new(dtype, shape).unwrap();
+                Tensor::new(ty, BufferMut::copy_of(&bytes(count)).unwrap().freeze()).unwrap()
+            };
+            let quantized = [
+                quantized(shape, count),
+                quantized(shape, count),
+                quantized(&[], 1),
+            ];
+            let [x, y, zero] = quantized;
+            let scale = |scale: f32| Tensor::from_slice([], &[scale]).unwrap();
+            let inputs = [
+                x,
+                y,
+                scale(0.043),
+                scale(0.0117),
+                scale(0.031),
+                zero,
+                floats(&mut random, DataType::F32, shape),
+            ];
+            let lines = QUANTIZED[round / SHAPES.len()].iter();
+            let lines: Vec<String> = lines.map(|line| (*line).to_owned()).collect();
+            let case = case(&lines, &inputs);
+            for level in LEVELS {
+                case.supported(level).unwrap();
+                assert!(
+                    are_equal(&result(&case, level), &separately(&lines, &inputs, level)),
+                    "{dtype} {shape:?} at {level:?}: {lines:?}"
+                );
+            }
+            // A sigmoid may differ in its last bit.
+            case.agrees_with_reference(1.0);
+        }
+    }
 }
 
 #[test]
@@ -338,6 +408,8 @@ fn long_outputs_are_computed_by_all_threads() {
 fn programs_that_are_invalid_are_refused() {
     let floats = Tensor::from_slice([2, 3], &[1.0f32; 6]).unwrap();
     let integers = Tensor::from_slice([3], &[1i64; 3]).unwrap();
+    let scale = Tensor::from_slice([], &[0.5f32]).unwrap();
+    let wide = Tensor::from_slice([2, 3], &[1i16; 6]).unwrap();
     let refusal = |lines: &[&str], inputs: &[&Tensor]| {
         let lines = lines.iter().map(|line| (*line).to_owned()).collect();
         let mut case =
@@ -355,6 +427,10 @@ fn programs_that_are_invalid_are_refused() {
             "no earlier instruction",
         ),
         (vec!["%a = Softmax(%0)"], "not an elementwise operator"),
+        (
+            vec!["%a = QuantizeLinear(%0, %0)"],
+            "one scale for all elements",
+        ),
         (vec!["%a = Add(%0)"], "needs input 'B'"),
         (vec!["%a = Add(%0, %1)"], "has the wrong element type"),
         (
@@ -368,6 +444,8 @@ fn programs_that_are_invalid_are_refused() {
         let found = refusal(&lines, &[&floats, &integers]);
         assert!(found.contains(expected), "{lines:?}: {found}");
     }
+    let found = refusal(&["%a = DequantizeLinear(%0, %1)"], &[&wide, &scale]);
+    assert!(found.contains("i16"), "{found}");
     // Bounds that the program computes, and more registers than there are.
     let one = Tensor::from_slice([1, 1], &[1.0f32]).unwrap();
     let lines = ["%a = Neg(%0)".to_owned(), "%b = Clip(%0, %a)".into()];

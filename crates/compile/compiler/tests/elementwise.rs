@@ -64,6 +64,28 @@ fn chains_become_one_node() {
 }
 
 #[test]
+fn quantizations_are_part_of_chains() {
+    let header = "(%x: u8[5, 9], %z: u8[5, 9], %w: i8[5, 9]) -> (%y)";
+    let constants = "const %s: f32[] = [0.02]\nconst %o: u8[] = [3]\nconst %t: f32[9] = [1, 2, 3, 4, 5, 6, 7, 8, 9]\n";
+    let sum = "%a = DequantizeLinear(%x, %s, %o)\n%b = DequantizeLinear(%z, %s)\n%c = Add(%a, %b)\n%r = Relu(%c)\n%y = QuantizeLinear(%r, %s, %o)";
+    assert_eq!(
+        fused(header, &[constants, sum].concat()),
+        ["DequantizeLinear DequantizeLinear Add Relu QuantizeLinear"]
+    );
+    // Another scale for each column.
+    let columns = "%a = DequantizeLinear(%w, %t)\n%y = Neg(%a)";
+    assert_eq!(
+        fused(header, &[constants, columns].concat()),
+        ["DequantizeLinear", "Neg"]
+    );
+    let smaller = "%a = DequantizeLinear(%w, %s)\n%b = Neg(%a)\n%y = Add(%b, %t)";
+    assert_eq!(
+        fused(header, &[constants, smaller].concat()),
+        ["DequantizeLinear Neg Add"]
+    );
+}
+
+#[test]
 fn results_with_other_users_are_kept() {
     let header = "(%x: f32[5, 9]) -> (%y, %z)";
     let output = "%y = Exp(%x)\n%b = Neg(%y)\n%z = Sin(%b)";

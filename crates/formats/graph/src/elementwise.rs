@@ -27,14 +27,20 @@ pub const MAX_INSTRUCTIONS: usize = 32;
 pub const MAX_INPUTS: usize = 16;
 
 /// Whether programs may contain the operator: each element of its output depends on the elements at the
-/// same position of its inputs, which are broadcast to the output's shape.
+/// same position of its inputs, which are broadcast to the output's shape. QuantizeLinear and DequantizeLinear have one
+/// scale in a program.
 pub fn is_elementwise(op: &OperatorDef) -> bool {
     let is_in_family = match op.family {
         "unary" | "binary" => true,
         "activation" => op.attribute("axis").is_none(),
-        _ => op.name == "Where",
+        _ => op.name == "Where" || is_quantization(op),
     };
     is_in_family && op.class == OperatorClass::Compute
+}
+
+/// Whether the operator converts elements to or from integers with a scale.
+pub fn is_quantization(op: &OperatorDef) -> bool {
+    matches!(op.name, "QuantizeLinear" | "DequantizeLinear")
 }
 
 /// A value that an instruction reads.
@@ -229,6 +235,11 @@ impl Program {
             let types: Result<SmallVec<[Option<&TensorType>; 4]>> = types.collect();
             let inferred = types.and_then(|types| {
                 let Instruction { op, attributes, .. } = instruction;
+                let scale = types.get(1).copied().flatten();
+                if let Some(scale) = scale.filter(|ty| is_quantization(op) && ty.elements() != 1) {
+                    let error = invalid("a program has one scale for all elements");
+                    return Err(error.expected("one element").found(scale));
+                }
                 let constants: SmallVec<[_; 4]> = smallvec![None; types.len()];
                 infer(op, attributes, &types, &constants, 1)
             });

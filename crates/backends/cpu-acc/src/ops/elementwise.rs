@@ -24,8 +24,8 @@ use tenon_tensor::{DataType, TensorType};
 enum Format {
     /// f32, converted from and to this type.
     Floats(FloatType),
-    /// Bytes that are 0 or 1.
-    Truths,
+    /// Truth values, which are 0 or 1, or quantized elements of u8 or i8.
+    Bytes,
 }
 
 impl Format {
@@ -33,7 +33,9 @@ impl Format {
     fn of(dtype: DataType, index: usize) -> Result<Self, Refusal> {
         match FloatType::of(dtype) {
             Some(float) => Ok(Self::Floats(float)),
-            None if dtype == DataType::Bool => Ok(Self::Truths),
+            None if matches!(dtype, DataType::Bool | DataType::U8 | DataType::I8) => {
+                Ok(Self::Bytes)
+            }
             None => Err(refuse_type(index, dtype)),
         }
     }
@@ -220,11 +222,11 @@ impl Registers {
 
     /// The register of the result of instruction `index`, which is none of those of its operands.
     fn allocate(&mut self, index: usize, format: Format) -> Result<usize, Refusal> {
-        let is_truth = |format: Format| format == Format::Truths;
+        let is_bytes = |format: Format| format == Format::Bytes;
         let is_taken = |register: usize| {
             let mut results = self.assigned.iter().zip(&self.formats).zip(&self.last_uses);
             results.any(|((&assigned, &other), &last)| {
-                assigned == register && is_truth(other) == is_truth(format) && last >= index
+                assigned == register && is_bytes(other) == is_bytes(format) && last >= index
             })
         };
         let register = (0..REGISTERS).find(|&register| !is_taken(register));

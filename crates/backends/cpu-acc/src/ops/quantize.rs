@@ -7,6 +7,7 @@ use super::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::disjoint::for_each_chunk;
 use crate::simd::{Level, Simd, VectorOp};
+use std::ops::BitXor;
 use tenon_backend::{Inputs, Operands, Reason, Refusal, Workload};
 use tenon_base::Result;
 use tenon_tensor::{DataType, Element};
@@ -15,7 +16,7 @@ use tenon_tensor::{DataType, Element};
 const PARALLEL: usize = 1 << 16;
 
 /// An integer type of quantised elements.
-trait Quantized: Element + Default {
+trait Quantized: Element + Default + BitXor<Output = Self> {
     const RANGE: [f32; 2];
     fn to_f32(self) -> f32;
     /// The low bits.
@@ -145,6 +146,7 @@ impl LinearQuantization {
                 from: &from[start..][..to.len()],
                 scale,
                 zero,
+                range: T::RANGE,
                 to,
             });
         });
@@ -159,6 +161,7 @@ impl LinearQuantization {
             let (scale, zero) = parameters.at(channel);
             self.level.run(Dequantize {
                 from: &from[start..][..to.len()],
+                flipped: T::default(),
                 scale,
                 zero,
                 to,
@@ -232,6 +235,7 @@ impl Workload for DynamicQuantization {
                     from: &from[index * chunk..][..to.len()],
                     scale,
                     zero,
+                    range: u8::RANGE,
                     to,
                 });
             });
@@ -296,10 +300,88 @@ impl<'a, T: Quantized> Parameters<'a, T> {
     }
 }
 
+/// The type of quantized elements that are in memory as bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum ByteType {
+    U8,
+    I8,
+}
+
+impl ByteType {
+    pub(super) fn of(dtype: DataType) -> Result<Self, Refusal> {
+        match dtype {
+            DataType::U8 => Ok(Self::U8),
+            DataType::I8 => Ok(Self::I8),
+            found => Err(refuse(format!(
+                "no kernel for quantized elements of type {found}"
+            ))),
+        }
+    }
+}
+
+/// A zero point of bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ZeroPoint {
+    pub(super) integer: ByteType,
+    pub(super) zero: u8,
+}
+
+impl ZeroPoint {
+    fn to_f32(self) -> f32 {
+        match self.integer {
+            ByteType::U8 => self.zero.into(),
+            ByteType::I8 => (self.zero as i8).into(),
+        }
+    }
+}
+
+/// Quantizes elements to bytes.
+pub(super) fn quantize_bytes(
+    level: Level,
+    from: &[f32],
+    (scale, zero): (f32, ZeroPoint),
+    to: &mut [u8],
+) {
+    let range = match zero.integer {
+        ByteType::U8 => u8::RANGE,
+        ByteType::I8 => i8::RANGE,
+    };
+    // The low bits of an integer are the same in both types.
+    level.run(Quantize {
+        from,
+        scale,
+        zero: zero.to_f32(),
+        range,
+        to,
+    });
+}
+
+/// The values of bytes.
+pub(super) fn dequantize_bytes(
+    level: Level,
+    from: &[u8],
+    (scale, zero): (f32, ZeroPoint),
+    to: &mut [f32],
+) {
+    // With its sign bit flipped an i8 is a u8 that is greater by 128.
+    let (flipped, offset) = match zero.integer {
+        ByteType::U8 => (0, 0.0),
+        ByteType::I8 => (0x80, 128.0),
+    };
+    level.run(Dequantize {
+        from,
+        flipped,
+        scale,
+        zero: zero.to_f32() + offset,
+        to,
+    });
+}
+
 struct Quantize<'a, T> {
     from: &'a [f32],
     scale: f32,
     zero: f32,
+    range: [f32; 2],
     to: &'a mut [T],
 }
 
@@ -311,7 +393,7 @@ impl<T: Quantized> VectorOp for Quantize<'_, T> {
         let (scale, zero) = (s.splat(self.scale), s.splat(self.zero));
         // Beyond these bounds every type saturates, and the sum below is exact.
         let (low, high) = (s.splat(-131_072.0), s.splat(131_072.0));
-        let [least, greatest] = T::RANGE.map(|bound| s.splat(bound));
+        let [least, greatest] = self.range.map(|bound| s.splat(bound));
         let unbounded = s.splat(f32::INFINITY);
         // The low 22 bits of 1.5 * 2^23 plus an integer are those of the integer.
         let magic = s.splat(12_582_912.0);
@@ -339,6 +421,8 @@ const BLOCK: usize = 512;
 
 struct Dequantize<'a, T> {
     from: &'a [T],
+    /// Bits that are flipped before.
+    flipped: T,
     scale: f32,
     zero: f32,
     to: &'a mut [f32],
@@ -350,7 +434,7 @@ impl<T: Quantized> VectorOp for Dequantize<'_, T> {
     #[inline(always)]
     fn eval<S: Simd>(self, _: S) {
         for (to, from) in self.to.iter_mut().zip(self.from) {
-            *to = (from.to_f32() - self.zero) * self.scale;
+            *to = ((*from ^ self.flipped).to_f32() - self.zero) * self.scale;
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::elementwise::{
-    Instruction, MAX_INPUTS, MAX_INSTRUCTIONS, Operand, Program, is_elementwise,
+    Instruction, MAX_INPUTS, MAX_INSTRUCTIONS, Operand, Program, is_elementwise, is_quantization,
 };
 use tenon_graph::{Attribute, Attributes, Node, ValueId};
 
@@ -16,14 +16,14 @@ struct Chain {
 
 impl Chain {
     /// The program of a node: of `tenon.Elementwise`, or of one elementwise operator.
-    fn of(node: &Node) -> Result<Option<Self>> {
+    fn of(rewriter: &Rewriter<'_>, node: &Node) -> Result<Option<Self>> {
         if node.op.name == "tenon.Elementwise" {
             return Ok(Some(Self {
                 instructions: Program::of(&node.attributes)?.instructions().to_vec(),
                 inputs: node.inputs.iter().copied().flatten().collect(),
             }));
         }
-        if !is_elementwise(node.op) {
+        if !is_elementwise(node.op) || !has_one_scale(rewriter, node)? {
             return Ok(None);
         }
         let mut inputs = Vec::new();
@@ -66,6 +66,14 @@ impl Chain {
     }
 }
 
+/// Whether a node has no scales, or one for all elements.
+fn has_one_scale(rewriter: &Rewriter<'_>, node: &Node) -> Result<bool> {
+    match rewriter.input(node, 1) {
+        Some(scale) if is_quantization(node.op) => Ok(rewriter.ty(scale)?.elements() == 1),
+        _ => Ok(true),
+    }
+}
+
 /// The operand of a value; values are added once.
 fn input(inputs: &mut Vec<ValueId>, value: ValueId) -> Operand {
     let known = inputs.iter().position(|&known| known == value);
@@ -81,7 +89,7 @@ pub(crate) fn chain(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome>
     let [Some(output)] = node.outputs[..] else {
         return Ok(Outcome::Keep);
     };
-    let Some(program) = Chain::of(node)? else {
+    let Some(program) = Chain::of(rewriter, node)? else {
         return Ok(Outcome::Keep);
     };
     for &value in &program.inputs {
@@ -94,7 +102,7 @@ pub(crate) fn chain(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome>
         if !is_only_user || !has_shape || producer.outputs.len() != 1 {
             continue;
         }
-        let Some(first) = Chain::of(producer)? else {
+        let Some(first) = Chain::of(rewriter, producer)? else {
             continue;
         };
         let inputs = first.inputs.len() + program.inputs.len() - 1;

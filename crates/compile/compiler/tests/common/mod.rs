@@ -198,6 +198,14 @@ pub fn noise(ty: &TensorType, seed: u64) -> Tensor {
             let bits: Vec<bool> = (0..count).map(|_| next() % 2 == 0).collect();
             Tensor::from_bools(shape, &bits).unwrap()
         }
+        DataType::U8 => {
+            let elements: Vec<u8> = (0..count).map(|_| next() as u8).collect();
+            Tensor::from_slice(shape, &elements).unwrap()
+        }
+        DataType::I8 => {
+            let elements: Vec<i8> = (0..count).map(|_| next() as i8).collect();
+            Tensor::from_slice(shape, &elements).unwrap()
+        }
         other => panic!("no noise of {other}"),
     }
 }

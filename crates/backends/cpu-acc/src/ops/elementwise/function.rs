@@ -1,12 +1,16 @@
-//! The functions of instructions, on parts of f32 and of truth values.
+//! The functions of instructions, on parts of f32 and of bytes.
 
-use super::{Format, Source};
+use super::Source;
+use crate::floats::FloatType;
 use crate::ops::arithmetic::{BinaryFunction, ZipFn, logic, truth, vector_comparison};
 use crate::ops::binary::{comparison_of, function_of};
 use crate::ops::element_types::refuse_type;
+use crate::ops::quantize::ByteType;
 use crate::ops::unary::{Function as UnaryFunction, Test, f32_test, float_function};
-use crate::signature::{Signature, refuse};
+use crate::signature::{Signature, refuse, refuse_attribute};
 use tenon_backend::{Reason, Refusal};
+use tenon_graph::elementwise::is_quantization;
+use tenon_tensor::DataType;
 
 /// The function of an instruction.
 pub(super) enum Function {
@@ -24,8 +28,12 @@ pub(super) enum Function {
     Not,
     /// Of two operands of truth values.
     Logic(ZipFn<u8, u8>),
-    /// `Where`, of floats or of truth values.
+    /// `Where`, of floats or of bytes.
     Select,
+    /// Floats to quantized elements. Scale and zero point are inputs of the program.
+    Quantize(ByteType),
+    /// Quantized elements to floats.
+    Dequantize(ByteType),
 }
 
 impl Function {
@@ -33,8 +41,15 @@ impl Function {
     pub(super) fn of(signature: &Signature<'_>) -> Result<(Self, Vec<usize>), Refusal> {
         let name = signature.op.name;
         let dtype = signature.input(0)?.dtype();
-        let is_truth = Format::of(dtype, 0)? == Format::Truths;
+        if is_quantization(signature.op) {
+            let function = Self::quantization(signature)?;
+            return Ok((function, (0..signature.input_count()).collect()));
+        }
+        let is_truth = dtype == DataType::Bool;
         let unsupported = || refuse_type(0, dtype);
+        if !is_truth && FloatType::of(dtype).is_none() {
+            return Err(unsupported());
+        }
         if let Some((comparison, order)) = comparison_of(name) {
             let function = if is_truth {
                 Self::Logic(truth(comparison))
@@ -63,11 +78,30 @@ impl Function {
         Ok((function, (0..signature.input_count()).collect()))
     }
 
+    /// The function of QuantizeLinear or DequantizeLinear between f32 and bytes.
+    fn quantization(signature: &Signature<'_>) -> Result<Self, Refusal> {
+        signature.f32_shape(1)?;
+        for attribute in ["block_size", "precision"] {
+            if signature.has(attribute) {
+                return Err(refuse_attribute(attribute, "a value"));
+            }
+        }
+        if signature.op.name == "QuantizeLinear" {
+            signature.f32_shape(0)?;
+            return Ok(Self::Quantize(ByteType::of(signature.output(0)?.dtype())?));
+        }
+        signature.typed_output(DataType::F32)?;
+        Ok(Self::Dequantize(ByteType::of(signature.input(0)?.dtype())?))
+    }
+
     /// Refuses operands in registers that are read once for the whole output.
     pub(super) fn check(&self, operands: &[Option<Source>]) -> Result<(), Refusal> {
         let is_register = |operand: &Option<Source>| matches!(operand, Some(Source::Register(_)));
-        if matches!(self, Self::Clip) && operands.iter().skip(1).any(is_register) {
-            return Err(refuse("no kernel for bounds that the program computes"));
+        let has_parameters = matches!(self, Self::Clip | Self::Quantize(_) | Self::Dequantize(_));
+        if has_parameters && operands.iter().skip(1).any(is_register) {
+            return Err(refuse(
+                "no kernel for bounds or scales that the program computes",
+            ));
         }
         Ok(())
     }
@@ -76,6 +110,7 @@ impl Function {
     pub(super) fn reads_slice(&self, nth: usize) -> bool {
         match self {
             Self::Compare(_) | Self::Test(_) => true,
+            Self::Quantize(_) => nth == 0,
             Self::Select => nth > 0,
             _ => false,
         }

@@ -8,6 +8,7 @@ use crate::ops::binary::Apply;
 use crate::ops::broadcast::{Operand, Part, PartBuffer, for_each_chunk};
 use crate::ops::conditional::WherePart;
 use crate::ops::element_types::of_float;
+use crate::ops::quantize::{ByteType, ZeroPoint, dequantize_bytes, quantize_bytes};
 use crate::ops::unary::{BitTestChunk, Function as UnaryFunction, UnaryMap};
 use crate::simd::math::UnaryFunction as VectorFunction;
 use crate::simd::{Level, bits_of};
@@ -25,7 +26,7 @@ const PART: usize = 1568;
 /// Rows below this size are joined to parts: their elements are repeated in memory.
 const SHORT_ROW: usize = 256;
 
-/// Registers of floats, and as many of truth values.
+/// Registers of floats, and as many of bytes.
 pub(super) const REGISTERS: usize = 6;
 
 type Buffer<T> = PartBuffer<T, PART>;
@@ -34,7 +35,7 @@ type Buffer<T> = PartBuffer<T, PART>;
 #[derive(Clone, Copy)]
 enum Memory<'a> {
     Floats(Floats<'a>),
-    Truths(&'a [u8]),
+    Bytes(&'a [u8]),
     /// Those of the output, which is computed in its place.
     Replaced,
 }
@@ -45,13 +46,13 @@ enum View<'a> {
     Floats(Operand<'a, f32>),
     /// One element, as a slice.
     Repeated(&'a [f32]),
-    Truths(&'a [u8]),
+    Bytes(&'a [u8]),
 }
 
 /// A chunk of the output.
 enum Chunk<'a> {
     Floats(FloatsMut<'a>),
-    Truths(&'a mut [u8]),
+    Bytes(&'a mut [u8]),
 }
 
 /// The memory of a thread: a buffer for each input whose elements are converted or repeated, and the
@@ -60,7 +61,7 @@ enum Chunk<'a> {
 struct Buffers {
     inputs: [InputBuffer; MAX_INPUTS],
     floats: [Buffer<f32>; REGISTERS],
-    truths: [Buffer<u8>; REGISTERS],
+    bytes: [Buffer<u8>; REGISTERS],
 }
 
 thread_local! {
@@ -72,17 +73,17 @@ impl Buffers {
         Self {
             inputs: from_fn(|_| InputBuffer {
                 floats: Buffer::of_len(),
-                truths: Buffer::of_len(),
+                bytes: Buffer::of_len(),
             }),
             floats: from_fn(|_| Buffer::of_len()),
-            truths: from_fn(|_| Buffer::of_len()),
+            bytes: from_fn(|_| Buffer::of_len()),
         }
     }
 }
 
 struct InputBuffer {
     floats: Buffer<f32>,
-    truths: Buffer<u8>,
+    bytes: Buffer<u8>,
 }
 
 impl Workload for Elementwise {
@@ -94,8 +95,8 @@ impl Workload for Elementwise {
         }
         let memory = &memory[..self.inputs.len()];
         match self.output {
-            Format::Truths => for_each_chunk(outputs.slice::<u8>(0)?, |start, chunk| {
-                self.run_chunk(memory, start, chunk.len(), Chunk::Truths(chunk));
+            Format::Bytes => for_each_chunk(outputs.slice::<u8>(0)?, |start, chunk| {
+                self.run_chunk(memory, start, chunk.len(), Chunk::Bytes(chunk));
             }),
             Format::Floats(float) => of_float!(float, T => {
                 for_each_chunk(outputs.slice::<T>(0)?, |start, chunk| {
@@ -115,7 +116,7 @@ impl Elementwise {
         let mut buffers = BUFFERS.take().unwrap_or_else(|| Box::new(Buffers::new()));
         for input in &mut buffers.inputs[..memory.len()] {
             input.floats.forget();
-            input.truths.forget();
+            input.bytes.forget();
         }
         let row = self.row();
         let (mut at, mut left) = (0, row - start % row);
@@ -153,9 +154,9 @@ impl Elementwise {
         let Buffers {
             inputs,
             floats,
-            truths,
+            bytes,
         } = buffers;
-        let mut views = [View::Truths(&[]); MAX_INPUTS];
+        let mut views = [View::Bytes(&[]); MAX_INPUTS];
         let pairs = self.inputs.iter().zip(memory).zip(inputs);
         for (view, ((input, memory), buffer)) in views.iter_mut().zip(pairs) {
             *view = match *memory {
@@ -166,11 +167,11 @@ impl Elementwise {
                         floats => View::Floats(floats),
                     }
                 }
-                Memory::Truths(truths) => {
+                Memory::Bytes(bytes) => {
                     let part = input.loops.part(start, range.len());
-                    let truths = Some(truths);
-                    let buffer = &mut buffer.truths;
-                    View::Truths(input.loops.elements(0, truths, part, &[], buffer))
+                    let bytes = Some(bytes);
+                    let buffer = &mut buffer.bytes;
+                    View::Bytes(input.loops.elements(0, bytes, part, &[], buffer))
                 }
                 Memory::Replaced => chunk.copy(level, range.clone(), buffer),
             };
@@ -178,34 +179,34 @@ impl Elementwise {
         let len = range.len();
         let last = self.steps.len() - 1;
         for (index, step) in self.steps.iter().enumerate() {
-            let values = |floats, truths| Values {
+            let values = |floats, bytes| Values {
                 len,
                 memory,
                 views: &views,
                 floats,
-                truths,
+                bytes,
             };
             match (step.format, &mut *chunk) {
-                (Format::Truths, Chunk::Truths(output)) if index == last => {
-                    let values = values(OtherRegisters::of(floats), OtherRegisters::of(truths));
-                    step.write_truths(level, &values, &mut output[range.clone()]);
+                (Format::Bytes, Chunk::Bytes(output)) if index == last => {
+                    let values = values(OtherRegisters::of(floats), OtherRegisters::of(bytes));
+                    step.write_bytes(level, &values, &mut output[range.clone()]);
                 }
                 (Format::Floats(_), Chunk::Floats(FloatsMut::F32(output))) if index == last => {
-                    let values = values(OtherRegisters::of(floats), OtherRegisters::of(truths));
+                    let values = values(OtherRegisters::of(floats), OtherRegisters::of(bytes));
                     step.write_floats(level, &values, &mut output[range.clone()]);
                 }
                 (Format::Floats(_), output) => {
                     let (to, others) = OtherRegisters::split(floats, step.to);
                     let to = to.elements_mut(len);
-                    step.write_floats(level, &values(others, OtherRegisters::of(truths)), to);
+                    step.write_floats(level, &values(others, OtherRegisters::of(bytes)), to);
                     if let (Chunk::Floats(output), true) = (output, index == last) {
                         output.write(level, range.clone(), to);
                     }
                 }
-                (Format::Truths, _) => {
-                    let (to, others) = OtherRegisters::split(truths, step.to);
+                (Format::Bytes, _) => {
+                    let (to, others) = OtherRegisters::split(bytes, step.to);
                     let values = values(OtherRegisters::of(floats), others);
-                    step.write_truths(level, &values, to.elements_mut(len));
+                    step.write_bytes(level, &values, to.elements_mut(len));
                 }
             }
         }
@@ -220,7 +221,7 @@ impl Input {
         }
         Ok(match self.format {
             Format::Floats(float) => Memory::Floats(Floats::input(inputs, index, float)?),
-            Format::Truths => Memory::Truths(inputs.slice(index)?),
+            Format::Bytes => Memory::Bytes(inputs.slice(index)?),
         })
     }
 
@@ -277,10 +278,10 @@ impl Chunk<'_> {
                 floats.copy(level, range, to);
                 View::Floats(Operand::Elements(to))
             }
-            Self::Truths(truths) => {
-                let to = buffer.truths.elements_mut(range.len());
-                to.copy_from_slice(&truths[range]);
-                View::Truths(to)
+            Self::Bytes(bytes) => {
+                let to = buffer.bytes.elements_mut(range.len());
+                to.copy_from_slice(&bytes[range]);
+                View::Bytes(to)
             }
         }
     }
@@ -324,7 +325,7 @@ struct Values<'a> {
     memory: &'a [Memory<'a>],
     views: &'a [View<'a>],
     floats: OtherRegisters<'a, f32>,
-    truths: OtherRegisters<'a, u8>,
+    bytes: OtherRegisters<'a, u8>,
 }
 
 impl<'a> Values<'a> {
@@ -336,7 +337,7 @@ impl<'a> Values<'a> {
             Some(Source::Input(input)) => match self.views[input] {
                 View::Floats(floats) => floats,
                 View::Repeated(floats) => Operand::Scalar(floats[0]),
-                View::Truths(_) => Operand::Elements(&[]),
+                View::Bytes(_) => Operand::Elements(&[]),
             },
             None => Operand::Elements(&[]),
         }
@@ -355,23 +356,34 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn truths(&self, operand: Option<Source>) -> &'a [u8] {
+    fn bytes(&self, operand: Option<Source>) -> &'a [u8] {
         match operand {
-            Some(Source::Register(register)) => self.truths.elements(register, self.len),
+            Some(Source::Register(register)) => self.bytes.elements(register, self.len),
             Some(Source::Input(input)) => match self.views[input] {
-                View::Truths(truths) => truths,
+                View::Bytes(bytes) => bytes,
                 View::Floats(_) | View::Repeated(_) => &[],
             },
             None => &[],
         }
     }
 
-    /// A bound of `Clip`.
+    /// The byte of an input of one.
+    fn single_byte(&self, operand: Option<Source>) -> Option<u8> {
+        match operand {
+            Some(Source::Input(input)) => match self.memory[input] {
+                Memory::Bytes(bytes) => bytes.first().copied(),
+                Memory::Floats(_) | Memory::Replaced => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// A bound of `Clip`, or a scale.
     fn bound(&self, operand: Option<&Option<Source>>, default: f32) -> f32 {
         match operand.copied().flatten() {
             Some(Source::Input(input)) => match self.memory[input] {
                 Memory::Floats(floats) => floats.get(0),
-                Memory::Truths(_) | Memory::Replaced => default,
+                Memory::Bytes(_) | Memory::Replaced => default,
             },
             _ => default,
         }
@@ -419,20 +431,36 @@ impl Step {
                 }
             }
             Function::Select => level.run(WherePart {
-                condition: values.truths(self.operands[0]),
+                condition: values.bytes(self.operands[0]),
                 x: values.float_slice(self.operands[1]),
                 y: values.float_slice(self.operands[2]),
                 to,
             }),
-            // Of truth values.
-            Function::Compare(_) | Function::Test(_) | Function::Not | Function::Logic(_) => {}
+            Function::Dequantize(integer) => {
+                let (scale, zero) = self.quantization(values, *integer);
+                dequantize_bytes(level, values.bytes(self.operands[0]), (scale, zero), to);
+            }
+            // Of bytes.
+            Function::Quantize(_)
+            | Function::Compare(_)
+            | Function::Test(_)
+            | Function::Not
+            | Function::Logic(_) => {}
         }
     }
 
-    /// Computes truth values.
-    fn write_truths(&self, level: Level, values: &Values<'_>, to: &mut [u8]) {
+    /// The scale and the zero point of a step between floats and bytes.
+    fn quantization(&self, values: &Values<'_>, integer: ByteType) -> (f32, ZeroPoint) {
+        let zero = self.operands.get(2).copied().flatten();
+        let zero = values.single_byte(zero).unwrap_or(0);
+        let scale = values.bound(self.operands.get(1), 1.0);
+        (scale, ZeroPoint { integer, zero })
+    }
+
+    /// Computes bytes.
+    fn write_bytes(&self, level: Level, values: &Values<'_>, to: &mut [u8]) {
         let floats = |nth: usize| bits_of(values.float_slice(self.operands[nth]));
-        let truths = |nth: usize| values.truths(self.operands[nth]);
+        let bytes = |nth: usize| values.bytes(self.operands[nth]);
         match &self.function {
             Function::Compare(compare) => compare(level, floats(0), floats(1), to),
             Function::Test(test) => level.run(BitTestChunk {
@@ -441,18 +469,30 @@ impl Step {
                 to,
             }),
             Function::Not => {
-                let pairs = to.iter_mut().zip(truths(0));
+                let pairs = to.iter_mut().zip(bytes(0));
                 pairs.for_each(|(to, &truth)| *to = (truth == 0).into());
             }
-            Function::Logic(apply) => apply(level, truths(0), truths(1), to),
+            Function::Logic(apply) => apply(level, bytes(0), bytes(1), to),
             Function::Select => level.run(WherePart {
-                condition: truths(0),
-                x: truths(1),
-                y: truths(2),
+                condition: bytes(0),
+                x: bytes(1),
+                y: bytes(2),
                 to,
             }),
+            Function::Quantize(integer) => {
+                let (scale, zero) = self.quantization(values, *integer);
+                quantize_bytes(
+                    level,
+                    values.float_slice(self.operands[0]),
+                    (scale, zero),
+                    to,
+                );
+            }
             // Of floats.
-            Function::Unary(_) | Function::Clip | Function::Binary(..) => {}
+            Function::Dequantize(_)
+            | Function::Unary(_)
+            | Function::Clip
+            | Function::Binary(..) => {}
         }
     }
 }
