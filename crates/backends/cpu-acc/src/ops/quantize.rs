@@ -3,6 +3,7 @@
 
 mod mixed;
 
+use super::quantized::ByteType;
 use super::{Kernel, UnpreparedWorkload};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::disjoint::for_each_chunk;
@@ -300,79 +301,39 @@ impl<'a, T: Quantized> Parameters<'a, T> {
     }
 }
 
-/// The type of quantized elements that are in memory as bytes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum ByteType {
-    U8,
-    I8,
-}
-
-impl ByteType {
-    pub(super) fn of(dtype: DataType) -> Result<Self, Refusal> {
-        match dtype {
-            DataType::U8 => Ok(Self::U8),
-            DataType::I8 => Ok(Self::I8),
-            found => Err(refuse(format!(
-                "no kernel for quantized elements of type {found}"
-            ))),
-        }
-    }
-}
-
-/// A zero point of bytes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ZeroPoint {
-    pub(super) integer: ByteType,
+/// The scale and the zero point of elements of 8 bits.
+#[derive(Clone, Copy)]
+pub(super) struct ByteScale {
+    pub(super) ty: ByteType,
+    pub(super) scale: f32,
     pub(super) zero: u8,
 }
 
-impl ZeroPoint {
-    fn to_f32(self) -> f32 {
-        match self.integer {
-            ByteType::U8 => self.zero.into(),
-            ByteType::I8 => (self.zero as i8).into(),
-        }
-    }
-}
-
 /// Quantizes elements to bytes.
-pub(super) fn quantize_bytes(
-    level: Level,
-    from: &[f32],
-    (scale, zero): (f32, ZeroPoint),
-    to: &mut [u8],
-) {
-    let range = match zero.integer {
-        ByteType::U8 => u8::RANGE,
-        ByteType::I8 => i8::RANGE,
+pub(super) fn quantize_bytes(level: Level, from: &[f32], to_type: ByteScale, to: &mut [u8]) {
+    let ByteScale { ty, scale, zero } = to_type;
+    let (range, moved_by) = match ty.is_signed() {
+        true => (i8::RANGE, 128),
+        false => (u8::RANGE, 0),
     };
     // The low bits of an integer are the same in both types.
     level.run(Quantize {
         from,
         scale,
-        zero: zero.to_f32(),
+        zero: (ty.moved(zero) - moved_by) as f32,
         range,
         to,
     });
 }
 
 /// The values of bytes.
-pub(super) fn dequantize_bytes(
-    level: Level,
-    from: &[u8],
-    (scale, zero): (f32, ZeroPoint),
-    to: &mut [f32],
-) {
-    // With its sign bit flipped an i8 is a u8 that is greater by 128.
-    let (flipped, offset) = match zero.integer {
-        ByteType::U8 => (0, 0.0),
-        ByteType::I8 => (0x80, 128.0),
-    };
+pub(super) fn dequantize_bytes(level: Level, from: &[u8], of_type: ByteScale, to: &mut [f32]) {
+    let ByteScale { ty, scale, zero } = of_type;
     level.run(Dequantize {
         from,
-        flipped,
+        flipped: ty.flip(),
         scale,
-        zero: zero.to_f32() + offset,
+        zero: ty.moved(zero) as f32,
         to,
     });
 }

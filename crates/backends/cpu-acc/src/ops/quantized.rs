@@ -34,17 +34,17 @@ const MOST_DEPTH: usize = i32::MAX as usize / (255 * 255);
 
 /// A type of 8 bits. Elements of i8 and their zero points are moved by 128, which leaves their difference.
 #[derive(Clone, Copy)]
-struct ByteType {
+pub(super) struct ByteType {
     flip: u8,
 }
 
 impl ByteType {
-    fn of_input(signature: &Signature<'_>, input: usize) -> Result<Self, Refusal> {
+    pub(super) fn of_input(signature: &Signature<'_>, input: usize) -> Result<Self, Refusal> {
         let found = signature.input(input)?.dtype();
         Self::of(found).ok_or_else(|| Reason::InputType { input, found }.into())
     }
 
-    fn of(dtype: DataType) -> Option<Self> {
+    pub(super) fn of(dtype: DataType) -> Option<Self> {
         match dtype {
             DataType::U8 => Some(Self { flip: 0 }),
             DataType::I8 => Some(Self { flip: 0x80 }),
@@ -52,13 +52,18 @@ impl ByteType {
         }
     }
 
-    fn is_signed(self) -> bool {
+    pub(super) fn is_signed(self) -> bool {
         self.flip != 0
+    }
+
+    /// The bit that moves an element where it is flipped.
+    pub(super) fn flip(self) -> u8 {
+        self.flip
     }
 
     /// The element, moved to 0..=255.
     #[inline(always)]
-    fn moved(self, byte: u8) -> i32 {
+    pub(super) fn moved(self, byte: u8) -> i32 {
         (byte ^ self.flip).into()
     }
 }

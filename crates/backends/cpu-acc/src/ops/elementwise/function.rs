@@ -5,7 +5,7 @@ use crate::floats::FloatType;
 use crate::ops::arithmetic::{BinaryFunction, ZipFn, logic, truth, vector_comparison};
 use crate::ops::binary::{comparison_of, function_of};
 use crate::ops::element_types::refuse_type;
-use crate::ops::quantize::ByteType;
+use crate::ops::quantized::ByteType;
 use crate::ops::unary::{Function as UnaryFunction, Test, f32_test, float_function};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use tenon_backend::{Reason, Refusal};
@@ -81,17 +81,26 @@ impl Function {
     /// The function of QuantizeLinear or DequantizeLinear between f32 and bytes.
     fn quantization(signature: &Signature<'_>) -> Result<Self, Refusal> {
         signature.f32_shape(1)?;
-        for attribute in ["block_size", "precision"] {
-            if signature.has(attribute) {
-                return Err(refuse_attribute(attribute, "a value"));
-            }
+        let block = signature.int("block_size", 0)?;
+        if block != 0 {
+            return Err(refuse_attribute("block_size", block));
+        }
+        let precision = signature.string("precision", "")?;
+        if !matches!(precision, "" | "f32") {
+            return Err(refuse_attribute("precision", precision));
         }
         if signature.op.name == "QuantizeLinear" {
             signature.f32_shape(0)?;
-            return Ok(Self::Quantize(ByteType::of(signature.output(0)?.dtype())?));
+            let found = signature.output(0)?.dtype();
+            let ty = ByteType::of(found).ok_or_else(|| {
+                refuse(format!(
+                    "no kernel for an output of type {found} in a program"
+                ))
+            })?;
+            return Ok(Self::Quantize(ty));
         }
         signature.typed_output(DataType::F32)?;
-        Ok(Self::Dequantize(ByteType::of(signature.input(0)?.dtype())?))
+        Ok(Self::Dequantize(ByteType::of_input(signature, 0)?))
     }
 
     /// Refuses operands in registers that are read once for the whole output.

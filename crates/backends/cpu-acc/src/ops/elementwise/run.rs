@@ -8,7 +8,8 @@ use crate::ops::binary::Apply;
 use crate::ops::broadcast::{Operand, Part, PartBuffer, for_each_chunk};
 use crate::ops::conditional::WherePart;
 use crate::ops::element_types::of_float;
-use crate::ops::quantize::{ByteType, ZeroPoint, dequantize_bytes, quantize_bytes};
+use crate::ops::quantize::{ByteScale, dequantize_bytes, quantize_bytes};
+use crate::ops::quantized::ByteType;
 use crate::ops::unary::{BitTestChunk, Function as UnaryFunction, UnaryMap};
 use crate::simd::math::UnaryFunction as VectorFunction;
 use crate::simd::{Level, bits_of};
@@ -436,9 +437,9 @@ impl Step {
                 y: values.float_slice(self.operands[2]),
                 to,
             }),
-            Function::Dequantize(integer) => {
-                let (scale, zero) = self.quantization(values, *integer);
-                dequantize_bytes(level, values.bytes(self.operands[0]), (scale, zero), to);
+            Function::Dequantize(ty) => {
+                let from = values.bytes(self.operands[0]);
+                dequantize_bytes(level, from, self.quantization(values, *ty), to);
             }
             // Of bytes.
             Function::Quantize(_)
@@ -450,11 +451,13 @@ impl Step {
     }
 
     /// The scale and the zero point of a step between floats and bytes.
-    fn quantization(&self, values: &Values<'_>, integer: ByteType) -> (f32, ZeroPoint) {
+    fn quantization(&self, values: &Values<'_>, ty: ByteType) -> ByteScale {
         let zero = self.operands.get(2).copied().flatten();
-        let zero = values.single_byte(zero).unwrap_or(0);
-        let scale = values.bound(self.operands.get(1), 1.0);
-        (scale, ZeroPoint { integer, zero })
+        ByteScale {
+            ty,
+            scale: values.bound(self.operands.get(1), 1.0),
+            zero: values.single_byte(zero).unwrap_or(0),
+        }
     }
 
     /// Computes bytes.
@@ -479,14 +482,9 @@ impl Step {
                 y: bytes(2),
                 to,
             }),
-            Function::Quantize(integer) => {
-                let (scale, zero) = self.quantization(values, *integer);
-                quantize_bytes(
-                    level,
-                    values.float_slice(self.operands[0]),
-                    (scale, zero),
-                    to,
-                );
+            Function::Quantize(ty) => {
+                let from = values.float_slice(self.operands[0]);
+                quantize_bytes(level, from, self.quantization(values, *ty), to);
             }
             // Of floats.
             Function::Dequantize(_)
