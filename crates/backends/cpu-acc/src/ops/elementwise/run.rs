@@ -70,15 +70,18 @@ thread_local! {
 }
 
 impl Buffers {
-    fn new() -> Self {
-        Self {
+    /// Not inlined: what it takes of the stack would be touched, page by page, for each part of a small tensor.
+    #[cold]
+    #[inline(never)]
+    fn allocated() -> Box<Self> {
+        Box::new(Self {
             inputs: from_fn(|_| InputBuffer {
                 floats: Buffer::of_len(),
                 bytes: Buffer::of_len(),
             }),
             floats: from_fn(|_| Buffer::of_len()),
             bytes: from_fn(|_| Buffer::of_len()),
-        }
+        })
     }
 }
 
@@ -114,7 +117,7 @@ impl Workload for Elementwise {
 impl Elementwise {
     /// Computes the `len` elements of a chunk from the output's element `start` on.
     fn run_chunk(&self, memory: &[Memory<'_>], start: usize, len: usize, mut chunk: Chunk<'_>) {
-        let mut buffers = BUFFERS.take().unwrap_or_else(|| Box::new(Buffers::new()));
+        let mut buffers = BUFFERS.take().unwrap_or_else(Buffers::allocated);
         for input in &mut buffers.inputs[..memory.len()] {
             input.floats.forget();
             input.bytes.forget();
@@ -244,7 +247,8 @@ impl Input {
         }
     }
 
-    /// The elements of a part, converted to f32.
+    /// The elements of a part, converted to f32. Not inlined, for the same reason.
+    #[inline(never)]
     fn widened<'a, H: Half>(
         &self,
         level: Level,
