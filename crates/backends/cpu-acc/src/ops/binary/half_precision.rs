@@ -42,14 +42,14 @@ impl<H: Half> HalfBinary<H> {
         &self,
         [a, b]: [(Operand<'_, H>, Option<usize>); 2],
         to: &mut [H],
-        memory: &mut WideParts,
+        memory: &mut Option<WideParts>,
     ) {
         let operands = [a.0, b.0];
         match self.function {
-            BinaryFunction::Add => self.level.run(ApplyHalves(Sum, operands, to)),
-            BinaryFunction::Sub => self.level.run(ApplyHalves(Difference, operands, to)),
-            BinaryFunction::Mul => self.level.run(ApplyHalves(Product, operands, to)),
-            BinaryFunction::Div => self.level.run(ApplyHalves(Quotient, operands, to)),
+            BinaryFunction::Add => self.level.run(ApplyInstruction(Sum, operands, to)),
+            BinaryFunction::Sub => self.level.run(ApplyInstruction(Difference, operands, to)),
+            BinaryFunction::Mul => self.level.run(ApplyInstruction(Product, operands, to)),
+            BinaryFunction::Div => self.level.run(ApplyInstruction(Quotient, operands, to)),
             _ => self.apply_wide([a, b], to, memory),
         }
     }
@@ -59,10 +59,11 @@ impl<H: Half> HalfBinary<H> {
         &self,
         [a, b]: [(Operand<'_, H>, Option<usize>); 2],
         to: &mut [H],
-        memory: &mut WideParts,
+        memory: &mut Option<WideParts>,
     ) {
+        let memory = memory.get_or_insert_with(WideParts::new);
         let [x, y] = &mut memory.operands;
-        self.level.run(ApplyHalf {
+        self.level.run(ApplyWide {
             function: self.function,
             a: x.operand(self.level, a, to),
             b: y.operand(self.level, b, to),
@@ -86,7 +87,7 @@ impl<H: Half> Workload for HalfBinary<H> {
         let pair = &self.loops.pair;
         for_each_chunk(output, |start, output| {
             let (mut first, mut second) = (PartBuffer::new(), PartBuffer::new());
-            let mut memory = WideParts::new();
+            let mut memory = None;
             pair.for_each_part(start, output, |part, to| {
                 let a = pair.operand(0, sides[0], part, &mut first);
                 let b = pair.operand(1, sides[1], part, &mut second);
@@ -119,9 +120,9 @@ macro_rules! instructions {
 instructions!(Sum add, Difference sub, Product mul, Quotient div);
 
 /// An instruction, its operands and a part of the output. Operands are converted in registers, not in memory.
-struct ApplyHalves<'a, H, I>(I, [Operand<'a, H>; 2], &'a mut [H]);
+struct ApplyInstruction<'a, H, I>(I, [Operand<'a, H>; 2], &'a mut [H]);
 
-impl<H: Half, I: Instruction> VectorOp for ApplyHalves<'_, H, I> {
+impl<H: Half, I: Instruction> VectorOp for ApplyInstruction<'_, H, I> {
     type Output = ();
 
     #[inline(always)]
@@ -224,7 +225,7 @@ impl WidePart {
 }
 
 /// A part of the output, and its operands in f32.
-struct ApplyHalf<'a, H> {
+struct ApplyWide<'a, H> {
     function: BinaryFunction,
     a: Operand<'a, f32>,
     b: Operand<'a, f32>,
@@ -233,7 +234,7 @@ struct ApplyHalf<'a, H> {
     to: &'a mut [H],
 }
 
-impl<H: Half> VectorOp for ApplyHalf<'_, H> {
+impl<H: Half> VectorOp for ApplyWide<'_, H> {
     type Output = ();
 
     #[inline(always)]
