@@ -17,6 +17,13 @@ pub(crate) const MAX_ROWS: usize = 16;
 /// The CPU has the level's instructions; the tile is as [`compute`] requires.
 pub(crate) type Kernel = unsafe fn(&Tile<'_>);
 
+/// Most rows of a tile that reads each element of B for few multiply-adds: the time of reading B bounds it, and it
+/// prefetches its own panels into the first-level cache. Tiles are balanced, so that it is the only one in its columns.
+const FEW_ROWS: usize = 4;
+
+/// Rows of B between one that such a tile multiplies and one that it prefetches.
+const FEW_ROWS_AHEAD: usize = 24;
+
 /// Pointers to the rows of A of one tile, at one kernel position.
 pub(crate) type RowPointers<T = f32> = [*const T; MAX_ROWS];
 
@@ -134,6 +141,10 @@ unsafe fn compute_chains<
     }
     let mut sums = [[[s.splat(0.0); VECTORS]; ROWS]; CHAINS];
     let mut b = tile.panel;
+    // From the end of a position's rows of B to the panels after these.
+    let to_next_panels = panels
+        .wrapping_mul(tile.panel_stride)
+        .wrapping_sub(tile.depth * WIDTH);
     let mut next = tile.prefetch.address;
     let mut next_lines = tile.prefetch.lines;
     for position in tile.rows {
@@ -145,7 +156,18 @@ unsafe fn compute_chains<
             // SAFETY: `k + 3` is below `depth`, so that the steps read elements of the rows and of
             // the panels that the caller guarantees; `b` is at row `k` of this position.
             unsafe {
-                if next_lines > 0 {
+                if ROWS <= FEW_ROWS {
+                    let mut ahead = b.wrapping_add(FEW_ROWS_AHEAD * WIDTH);
+                    if k + FEW_ROWS_AHEAD >= tile.depth {
+                        ahead = ahead.wrapping_add(to_next_panels);
+                    }
+                    for panel in 0..panels {
+                        let first = ahead.wrapping_add(panel * tile.panel_stride);
+                        (0..4).for_each(|line| {
+                            prefetch_first_level(first.wrapping_add(line * WIDTH))
+                        });
+                    }
+                } else if next_lines > 0 {
                     for panel in 0..panels {
                         let line = next.wrapping_add(panel * tile.prefetch.stride);
                         prefetch(line);
@@ -371,6 +393,18 @@ pub(crate) fn prefetch(address: *const f32) {
     // SAFETY: a prefetch does not access memory, whatever the address; SSE is part of x86-64.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// As [`prefetch`], into the first level cache.
+#[inline(always)]
+fn prefetch_first_level(address: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as in `prefetch`.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
