@@ -10,10 +10,19 @@ use std::path::PathBuf;
 use tenon::backends::CpuLevel;
 use tenon::{BackendId, Compiler, Hint, Pattern, StatePair, StateSelection};
 
-/// The model to compile.
-enum ModelInput {
+/// An ONNX model: a file, or its bytes.
+pub enum ModelInput {
     File(PathBuf),
     Bytes(Vec<u8>),
+}
+
+impl ModelInput {
+    pub fn read(model: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(match model.cast::<PyBytes>() {
+            Ok(bytes) => Self::Bytes(bytes.as_bytes().to_vec()),
+            Err(_) => Self::File(model.extract()?),
+        })
+    }
 }
 
 /// Compiles the ONNX file of a path, or its bytes.
@@ -37,10 +46,7 @@ pub fn compile_model(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyPackage> {
     let call = Call::new(timeout, progress)?;
-    let model = match model.cast::<PyBytes>() {
-        Ok(bytes) => ModelInput::Bytes(bytes.as_bytes().to_vec()),
-        Err(_) => ModelInput::File(model.extract()?),
-    };
+    let model = ModelInput::read(model)?;
     let level = match cpu {
         "native" => CpuLevel::native(),
         name => name
@@ -84,14 +90,14 @@ pub fn compile_model(
 }
 
 /// A tensor of the package, which does not change when the array does.
-fn copied(value: &Bound<'_, PyAny>) -> Result<tenon::Tensor, Failure> {
+pub fn copied(value: &Bound<'_, PyAny>) -> Result<tenon::Tensor, Failure> {
     let tensor = arrays::read(value, None)?;
     let bytes = tenon::tensor::BufferMut::copy_of(tensor.bytes())?;
     Ok(tenon::Tensor::new(tensor.ty().clone(), bytes.freeze())?)
 }
 
 /// Sets the size, the range or the buckets of a dimension.
-fn dimension(compiler: Compiler, name: String, size: &Bound<'_, PyAny>) -> PyResult<Compiler> {
+pub fn dimension(compiler: Compiler, name: String, size: &Bound<'_, PyAny>) -> PyResult<Compiler> {
     if let Ok(size) = size.extract::<usize>() {
         return Ok(compiler.dim(name, size));
     }

@@ -21,6 +21,7 @@ mod netlist;
 mod outputs;
 mod package;
 mod port;
+mod quantize;
 mod session;
 mod submit;
 mod tensor;
@@ -54,6 +55,8 @@ mod _tenon {
     use crate::package::PyPackage;
     #[pymodule_export]
     use crate::port::PyPort;
+    #[pymodule_export]
+    use crate::quantize::quantize_model;
     #[pymodule_export]
     use crate::session::PySession;
     #[pymodule_export]

@@ -31,6 +31,7 @@ from tenon._errors import (
     Unsupported,
 )
 from tenon._models import RunFuture
+from tenon._quantize import QuantizedModel, quantize
 from tenon._reports import (
     ComparedNode,
     Comparison,
@@ -39,6 +40,9 @@ from tenon._reports import (
     Placement,
     Profile,
     ProfileRow,
+    QuantizationReport,
+    QuantizedNode,
+    QuantizedOutput,
     Refusal,
     SkippedNode,
 )
@@ -86,6 +90,10 @@ __all__ = [
     "Port",
     "Profile",
     "ProfileRow",
+    "QuantizationReport",
+    "QuantizedModel",
+    "QuantizedNode",
+    "QuantizedOutput",
     "Refusal",
     "RunFuture",
     "Session",
@@ -97,6 +105,7 @@ __all__ = [
     "empty",
     "from_torch",
     "load",
+    "quantize",
     "tensor",
 ]
 

@@ -27,6 +27,20 @@ DimensionSize = int | range | Sequence[int]
 """The size of a dimension: one, a range with step 1, or those of buckets."""
 
 
+def model_source(model: ModelSource) -> str | bytes:
+    """The path or the bytes of a model."""
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model)
+    if isinstance(model, (str, os.PathLike)):
+        return os.fspath(model)
+    if isinstance(model, ModelProto):
+        return model.SerializeToString()
+    kind = type(model).__name__
+    error = InvalidArgument(f"this is no model: expected a path, bytes or onnx.ModelProto, found {kind}")
+    error.expected, error.found = "a path, bytes or onnx.ModelProto", kind
+    raise error
+
+
 def compile(
     model: ModelSource,
     output: str | os.PathLike[str] | None = None,
@@ -70,21 +84,9 @@ def compile(
         Unsupported: no chosen backend supports some nodes; all of them are in `problems`.
         DeadlineExceeded: it took longer than `timeout`.
     """
-    source: str | bytes
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        source = bytes(model)
-    elif isinstance(model, (str, os.PathLike)):
-        source = os.fspath(model)
-    elif isinstance(model, ModelProto):
-        source = model.SerializeToString()
-    else:
-        kind = type(model).__name__
-        error = InvalidArgument(f"this is no model: expected a path, bytes or onnx.ModelProto, found {kind}")
-        error.expected, error.found = "a path, bytes or onnx.ModelProto", kind
-        raise error
     with reporter(progress) as callback:
         package = _tenon.compile_model(
-            source,
+            model_source(model),
             dims=dict(dims or {}),
             pad=dict(pad or {}),
             constants=dict(constants or {}),

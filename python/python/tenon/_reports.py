@@ -227,3 +227,56 @@ class Comparison:
             found["absolute"], found["relative"] = float(found["absolute"]), float(found["relative"])
             divergence = Divergence(**found)
         return Comparison(tuple(report["backends"]), tuple(compared), tuple(skipped), divergence)
+
+
+@dataclass(frozen=True)
+class QuantizedNode:
+    """A convolution or matrix product of a model that was quantised."""
+
+    node: str
+    operator: str
+    kept: str | None
+    """Why it is computed in f32; `None` if it is quantised."""
+    error: float | None
+    """The norm of the difference from its outputs in f32, relative to their norm."""
+
+
+@dataclass(frozen=True)
+class QuantizedOutput:
+    """An output of a model that was quantised."""
+
+    output: str
+    error: float
+    """The norm of the difference from the output in f32, relative to its norm."""
+    agreement: float | None
+    """The share of rows with the same greatest element."""
+
+
+@dataclass(frozen=True)
+class QuantizationReport:
+    """What was quantised, and what it costs on the calibration data."""
+
+    nodes: Sequence[QuantizedNode]
+    outputs: Sequence[QuantizedOutput]
+    """Empty without calibration data."""
+    accuracy: tuple[float, float] | None
+    """The share of rows with the right class in f32 and quantised, where labels are given."""
+    samples: int
+    few_samples: bool
+    """Whether other inputs may exceed the ranges of so few samples."""
+    nbytes: tuple[int, int]
+    """The size of the ONNX file before and after."""
+
+    @staticmethod
+    def from_json(text: str) -> QuantizationReport:
+        """The report that the extension module makes."""
+        report = json.loads(text)
+        accuracy = report["accuracy"]
+        return QuantizationReport(
+            tuple(QuantizedNode(**row) for row in report["nodes"]),
+            tuple(QuantizedOutput(**row) for row in report["outputs"]),
+            None if accuracy is None else (accuracy["f32"], accuracy["quantized"]),
+            report["samples"],
+            report["few_samples"],
+            (report["bytes"]["f32"], report["bytes"]["quantized"]),
+        )

@@ -26,6 +26,7 @@ __all__ = [
     "load",
     "main",
     "make_outputs",
+    "quantize_model",
     "tensor",
 ]
 
@@ -309,6 +310,22 @@ class HostProgram:
         """Runs functions without arguments, all by default, and returns what they print."""
     def __bytes__(self) -> bytes: ...
 
+def quantize_model(
+    model: str | os.PathLike[str] | bytes,
+    samples: Any,
+    *,
+    scheme: str,
+    block_size: int,
+    method: str,
+    percentile: float,
+    exclude: Sequence[str],
+    max_node_error: float,
+    labels: Sequence[int] | None,
+    dims: Mapping[str, Any],
+    linked_folders: Sequence[str | os.PathLike[str]],
+    timeout: float | None,
+    progress: Callable[[str, int, int], object] | None,
+) -> tuple[bytes, str]: ...
 def compile_model(
     model: str | bytes,
     *,

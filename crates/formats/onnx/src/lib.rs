@@ -32,4 +32,5 @@ mod wire;
 pub use import::Evaluator;
 pub use model::{CpuCall, ExampleSizes, ImportOptions, Model, PartitionedGraph};
 pub use signature::{Dimension, Signature, ValueSignature};
+pub use tensor::tensor;
 pub use upgrade::{NEWEST, OLDEST};

@@ -82,15 +82,6 @@ pub struct Model {
     signature: Signature,
 }
 
-/// The memory of a buffer, for the decoder to borrow.
-struct BorrowedBuffer(Buffer);
-
-impl AsRef<[u8]> for BorrowedBuffer {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
 impl Model {
     /// Maps and decodes the file at `path`. Tensors of the model share the mapping.
     pub fn open(path: impl AsRef<Path>, control: &Control) -> Result<Self> {
@@ -105,7 +96,7 @@ impl Model {
         let buffer = File::open(path)
             .and_then(|file| Buffer::map(&file))
             .map_err(failed)?;
-        let bytes = Bytes::from_owner(BorrowedBuffer(buffer.clone()));
+        let bytes = Bytes::from_owner(buffer.clone());
         let model = Self::decode(bytes, Some(path), control);
         let model = model.map_err(|error| error.at(Location::file(path)))?;
         Ok(Self {
@@ -119,6 +110,28 @@ impl Model {
         Self::decode(Bytes::from(bytes.into()), None, control)
     }
 
+    /// A model from its message, as after decoding. External data is an error.
+    pub fn from_proto(proto: ModelProto) -> Result<Self> {
+        let signature = Signature::new(&proto, graph(&proto)?)?;
+        Ok(Self {
+            proto,
+            path: None,
+            mapping: None,
+            signature,
+        })
+    }
+
+    /// The message with the data of all tensors inside, which are read from their files. They share the mappings where
+    /// they can.
+    pub fn self_contained(&self, linked_folders: &[PathBuf]) -> Result<ModelProto> {
+        let files = self.files(linked_folders)?;
+        let mut proto = self.proto.clone();
+        if let Some(graph) = proto.graph.as_deref_mut() {
+            crate::tensor::embed(graph, &files).map_err(|error| self.at_path(error))?;
+        }
+        Ok(proto)
+    }
+
     fn decode(bytes: Bytes, path: Option<&Path>, control: &Control) -> Result<Self> {
         control.progress("read model", 0, bytes.len() as u64)?;
         crate::wire::check(&bytes)?;
@@ -128,13 +141,11 @@ impl Model {
                 format!("not an ONNX model: {error}"),
             )
         })?;
-        let signature = Signature::new(&proto, graph(&proto)?)?;
+        let model = Self::from_proto(proto)?;
         control.check()?;
         Ok(Self {
-            proto,
             path: path.map(Path::to_owned),
-            mapping: None,
-            signature,
+            ..model
         })
     }
 
@@ -175,16 +186,7 @@ impl Model {
         options: &ImportOptions,
         control: &Control,
     ) -> Result<PartitionedGraph> {
-        let folder = self
-            .path
-            .as_deref()
-            .and_then(Path::parent)
-            .map(Path::to_owned);
-        let files = match folder {
-            Some(folder) => ModelFiles::in_folder(folder, &options.linked_folders)?,
-            None => ModelFiles::none(),
-        };
-        let files = files.with_model(self.mapping.clone());
+        let files = self.files(&options.linked_folders)?;
         let graph = graph(&self.proto).and_then(|graph| {
             import::graph(
                 &self.proto,
@@ -196,6 +198,16 @@ impl Model {
             )
         });
         graph.map_err(|error| self.at_path(error))
+    }
+
+    /// The files with data of the model.
+    fn files(&self, linked_folders: &[PathBuf]) -> Result<ModelFiles> {
+        let folder = self.path.as_deref().and_then(Path::parent);
+        let files = match folder {
+            Some(folder) => ModelFiles::in_folder(folder.to_owned(), linked_folders)?,
+            None => ModelFiles::none(),
+        };
+        Ok(files.with_model(self.mapping.clone()))
     }
 
     fn at_path(&self, error: Error) -> Error {

@@ -2,7 +2,8 @@
 
 use crate::dtype::data_type;
 use crate::files::ModelFiles;
-use crate::proto::{EXTERNAL, TensorProto};
+use crate::proto::{EXTERNAL, GraphProto, TensorProto};
+use bytes::Bytes;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::{ALIGNMENT, Buffer, BufferMut, DataType, Tensor, TensorType};
 
@@ -25,6 +26,37 @@ pub(crate) fn read(proto: &TensorProto, files: &ModelFiles) -> Result<Tensor> {
         inside(proto, &ty, files)?
     };
     Tensor::new(ty, normal(buffer, proto.data_type)?)
+}
+
+/// The tensor of a message with its data inside.
+pub fn tensor(proto: &TensorProto) -> Result<Tensor> {
+    read(proto, &ModelFiles::none())
+}
+
+/// Moves external data into the messages of a graph and of its subgraphs.
+pub(crate) fn embed(graph: &mut GraphProto, files: &ModelFiles) -> Result<()> {
+    let attributes = graph.node.iter_mut().flat_map(|node| &mut node.attribute);
+    let (mut tensors, mut subgraphs) = (Vec::new(), Vec::new());
+    for attribute in attributes {
+        tensors.extend(attribute.t.as_deref_mut());
+        subgraphs.extend(attribute.g.as_deref_mut());
+    }
+    let sparse = graph.sparse_initializer.iter_mut();
+    let parts = sparse.flat_map(|it| [it.values.as_deref_mut(), it.indices.as_deref_mut()]);
+    tensors.extend(parts.flatten());
+    tensors.extend(&mut graph.initializer);
+    for tensor in tensors {
+        if tensor.data_location == EXTERNAL {
+            let bytes = tensor_type(tensor)?.bytes();
+            let data = files.data(&tensor.external_data, bytes)?;
+            tensor.raw_data = Some(Bytes::from_owner(data));
+            tensor.external_data.clear();
+            tensor.data_location = 0;
+        }
+    }
+    subgraphs
+        .into_iter()
+        .try_for_each(|graph| embed(graph, files))
 }
 
 /// A tensor of strings.

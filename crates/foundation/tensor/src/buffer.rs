@@ -328,6 +328,12 @@ fn element_count<T: Element>(bytes: &[u8]) -> Option<usize> {
     (aligned && bytes.len().is_multiple_of(size_of::<T>())).then(|| bytes.len() / size_of::<T>())
 }
 
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
 impl Deref for Buffer {
     type Target = [u8];
 

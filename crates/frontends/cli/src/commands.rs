@@ -18,6 +18,7 @@ pub mod opt;
 pub mod package;
 pub mod plugin;
 pub mod profile;
+pub mod quantize;
 pub mod run;
 pub mod run_session;
 pub mod translate;

@@ -33,6 +33,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     Compile(Compile),
+    Quantize(crate::quantize_flags::Quantize),
     Run(Run),
     Compare(Compare),
     Bench(Bench),

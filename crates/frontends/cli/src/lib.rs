@@ -15,6 +15,7 @@ mod package_flags;
 mod plugin_flags;
 mod program_flags;
 mod progress;
+mod quantize_flags;
 mod session_flags;
 mod signals;
 mod table;
@@ -33,6 +34,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     signals::watch();
     let done = match Cli::parse_from(dashes::two::<Cli>(arguments)).command {
         Command::Compile(flags) => done(commands::compile::run(&flags)),
+        Command::Quantize(flags) => done(commands::quantize::run(&flags)),
         Command::Run(flags) => done(commands::run::run(&flags)),
         Command::Compare(flags) => commands::compare::run(&flags),
         Command::Bench(flags) => done(commands::bench::run(&flags)),

@@ -104,6 +104,13 @@ pub struct InputFlags {
     /// integers 0 or 1.
     #[arg(long, value_name = "SEED", help_heading = "Inputs")]
     pub random: Option<u64>,
+    #[command(flatten)]
+    pub pictures: PictureFlags,
+}
+
+/// How pictures become tensors.
+#[derive(Args, Clone)]
+pub struct PictureFlags {
     /// For pictures: subtracted from each value 0..255; one number or one a channel. Without it the
     /// model's own, else 0.
     #[arg(

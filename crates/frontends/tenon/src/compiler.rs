@@ -183,6 +183,11 @@ impl Compiler {
         self
     }
 
+    /// The folders of [`Self::linked_folder`].
+    pub(crate) fn linked_folders(&self) -> &[PathBuf] {
+        &self.linked_folders
+    }
+
     /// Adds a backend behind those chosen so far. The first call replaces
     /// [`Self::default_backends`].
     #[must_use]

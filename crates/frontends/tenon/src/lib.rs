@@ -99,6 +99,7 @@ pub mod netlist;
 pub mod outputs;
 pub mod plugins;
 pub mod profile;
+pub mod quantize;
 pub mod tap;
 
 pub use bindings::Bindings;

@@ -53,7 +53,7 @@ fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
     let model = &loaded.model;
     let mut inputs = flags.inputs.clone();
     inputs.random.get_or_insert(0);
-    let image = load::image_options(model.metadata(), &inputs)?;
+    let image = load::image_options(model.metadata(), &inputs.pictures)?;
     let tensors = given.tensors(&load::signature(model), &inputs, &image)?;
     let mut runner = Runner::new(model, &tensors)?;
     let mut run = || runner.run(RunOptions::default());

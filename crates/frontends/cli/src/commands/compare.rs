@@ -31,7 +31,7 @@ fn compare(flags: &Compare, backends: [BackendId; 2]) -> Result<ExitCode> {
         runtime,
         ..
     } = &loaded;
-    let image = load::image_options(model.metadata(), &flags.inputs)?;
+    let image = load::image_options(model.metadata(), &flags.inputs.pictures)?;
     let tensors = given.tensors(&load::signature(model), &flags.inputs, &image)?;
     let inputs: Vec<(&str, &Tensor)> = tensors
         .iter()

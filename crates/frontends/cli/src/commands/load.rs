@@ -1,7 +1,7 @@
 //! From a file and flags to a model and its inputs.
 
 use super::input_files::{InputFiles, once, type_of};
-use crate::model_flags::{CompileFlags, DimensionSize, InputFlags};
+use crate::model_flags::{CompileFlags, DimensionSize, InputFlags, PictureFlags};
 use crate::output;
 use crate::package_flags::LimitFlags;
 use crate::plugin_flags::{BackendFlags, DeviceFlags};
@@ -277,6 +277,18 @@ pub fn compile_with(
     registry: &Registry,
     control: &Control,
 ) -> Result<Package> {
+    compiler_with(compiler, onnx, flags, given, registry, control)?.compile_model(onnx)
+}
+
+/// The compiler of the flags, for this model.
+pub fn compiler_with(
+    compiler: Compiler,
+    onnx: &OnnxModel,
+    flags: &CompileFlags,
+    given: Option<(&mut InputFiles, &InputFlags)>,
+    registry: &Registry,
+    control: &Control,
+) -> Result<Compiler> {
     let mut compiler = compiler
         .backends(flags.backends.iter().map(String::as_str))
         .cpu_level(flags.loading.cpu.unwrap_or_default())
@@ -333,18 +345,18 @@ pub fn compile_with(
     if let Some((given, inputs)) = given {
         let mut left = signature;
         left.retain(|(name, _)| !constants.contains_key(name));
-        let image = image_options(&onnx.signature().metadata, inputs)?;
+        let image = image_options(&onnx.signature().metadata, &inputs.pictures)?;
         for (name, tensor) in given.read_all(&left, &image)? {
             compiler = compiler.known_input(name, tensor);
         }
     }
-    compiler.compile_model(onnx)
+    Ok(compiler)
 }
 
 /// The model's own image options, the flags' where given.
 pub fn image_options(
     metadata: &BTreeMap<String, String>,
-    flags: &InputFlags,
+    flags: &PictureFlags,
 ) -> Result<ImageOptions> {
     let mut options = ImageOptions::from_metadata(metadata)?;
     if !flags.mean.is_empty() {

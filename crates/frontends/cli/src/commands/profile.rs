@@ -39,7 +39,7 @@ fn profile(flags: &Profile) -> Result<()> {
         inputs: Vec::new(),
         ..flags.inputs.clone()
     };
-    let image = load::image_options(model.metadata(), &inputs)?;
+    let image = load::image_options(model.metadata(), &inputs.pictures)?;
     let tensors = given.tensors(&load::signature(model), &inputs, &image)?;
     let mut runner = Runner::new(model, &tensors)?;
     for _ in 0..WARM_UP {

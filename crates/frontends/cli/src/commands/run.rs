@@ -44,7 +44,7 @@ pub fn run(flags: &Run) -> Result<()> {
     let (loaded, mut given) = load::load_with(&model, options)?;
     let Loaded { model, .. } = &loaded;
     let here = |error: Error| error.at(Location::file(&flags.file));
-    let image = load::image_options(model.metadata(), &flags.inputs).map_err(here)?;
+    let image = load::image_options(model.metadata(), &flags.inputs.pictures).map_err(here)?;
     let tensors = given.tensors(&load::signature(model), &flags.inputs, &image)?;
     let inputs: Vec<_> = tensors
         .iter()

@@ -66,7 +66,8 @@ pub fn run(flags: &Run) -> Result<()> {
             tensors.insert(tokens.clone(), prompt);
         }
     }
-    let image = load::image_options(loaded.model.metadata(), &flags.inputs).map_err(here)?;
+    let image =
+        load::image_options(loaded.model.metadata(), &flags.inputs.pictures).map_err(here)?;
     let required: Vec<&Signature> = session
         .inputs()
         .iter()

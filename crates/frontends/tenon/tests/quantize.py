@@ -1,0 +1,16 @@
+"""Checks a quantised model with onnx, and prints its accuracy in onnxruntime. Usage: quantize.py MODEL.onnx DATA.npz"""
+
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+
+model = onnx.load(sys.argv[1])
+onnx.checker.check_model(model, full_check=True)
+assert any(node.op_type == "DequantizeLinear" for node in model.graph.node)
+data = np.load(sys.argv[2])
+session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+name = session.get_inputs()[0].name
+scores = [session.run(None, {name: image[None]})[0][0] for image in data["images"]]
+print((np.argmax(scores, 1) == data["labels"]).mean())
