@@ -55,7 +55,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
 /// One call.
 fn call(caller: &mut Caller<'_>) {
     caller.is_careful = !caller.choices.one_in(3);
-    match caller.choices.below(40) {
+    match caller.choices.below(41) {
         0 => {
             let kind = caller.choices.pick(&KINDS);
             let object = caller.argument(kind);
@@ -96,6 +96,7 @@ fn call(caller: &mut Caller<'_>) {
         36 => caller.model_submit(),
         37 => caller.run_wait(),
         38 => caller.run_outputs(),
+        39 => caller.quantize_bytes(),
         _ => caller.run_cancel(),
     }
 }

@@ -46,7 +46,7 @@ extern "C" {
 #endif
 
 #define TENON_API_MAJOR 1
-#define TENON_API_MINOR 0
+#define TENON_API_MINOR 1
 
 /* A struct with a size, all else zero: tenon_load_options options = TENON_INIT(tenon_load_options); */
 #ifdef __cplusplus
@@ -286,6 +286,32 @@ typedef struct tenon_extent {
     uint64_t extent;
 } tenon_extent;
 
+/* How the ranges of activations follow from calibration data. */
+typedef enum tenon_calibration {
+    TENON_CALIBRATION_MINMAX = 0,     /* from the least to the greatest element */
+    TENON_CALIBRATION_PERCENTILE = 1, /* without the rarest elements */
+    TENON_CALIBRATION_ENTROPY = 2     /* the least Kullback-Leibler divergence of the quantised distribution */
+} tenon_calibration;
+
+/* Since version 1.1. */
+typedef struct tenon_quantize_options {
+    size_t size;
+    const tenon_compile_options *compiling; /* of the models that are executed for calibration; optional */
+    /* Calibration data: an array for each input, with names. An array may have several samples along its first
+     * dimension. Without any, 4 bits alone are possible. */
+    const tenon_array *samples;
+    size_t sample_count;          /* of arrays */
+    int32_t bits;                 /* 8: weights and activations; 4: weights of matrix products; 0: 8 */
+    int32_t calibration;          /* a tenon_calibration */
+    double percentile;            /* elements in the range, in percent; 0: 99.99 */
+    double max_node_error;        /* nodes above it stay in f32; 0: 0.1 */
+    uint64_t block_size;          /* weights of 4 bits with one scale; 0: 32 */
+    const char *const *excluded;  /* patterns of names of nodes that stay in f32 */
+    size_t excluded_count;
+    const int64_t *labels;        /* the right class of each row of the first output, for the accuracy; optional */
+    size_t label_count;
+} tenon_quantize_options;
+
 /* -------------------------------------------------------------------------------------------- functions */
 
 typedef struct tenon_functions {
@@ -431,6 +457,15 @@ typedef struct tenon_functions {
     tenon_status (*run_cancel)(tenon_run run);
     /* Cancels an execution that has not ended; `ended` is still called. */
     tenon_status (*run_free)(tenon_run run);
+
+    /* ---- quantisation, since version 1.1 */
+
+    /* Makes an ONNX model of integers of an f32 model (docs/precision.md), and a report as JSON. Options may be NULL only
+     * where they are not needed: 8 bits need samples. `report` may be NULL. */
+    tenon_status (*quantize_file)(const char *onnx, const tenon_quantize_options *options, tenon_blob *model,
+                                  tenon_blob *report);
+    tenon_status (*quantize_bytes)(const void *onnx, size_t length, const tenon_quantize_options *options,
+                                   tenon_blob *model, tenon_blob *report);
 } tenon_functions;
 
 /* The functions of a version; NULL if the library does not have them. */

@@ -748,6 +748,55 @@ inline Package compile(const void *onnx, std::size_t length, const CompileOption
     });
 }
 
+/* How the ranges of activations follow from calibration data. */
+enum class Calibration : std::int32_t {
+    min_max = TENON_CALIBRATION_MINMAX,
+    percentile = TENON_CALIBRATION_PERCENTILE,
+    entropy = TENON_CALIBRATION_ENTROPY
+};
+
+struct QuantizeOptions {
+    CompileOptions compiling;
+    int bits = 8; /* 8: weights and activations; 4: weights of matrix products */
+    Calibration calibration = Calibration::min_max;
+    double percentile = 99.99;
+    double max_node_error = 0.1;
+    std::uint64_t block_size = 32;
+    std::vector<std::string> excluded;
+    std::vector<std::int64_t> labels;
+};
+
+/* A quantised ONNX model and its report. */
+struct QuantizedModel {
+    std::string onnx;   /* the bytes of the file */
+    std::string report; /* JSON */
+};
+
+/* Quantises an ONNX file for calibration data; 4 bits need none. */
+inline QuantizedModel quantize(const std::string &onnx, const Inputs &samples = {},
+                               const QuantizeOptions &given = {}) {
+    detail::Blob model, report;
+    check(detail::with_options(given.compiling, [&](const tenon_compile_options *compiling) {
+        auto options = TENON_INIT(tenon_quantize_options);
+        const auto arrays = detail::raw(samples);
+        const auto excluded = detail::raw(given.excluded);
+        options.compiling = compiling;
+        options.samples = arrays.data();
+        options.sample_count = arrays.size();
+        options.bits = given.bits;
+        options.calibration = static_cast<std::int32_t>(given.calibration);
+        options.percentile = given.percentile;
+        options.max_node_error = given.max_node_error;
+        options.block_size = given.block_size;
+        options.excluded = excluded.data();
+        options.excluded_count = excluded.size();
+        options.labels = given.labels.data();
+        options.label_count = given.labels.size();
+        return functions().quantize_file(onnx.c_str(), &options, model.out(), report.out());
+    }));
+    return {detail::blob_text(std::move(model)), detail::blob_text(std::move(report))};
+}
+
 } // namespace tenon
 
 #endif /* TENON_TENON_HPP */

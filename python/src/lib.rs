@@ -56,7 +56,7 @@ mod _tenon {
     #[pymodule_export]
     use crate::port::PyPort;
     #[pymodule_export]
-    use crate::quantize::quantize_model;
+    use crate::quantize::{quantize_model, write_file};
     #[pymodule_export]
     use crate::session::PySession;
     #[pymodule_export]

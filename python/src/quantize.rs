@@ -122,6 +122,13 @@ pub fn quantize_model<'py>(
     Ok((PyBytes::new(py, &bytes), report))
 }
 
+/// Writes a file as a whole or not at all.
+#[pyfunction]
+pub fn write_file(path: PathBuf, data: &[u8]) -> PyResult<()> {
+    let written = tenon::files::write(&path, data);
+    written.map_err(|error| Failure::from(error).into())
+}
+
 /// An option with an unknown value.
 fn choice(option: &str, expected: &str, found: &str) -> PyErr {
     let error = invalid(format!("an unknown {option}"));

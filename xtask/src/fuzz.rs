@@ -24,6 +24,11 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
         "an ONNX model: read, imported, compiled",
         &["models/digits", "crates/frontends/cli/tests/data"],
     ),
+    (
+        "quantize",
+        "an ONNX model: quantised to 4 and 8 bits",
+        &["models/digits", "crates/frontends/cli/tests/data"],
+    ),
     ("package", "a package: opened, printed, loaded", &[]),
     ("header", "the header of a package", &["fuzz/seeds/header"]),
     (

@@ -9,7 +9,7 @@ use std::ptr::{null, null_mut};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenon_c::{
-    Array, BackendHint, CompileOptions, Dimension, LoadOptions, Padding, State, SubmitOptions,
+    Array, BackendHint, CompileOptions, Dimension, LoadOptions, Padding, QuantizeOptions, State, SubmitOptions,
     TaskOptions,
 };
 
@@ -435,6 +435,31 @@ impl Caller<'_> {
             .map(|_| self.state(ports))
             .collect();
         self.list(&states)
+    }
+
+    /// Options of a quantisation.
+    pub fn quantize_options(&mut self, origin: &Origin) -> (*const QuantizeOptions, Argument) {
+        let (compiling, task) = self.compile_options(origin);
+        let options = self.options(|caller, size| {
+            let samples = caller.some(|caller| caller.array(&[], 0, 2));
+            let (excluded, labels) = (caller.texts(), caller.some(|caller| i64::from(caller.code())));
+            QuantizeOptions {
+                size,
+                compiling,
+                samples: samples.start,
+                sample_count: samples.count,
+                bits: caller.choices.pick(&[0, 4, 8, 5]),
+                calibration: caller.code(),
+                percentile: caller.choices.pick(&[0.0, 99.0, 100.0, -1.0, f64::NAN]),
+                max_node_error: caller.choices.pick(&[0.0, 0.01, f64::NAN]),
+                block_size: caller.choices.pick(&[0, 16, 33, u64::MAX]),
+                excluded: excluded.start.cast_const(),
+                excluded_count: excluded.count,
+                labels: labels.start,
+                label_count: labels.count,
+            }
+        });
+        (options, task)
     }
 
     /// Options of a compilation, with the task.

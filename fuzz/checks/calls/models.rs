@@ -99,7 +99,7 @@ impl Caller<'_> {
         let (major, minor) = (self.choices.below(3) as u32, self.choices.below(3) as u32);
         assert_eq!(
             tenon_c::tenon_api(major, minor).is_null(),
-            (major, minor) != (1, 0)
+            major != 1 || minor > 1
         );
         self.check_no_status(null_mut());
         let other = self.argument(Kind::Status);
@@ -169,6 +169,28 @@ impl Caller<'_> {
             &place,
             origin,
         );
+    }
+
+    pub fn quantize_bytes(&mut self) {
+        self.compiled += 1;
+        if self.compiled > MAX_COMPILED {
+            return;
+        }
+        let (onnx, origin) = self.bytes(&self.seeds.models);
+        let (options, task) = self.quantize_options(&origin);
+        let place = self.place();
+        let start = onnx.start.cast_const().cast();
+        let status = call!(
+            self.api,
+            quantize_bytes,
+            start,
+            onnx.count,
+            options,
+            place.pointer,
+            null_mut()
+        );
+        let none = Self::no_handle();
+        self.made(Kind::Blob, status, (&none, &[&task]), &place, Origin::default());
     }
 
     pub fn package_write(&mut self) {

@@ -26,9 +26,8 @@ class QuantizedModel:
     """What was quantised, and what it costs."""
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes the ONNX file."""
-        with open(path, "wb") as file:
-            file.write(self.data)
+        """Writes the file, under a temporary name first: `path` is replaced as a whole or not at all."""
+        _tenon.write_file(path, self.data)
 
     def SerializeToString(self) -> bytes:
         """The bytes of the ONNX file, as of `onnx.ModelProto`."""

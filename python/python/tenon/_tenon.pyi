@@ -28,6 +28,7 @@ __all__ = [
     "make_outputs",
     "quantize_model",
     "tensor",
+    "write_file",
 ]
 
 __version__: str
@@ -310,6 +311,8 @@ class HostProgram:
         """Runs functions without arguments, all by default, and returns what they print."""
     def __bytes__(self) -> bytes: ...
 
+def write_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes a file as a whole or not at all."""
 def quantize_model(
     model: str | os.PathLike[str] | bytes,
     samples: Any,

@@ -94,7 +94,7 @@ pub unsafe fn state_pairs(start: *const State, count: usize) -> Result<Vec<State
 ///
 /// # Safety
 /// `from` is null or points to options, whose pointers are null or valid (header).
-unsafe fn compiler(from: *const CompileOptions) -> Result<Compiler> {
+pub unsafe fn compiler(from: *const CompileOptions) -> Result<Compiler> {
     // SAFETY: the conditions of all are this function's.
     unsafe {
         let given = options(from, "options")?;

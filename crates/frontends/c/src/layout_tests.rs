@@ -73,6 +73,9 @@ fn constants() -> Vec<(String, i64)> {
         ("STATES_NONE", 0),
         ("STATES_AUTOMATIC", 1),
         ("STATES_LISTED", 2),
+        ("CALIBRATION_MINMAX", 0),
+        ("CALIBRATION_PERCENTILE", 1),
+        ("CALIBRATION_ENTROPY", 2),
         ("PRIORITY_NORMAL", 0),
         ("PRIORITY_HIGH", 1),
         ("PRIORITY_LOW", 2),
@@ -181,7 +184,7 @@ fn published(version: &str) -> PathBuf {
 }
 
 /// All versions of the major version that were published; each later one keeps what they have.
-const PUBLISHED: &[&str] = &["1.0"];
+const PUBLISHED: &[&str] = &["1.0", "1.1"];
 
 /// The file of the current version is a golden file; `TENON_BLESS=1` rewrites it.
 #[test]

@@ -21,6 +21,7 @@ mod fork;
 mod layout_tests;
 mod model;
 mod outputs;
+mod quantize;
 mod run;
 mod session;
 mod status;
@@ -31,7 +32,7 @@ mod task;
 mod texts;
 
 pub use structs::{
-    Array, BackendHint, CompileOptions, Dimension, Extent, LoadOptions, Padding, Port, State,
-    SubmitOptions, TaskOptions,
+    Array, BackendHint, CompileOptions, Dimension, Extent, LoadOptions, Padding, Port,
+    QuantizeOptions, State, SubmitOptions, TaskOptions,
 };
 pub use table::{Functions, tenon_api};

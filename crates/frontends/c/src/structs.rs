@@ -146,6 +146,23 @@ structs! {
         symbol: *const c_char,
         extent: u64,
     }
+
+    /// How a model is quantised.
+    struct QuantizeOptions = "tenon_quantize_options" {
+        size: usize,
+        compiling: *const CompileOptions,
+        samples: *const Array,
+        sample_count: usize,
+        bits: i32,
+        calibration: i32,
+        percentile: f64,
+        max_node_error: f64,
+        block_size: u64,
+        excluded: *const *const c_char,
+        excluded_count: usize,
+        labels: *const i64,
+        label_count: usize,
+    }
 }
 
 macro_rules! sized {
@@ -158,8 +175,8 @@ macro_rules! sized {
     )*};
 }
 
-// All members are of version 1.0; those of later versions are beyond `MIN_SIZE`.
-sized! { Port TaskOptions Dimension CompileOptions LoadOptions SubmitOptions }
+// All members are of the version that introduced the struct; those of later versions are beyond `MIN_SIZE`.
+sized! { Port TaskOptions Dimension CompileOptions LoadOptions QuantizeOptions SubmitOptions }
 
 /// A struct with a size, of any version.
 ///

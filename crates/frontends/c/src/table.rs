@@ -1,9 +1,12 @@
 //! The table of functions.
 
 use crate::structs::{
-    Array, CompileOptions, Extent, LoadOptions, Port, State, SubmitOptions, TaskOptions,
+    Array, CompileOptions, Extent, LoadOptions, Port, QuantizeOptions, State, SubmitOptions,
+    TaskOptions,
 };
-use crate::{bindings, blob, compile, model, outputs, run, session, status, submit, task};
+use crate::{
+    bindings, blob, compile, model, outputs, quantize, run, session, status, submit, task,
+};
 use std::ffi::{c_char, c_int, c_void};
 use tenon::tensor::dlpack::VersionedTensor;
 use tenon_c_callers::handles::Handle;
@@ -11,7 +14,7 @@ use tenon_c_callers::handles::Handle;
 /// The version of the interface.
 pub const MAJOR: u32 = 1;
 /// The minor version, incremented by additions.
-pub const MINOR: u32 = 0;
+pub const MINOR: u32 = 1;
 
 /// Declares the table, in the order of the header, with the functions that it has.
 macro_rules! table {
@@ -100,6 +103,8 @@ table! {
     submit::run_outputs(Handle, *mut Handle) -> Handle;
     submit::run_cancel(Handle) -> Handle;
     submit::run_free(Handle) -> Handle;
+    quantize::quantize_file(*const c_char, *const QuantizeOptions, *mut Handle, *mut Handle) -> Handle;
+    quantize::quantize_bytes(*const c_void, usize, *const QuantizeOptions, *mut Handle, *mut Handle) -> Handle;
 }
 
 /// What the library says of itself.

@@ -148,10 +148,25 @@ static void session(const char *path) {
     CHECK(failure([&] { model.session({{"logits", "input_ids"}}); }).code() == TENON_INVALID_ARGUMENT);
 }
 
+static void quantised(const char *path) {
+    tenon::Tensor images(tenon::Type::f32, {8, 1, 8, 8});
+    for (std::size_t at = 0; at < images.size<float>(); ++at) {
+        images.data<float>()[at] = static_cast<float>(at * 5 % 17) / 16;
+    }
+    tenon::QuantizeOptions options;
+    options.calibration = tenon::Calibration::entropy;
+    options.excluded = {"conv1"};
+    const tenon::QuantizedModel quantized = tenon::quantize(path, {{"image", images}}, options);
+    CHECK(quantized.report.find("excluded by name") != std::string::npos);
+    CHECK(tenon::compile(quantized.onnx.data(), quantized.onnx.size()).load().inputs().size() == 1);
+    CHECK(failure([&] { tenon::quantize(path); }).code() == TENON_USAGE);
+}
+
 int main(int argc, char **argv) try {
     CHECK(argc == 3);
     CHECK(!tenon::version().empty());
     digits(argv[1]);
+    quantised(argv[1]);
     session(argv[2]);
     std::puts("done");
     return 0;

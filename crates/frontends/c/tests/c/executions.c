@@ -125,6 +125,46 @@ static void asynchronous(tenon_model model) {
     OK(api->run_free(runs[0]));
 }
 
+/* Calibrates with a batch of samples, and runs the quantised model. */
+static void quantise(const char *onnx) {
+    static float images[16 * 64];
+    for (int at = 0; at < 16 * 64; ++at) {
+        images[at] = (float)(at * 5 % 17) / 16;
+    }
+    const int64_t batch[4] = {16, 1, 8, 8}, labels[16] = {0};
+    tenon_array samples = floats("image", batch, 4, images), input = floats(NULL, extents, 4, image);
+    tenon_quantize_options options = TENON_INIT(tenon_quantize_options);
+    options.samples = &samples;
+    options.sample_count = 1;
+    options.calibration = TENON_CALIBRATION_PERCENTILE;
+    options.labels = labels;
+    options.label_count = 16;
+    tenon_blob quantized, report;
+    const void *bytes, *text;
+    size_t length, text_length;
+    OK(api->quantize_file(onnx, &options, &quantized, &report));
+    OK(api->blob_get(quantized, &bytes, &length));
+    OK(api->blob_get(report, &text, &text_length));
+    CHECK(strstr(text, "\"samples\":16") != NULL && strstr(text, "\"accuracy\":{\"f32\":") != NULL);
+    CHECK(length > 10000 && length < 50000);
+    tenon_package package;
+    tenon_model model;
+    tenon_outputs outputs;
+    OK(api->compile_bytes(bytes, length, NULL, &package));
+    OK(api->package_load(package, NULL, &model));
+    OK(api->model_run(model, &input, 1, NULL, &outputs));
+    OK(api->outputs_free(outputs));
+    OK(api->model_free(model));
+    OK(api->package_free(package));
+    OK(api->blob_free(quantized));
+    OK(api->blob_free(report));
+    /* Weights of 4 bits of bytes, without data and report. */
+    tenon_quantize_options four = TENON_INIT(tenon_quantize_options);
+    four.bits = 4;
+    OK(api->quantize_file(onnx, &four, &quantized, NULL));
+    OK(api->blob_free(quantized));
+}
+
 int main(int argc, char **argv) {
     start();
     CHECK(argc == 2);
@@ -146,6 +186,7 @@ int main(int argc, char **argv) {
     }
     CHECK(differ);
     compare_and_free(outputs);
+    quantise(argv[1]);
 
     /* Memory of the caller, aligned and not. */
     for (size_t offset = 0; offset < 3; ++offset) {

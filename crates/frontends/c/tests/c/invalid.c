@@ -113,6 +113,33 @@ static void blobs(tenon_model model) {
     OK(api->blob_free(json));
 }
 
+static void quantisation(const char *onnx) {
+    tenon_blob model = NULL, report = NULL;
+    FAILS(TENON_INVALID_ARGUMENT, "model is NULL", api->quantize_file(onnx, NULL, NULL, &report));
+    FAILS(TENON_INVALID_ARGUMENT, "onnx is NULL", api->quantize_bytes(NULL, 4, NULL, &model, &report));
+    FAILS(TENON_INVALID_MODEL, "", api->quantize_bytes("not a model", 11, NULL, &model, &report));
+    FAILS(TENON_USAGE, "no samples", api->quantize_file(onnx, NULL, &model, &report));
+    tenon_quantize_options options = TENON_INIT(tenon_quantize_options);
+    options.bits = 3;
+    FAILS(TENON_INVALID_ARGUMENT, "expected 8 or 4, found 3", api->quantize_file(onnx, &options, &model, &report));
+    options.bits = 4;
+    options.calibration = 9;
+    FAILS(TENON_INVALID_ARGUMENT, "tenon_calibration", api->quantize_file(onnx, &options, &model, &report));
+    options.calibration = TENON_CALIBRATION_MINMAX;
+    options.block_size = 40;
+    FAILS(TENON_USAGE, "power of two", api->quantize_file(onnx, &options, &model, &report));
+    options.block_size = 0;
+    const char *const all[1] = {"*"};
+    options.excluded = all;
+    options.excluded_count = 1;
+    FAILS(TENON_INVALID_ARGUMENT, "no node to quantise", api->quantize_file(onnx, &options, &model, &report));
+    tenon_array sample = {0};
+    options.samples = &sample;
+    options.sample_count = 1;
+    FAILS(TENON_INVALID_ARGUMENT, "samples[0]", api->quantize_file(onnx, &options, &model, &report));
+    CHECK(model == NULL && report == NULL);
+}
+
 static void structs(const char *onnx, tenon_model model) {
     tenon_package package = NULL;
     tenon_model loaded = NULL;
@@ -214,6 +241,7 @@ int main(int argc, char **argv) {
     statuses();
     arrays(model);
     blobs(model);
+    quantisation(argv[1]);
     structs(argv[1], model);
     tasks(argv[1], model);
     handles(model);
