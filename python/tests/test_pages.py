@@ -18,9 +18,9 @@ def test_the_examples_run(page, tmp_path, monkeypatch):
     text = (ROOT / page).read_text()
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert examples
-    node = helper.make_node("Mul", ["x", "two"], ["y"])
+    node = helper.make_node("MatMul", ["x", "two"], ["y"])
     ports = [value("x", TensorProto.FLOAT, [1, 3])], [value("y", TensorProto.FLOAT, [1, 3])]
-    onnx.save(make_model([node], *ports, {"two": numpy.array([2], numpy.float32)}), tmp_path / "model.onnx")
+    onnx.save(make_model([node], *ports, {"two": 2 * numpy.eye(3, dtype=numpy.float32)}), tmp_path / "model.onnx")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for example in examples:

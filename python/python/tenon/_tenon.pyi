@@ -328,7 +328,9 @@ def quantize_model(
     linked_folders: Sequence[str | os.PathLike[str]],
     timeout: float | None,
     progress: Callable[[str, int, int], object] | None,
-) -> tuple[bytes, str]: ...
+) -> tuple[bytes, str]:
+    """Quantises the ONNX file of a path, or its bytes; returns the bytes of the quantised one and the report as JSON."""
+
 def compile_model(
     model: str | bytes,
     *,
