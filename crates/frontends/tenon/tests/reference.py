@@ -170,8 +170,147 @@ def weights_alone():
         write(f"blocks-{dtype}", steps, {"x": normal(2, 3, 96)}, [("y", F)], constants, opset=21)
 
 
+def bytes_of(kind, *shape):
+    """Random elements of the whole range of a type of 8 bits."""
+    limits = np.iinfo(kind)
+    return rng.integers(limits.min, limits.max + 1, shape).astype(kind)
+
+
+def parameters(kind, scale, zero, name):
+    return {f"{name}_scale": np.array(scale, np.float32), f"{name}_zero": np.array(zero, kind)}
+
+
+def weights(kind, zeros, axis, *shape):
+    """Weights with one scale, or one for each channel of an axis; symmetric without zeros."""
+    channels = [] if axis is None else [shape[axis]]
+    zero = rng.integers(-3, 4, channels) if zeros else np.zeros(channels)
+    middle = 128 if kind == np.uint8 else 0
+    return {"w": bytes_of(kind, *shape), "w_scale": np.float32(rng.random(channels) * 0.004 + 0.002),
+            "w_zero": np.asarray(zero + middle, kind)}
+
+
+def quantised_convolutions():
+    """QLinearConv, and the same in QDQ form with and without an activation."""
+    for at, (channels, filters, kernel, group, kind, w_kind, axis, zeros) in enumerate((
+        (8, 24, 3, 1, np.uint8, np.int8, 0, False),
+        (16, 20, 1, 1, np.int8, np.int8, 0, False),
+        (16, 32, 3, 2, np.uint8, np.int8, None, False),
+        (12, 12, 3, 12, np.uint8, np.int8, 0, False),
+        (5, 7, 3, 1, np.uint8, np.uint8, None, True),
+        (64, 48, 1, 1, np.int8, np.int8, None, True),
+    )):
+        attributes = {"group": group, "pads": [kernel // 2] * 4, "strides": [1 + at % 2] * 2}
+        depth = channels // group * kernel**2
+        constants = weights(w_kind, zeros, axis, filters, channels // group, kernel, kernel)
+        constants |= parameters(kind, 0.02, 3, "x") | parameters(kind, 0.006 * depth**0.5, 5, "y")
+        constants["b"] = rng.integers(-2000, 2000, filters).astype(np.int32)
+        x = {"x": bytes_of(kind, 2, channels, 11, 9)}
+        names = [f"{name}{part}" for name in "xw" for part in ("", "_scale", "_zero")]
+        output = [("y", helper.np_dtype_to_tensor_dtype(np.dtype(kind)))]
+        step = node("QLinearConv", [*names, "y_scale", "y_zero", "b"], ["y"], **attributes)
+        write(f"qlinear-conv-{at}", [step], x, output, constants, opset=21)
+        scale = np.float32(constants["x_scale"] * constants["w_scale"])
+        constants |= {"b_scale": np.broadcast_to(scale, [filters]).copy()}
+        steps = [
+            node("DequantizeLinear", names[:3], ["dx"]),
+            node("DequantizeLinear", names[3:], ["dw"], axis=0),
+            node("DequantizeLinear", ["b", "b_scale"], ["db"], axis=0),
+            node("Conv", ["dx", "dw", "db"], ["c"], **attributes),
+            node("Relu", ["c"], ["r"]),
+            node("QuantizeLinear", ["r" if at % 2 else "c", "y_scale", "y_zero"], ["y"]),
+        ]
+        write(f"qdq-conv-{at}", steps, x, output, constants, opset=21)
+
+
+def quantised_products():
+    """QLinearMatMul, MatMul and Gemm in QDQ form, with and without a quantised result, and products of integers."""
+    for at, (rows, depth, columns, kind, w_kind, axis, zeros) in enumerate((
+        (1, 96, 50, np.uint8, np.int8, 1, False),
+        (7, 130, 33, np.int8, np.int8, None, False),
+        (40, 64, 48, np.uint8, np.uint8, None, True),
+        (3, 300, 17, np.uint8, np.int8, None, True),
+    )):
+        constants = weights(w_kind, zeros, axis, depth, columns)
+        constants |= parameters(kind, 0.02, 3, "x") | parameters(kind, 0.006 * depth**0.5, 5, "y")
+        x = {"x": bytes_of(kind, rows, depth)}
+        names = [f"{name}{part}" for name in "xw" for part in ("", "_scale", "_zero")]
+        output = [("y", helper.np_dtype_to_tensor_dtype(np.dtype(kind)))]
+        step = node("QLinearMatMul", [*names, "y_scale", "y_zero"], ["y"])
+        write(f"qlinear-matmul-{at}", [step], x, output, constants, opset=21)
+        steps = [
+            node("DequantizeLinear", names[:3], ["dx"]),
+            node("DequantizeLinear", names[3:], ["dw"], axis=1),
+            node("MatMul", ["dx", "dw"], ["m"]),
+        ]
+        write(f"qdq-matmul-{at}", steps, x, [("m", F)], constants, opset=21)
+        constants["b"] = normal(columns)
+        steps[2] = node("Gemm", ["dx", "dw", "b"], ["m"])
+        steps.append(node("QuantizeLinear", ["m", "y_scale", "y_zero"], ["y"]))
+        write(f"qdq-gemm-{at}", steps, x, output, constants, opset=21)
+        zero = ["x_zero", "w_zero"] if axis is None else ["x_zero"]
+        step = node("MatMulInteger", ["x", "w", *zero], ["y"])
+        write(f"integers-{at}", [step], x, [("y", TensorProto.INT32)], constants, opset=21)
+        # Quantised when the model runs.
+        steps = [
+            node("DynamicQuantizeLinear", ["f"], ["q", "q_scale", "q_zero"]),
+            node("MatMulInteger", ["q", "w", "q_zero", *zero[1:]], ["i"]),
+            node("Cast", ["i"], ["c"], to=F),
+            node("Mul", ["q_scale", "w_scale"], ["s"]),
+            node("Mul", ["c", "s"], ["y"]),
+        ]
+        write(f"dynamic-{at}", steps, {"f": normal(rows, depth)}, [("y", F)], constants, opset=21)
+    constants = {"w": bytes_of(np.int8, 9, 4, 3, 3), "x_zero": np.array(7, np.uint8)}
+    step = node("ConvInteger", ["x", "w", "x_zero"], ["y"], pads=[1, 1, 1, 1])
+    write("integers-conv", [step], {"x": bytes_of(np.uint8, 2, 4, 8, 7)}, [("y", TensorProto.INT32)], constants)
+
+
+def quantised_elements():
+    """Conversions, and elementwise operators, pools and movement between quantised tensors."""
+    steps = [node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])]
+    write("dynamic-parameters", steps, {"x": normal(5, 33)}, [("y", TensorProto.UINT8), ("s", F), ("z", TensorProto.UINT8)])
+    for kind in (np.uint8, np.int8):
+        code = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+        each = {"scale": np.float32(rng.random(6) * 0.05 + 0.01), "zero": bytes_of(kind, 6)}
+        steps = [node("QuantizeLinear", ["x", "scale", "zero"], ["q"], axis=1),
+                 node("DequantizeLinear", ["q", "scale", "zero"], ["y"], axis=1)]
+        write(f"channels-{code}", steps, {"x": normal(3, 6, 7)}, [("q", code), ("y", F)], each)
+        constants = parameters(kind, 0.031, 4, "a") | parameters(kind, 0.017, 9, "b") | parameters(kind, 0.05, 2, "y")
+        inputs = {"a": bytes_of(kind, 2, 8, 6, 5), "b": bytes_of(kind, 2, 8, 6, 5)}
+        before = [node("DequantizeLinear", [name, f"{name}_scale", f"{name}_zero"], [f"d{name}"]) for name in "ab"]
+        after = node("QuantizeLinear", ["r", "y_scale", "y_zero"], ["y"])
+        for name, step in (
+            ("add", node("Add", ["da", "db"], ["r"])),
+            ("mul", node("Mul", ["da", "db"], ["r"])),
+            ("sigmoid", node("Sigmoid", ["da"], ["r"])),
+            ("leaky", node("LeakyRelu", ["da"], ["r"], alpha=0.1)),
+            ("concat", node("Concat", ["da", "db"], ["r"], axis=1)),
+            ("average", node("AveragePool", ["da"], ["r"], kernel_shape=[2, 2])),
+            ("global", node("GlobalAveragePool", ["da"], ["r"])),
+            ("softmax", node("Softmax", ["da"], ["r"], axis=1)),
+            ("max", node("MaxPool", ["da"], ["r"], kernel_shape=[3, 3], strides=[2, 2])),
+            ("transpose", node("Transpose", ["da"], ["r"], perm=[0, 2, 3, 1])),
+        ):
+            read = [name for name in "ab" if f"d{name}" in step.input]
+            steps = [step for step in before if step.input[0] in read] + [step, after]
+            write(f"qdq-{name}-{code}", steps, {name: inputs[name] for name in read}, [("y", code)], constants, opset=21)
+
+
+def halves():
+    """Products and convolutions of f16, whose sums the evaluator rounds at each step."""
+    H = TensorProto.FLOAT16
+    half = lambda *shape: (normal(*shape) / 4).astype(np.float16)
+    steps = [node("MatMul", ["x", "w"], ["m"]), node("Add", ["m", "b"], ["y"])]
+    write("half-matmul", steps, {"x": half(5, 40)}, [("y", H)], {"w": half(40, 24), "b": half(24)}, opset=21)
+    step = node("Conv", ["x", "w", "b"], ["y"], pads=[1, 1, 1, 1])
+    write("half-conv", [step], {"x": half(1, 4, 9, 8)}, [("y", H)], {"w": half(20, 4, 3, 3), "b": half(20)}, opset=21)
+
+
 optimizers()
 small_types()
 ngrams()
 scans()
 weights_alone()
+quantised_convolutions()
+quantised_products()
+quantised_elements()
+halves()
