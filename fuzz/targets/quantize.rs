@@ -1,4 +1,4 @@
-//! ONNX models: quantised to 4 bits without data, and to 8 bits for random inputs.
+//! ONNX models: quantised to 4 bits and f16 without data, and to 8 bits for random inputs.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -14,6 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let _ = Quantizer::new(Scheme::Int4 { block: 16 }).quantize(&onnx, &[]);
+    let _ = Quantizer::new(Scheme::F16).quantize(&onnx, &[]);
     let package = Compiler::new().compile_model(&onnx);
     let Ok(model) = package.and_then(|package| package.load(&LoadOptions::new().threads(1))) else {
         return;

@@ -298,10 +298,10 @@ typedef struct tenon_quantize_options {
     size_t size;
     const tenon_compile_options *compiling; /* of the models that are executed for calibration; optional */
     /* Calibration data: an array for each input, with names. An array may have several samples along its first
-     * dimension. Without any, 4 bits alone are possible. */
+     * dimension. 4 and 16 bits need none. */
     const tenon_array *samples;
     size_t sample_count;          /* of arrays */
-    int32_t bits;                 /* 8: weights and activations; 4: weights of matrix products; 0: 8 */
+    int32_t bits;                 /* 8: weights and activations; 4: weights of matrix products; 16: f16; 0: 8 */
     int32_t calibration;          /* a tenon_calibration */
     double percentile;            /* elements in the range, in percent; 0: 99.99 */
     double max_node_error;        /* nodes above it stay in f32; 0: 0.1 */

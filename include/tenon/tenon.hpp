@@ -757,7 +757,7 @@ enum class Calibration : std::int32_t {
 
 struct QuantizeOptions {
     CompileOptions compiling;
-    int bits = 8; /* 8: weights and activations; 4: weights of matrix products */
+    int bits = 8; /* 8: weights and activations; 4: weights of matrix products; 16: f16 */
     Calibration calibration = Calibration::min_max;
     double percentile = 99.99;
     double max_node_error = 0.1;
@@ -772,7 +772,7 @@ struct QuantizedModel {
     std::string report; /* JSON */
 };
 
-/* Quantises an ONNX file for calibration data; 4 bits need none. */
+/* Quantises an ONNX file for calibration data; 4 and 16 bits need none. */
 inline QuantizedModel quantize(const std::string &onnx, const Inputs &samples = {},
                                const QuantizeOptions &given = {}) {
     detail::Blob model, report;

@@ -82,7 +82,8 @@ pub fn quantize_model<'py>(
     let scheme = match scheme {
         "int8" => Scheme::Int8,
         "int4" => Scheme::Int4 { block: block_size },
-        other => return Err(choice("scheme", "int8 or int4", other)),
+        "f16" => Scheme::F16,
+        other => return Err(choice("scheme", "int8, int4 or f16", other)),
     };
     let calibration = match method {
         "minmax" => Calibration::MinMax,

@@ -44,9 +44,18 @@ def test_weights_of_4_bits_need_no_data(images):
     assert numpy.allclose(tenon.compile(quantized).load()(images[:1])[0], expected, atol=0.1)
 
 
+def test_models_of_f16(tmp_path, images):
+    quantized = tenon.quantize(DIGITS, {"image": images}, scheme="f16")
+    assert quantized.report.outputs[0].error < 0.01 and quantized.report.nbytes[1] < 0.55 * quantized.report.nbytes[0]
+    quantized.write(tmp_path / "half.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "half.onnx")
+    expected = session.run(None, {"image": images[:1]})[0]
+    assert numpy.allclose(tenon.compile(quantized).load()(images[:1])[0], expected, atol=2e-3)
+
+
 def test_mistakes_are_reported(images):
     for options, text in [
-        ({"scheme": "int2"}, "int8 or int4"),
+        ({"scheme": "int2"}, "int8, int4 or f16"),
         ({"method": "guess"}, "minmax, percentile or entropy"),
         ({"calibration": {"picture": images}}, "without this input"),
         ({"calibration": {"image": images[:, :, :4]}}, "does not fit"),

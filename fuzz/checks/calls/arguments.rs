@@ -448,7 +448,7 @@ impl Caller<'_> {
                 compiling,
                 samples: samples.start,
                 sample_count: samples.count,
-                bits: caller.choices.pick(&[0, 4, 8, 5]),
+                bits: caller.choices.pick(&[0, 4, 8, 16, 5]),
                 calibration: caller.code(),
                 percentile: caller.choices.pick(&[0.0, 99.0, 100.0, -1.0, f64::NAN]),
                 max_node_error: caller.choices.pick(&[0.0, 0.01, f64::NAN]),

@@ -1,4 +1,4 @@
-"""`tenon.quantize`: models of 8 and 4 bits."""
+"""`tenon.quantize`: models of 8 and 4 bits, and of f16."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def quantize(
     model: ModelSource,
     calibration: CalibrationData | None = None,
     *,
-    scheme: Literal["int8", "int4"] = "int8",
+    scheme: Literal["int8", "int4", "f16"] = "int8",
     method: Literal["minmax", "percentile", "entropy"] = "minmax",
     percentile: float = 99.99,
     block_size: int = 32,
@@ -58,9 +58,9 @@ def quantize(
     Args:
         model: the path of a file, the bytes of one, or `onnx.ModelProto`.
         calibration: typical inputs: an `.npz` or a folder of files, a dictionary of arrays, or several. An array may
-            have several samples along its first dimension. With `int4` only the report needs them.
+            have several samples along its first dimension. With `int4` and `f16` only the report needs them.
         scheme: `int8` computes convolutions and matrix products in integers, `int4` stores the weights of matrix
-            products in 4 bits.
+            products in 4 bits, `f16` has all values of floating point in f16.
         method: how the range of an activation follows from its elements.
         percentile: the share of the elements in the range, in percent.
         block_size: weights of 4 bits with one scale.

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod edit;
+mod half;
 mod index;
 mod int4;
 mod int8;

@@ -7,7 +7,7 @@ use crate::parameters::Parameters;
 use crate::products::{Product, node_name, product};
 use crate::range::Range;
 use crate::regions::Regions;
-use crate::{int4, operator_sets};
+use crate::{half, int4, operator_sets};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tenon_base::{Error, ErrorKind, Pattern, Result};
 use tenon_onnx::proto::{
@@ -25,6 +25,8 @@ pub enum Scheme {
         /// Elements of a block.
         block: usize,
     },
+    /// All values of floating point in f16, between inputs and outputs of f32.
+    F16,
 }
 
 /// Nodes that are not quantised.
@@ -122,7 +124,7 @@ impl Plan {
         }
         let regions = match scheme {
             Scheme::Int8 => Regions::new(&index, &products),
-            Scheme::Int4 { .. } => Regions::default(),
+            Scheme::Int4 { .. } | Scheme::F16 => Regions::default(),
         };
         Ok(Self {
             products: products.into_keys().collect(),
@@ -202,9 +204,16 @@ impl Plan {
     ///
     /// # Errors
     /// An activation without a range; weights that are malformed or not finite; with [`Scheme::Int4`] a model that cannot
-    /// be changed to operator set 21.
+    /// be changed to operator set 21; with [`Scheme::F16`] operators without f16.
     pub fn quantized_model(&self, ranges: &BTreeMap<String, Range>) -> Result<ModelProto> {
         let index = Index::new(graph(&self.model)?);
+        if self.scheme == Scheme::F16 {
+            let mut model = half::model(&self.model, &self.kept(&index))?;
+            if let Some(graph) = model.graph.as_deref_mut() {
+                remove_unused(graph);
+            }
+            return Ok(model);
+        }
         let mut builder = Builder::new(&index, self, ranges)?;
         for input in &index.graph.input {
             builder.quantize(&input.name);
@@ -236,9 +245,17 @@ impl Plan {
         Ok(model)
     }
 
+    /// Positions of the products that are not quantised.
+    fn kept(&self, index: &Index<'_>) -> BTreeSet<usize> {
+        let nodes = index.graph.node.iter().enumerate();
+        let products = nodes.filter(|(_, node)| product(index, node).is_some());
+        let products = products.map(|(position, _)| position);
+        products.filter(|it| !self.products.contains(it)).collect()
+    }
+
     fn raise(&self, model: &mut ModelProto) -> Result<()> {
         match self.scheme {
-            Scheme::Int8 => Ok(()),
+            Scheme::Int8 | Scheme::F16 => Ok(()),
             Scheme::Int4 { .. } => operator_sets::raise(model),
         }
     }

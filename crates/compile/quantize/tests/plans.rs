@@ -316,3 +316,82 @@ fn names_are_free_and_shared_weights_are_quantised_once() {
         1
     );
 }
+
+#[test]
+fn models_of_f16_have_inputs_and_outputs_of_f32() {
+    let mut scale = node("ConstantOfShape", &["shape"], "ones");
+    scale.attribute.clear();
+    let nodes = vec![
+        node("Conv", &["x", "w"], "c"),
+        node("Resize", &["c", "", "scales"], "r"),
+        node("MatMul", &["r", "m"], "p"),
+        scale,
+        node("Add", &["p", "ones"], "y"),
+    ];
+    let constants = vec![
+        constant("w", &[4, 3, 1, 1], |at| {
+            if at == 0 {
+                f32::NEG_INFINITY
+            } else {
+                at as f32
+            }
+        }),
+        constant("m", &[4, 4], |at| at as f32),
+        constant("scales", &[4], |_| 1.3),
+    ];
+    let exclusions = Exclusions {
+        nodes: BTreeMap::from([("p".into(), "by name".into())]),
+        ..Exclusions::default()
+    };
+    let plan = Plan::new(model(17, nodes, constants), Scheme::F16, &exclusions).unwrap();
+    let half = plan.quantized_model(&BTreeMap::new()).unwrap();
+    let expected = [
+        "Cast x -> x_f16",
+        "Conv x_f16 w -> c",
+        "Resize c  r_operand_2_f32 -> r",
+        "Cast r -> p_operand_0_f32",
+        "MatMul p_operand_0_f32 p_operand_1_f32 -> p_result_f32",
+        "Cast p_result_f32 -> p",
+        "ConstantOfShape shape -> ones",
+        "Add p ones -> y_f16",
+        "Cast y_f16 -> y",
+    ];
+    assert_eq!(listing(&half), expected);
+    let graph = half.graph.unwrap();
+    let constants: BTreeMap<&str, i32> = graph
+        .initializer
+        .iter()
+        .map(|it| (it.name.as_str(), it.data_type))
+        .collect();
+    let (half, float) = (data_type::FLOAT16, data_type::FLOAT);
+    let expected = [
+        ("p_operand_1_f32", float),
+        ("r_operand_2_f32", float),
+        ("w", half),
+    ];
+    assert_eq!(constants, BTreeMap::from(expected));
+    let weights = tenon_onnx::tensor(&graph.initializer[0]).unwrap();
+    assert_eq!(weights.bytes()[..4], [0xff, 0xfb, 0x00, 0x3c]);
+    assert_eq!(
+        graph.node[6].attribute[0].t.as_ref().unwrap().data_type,
+        half
+    );
+    let quantised = vec![
+        node("DynamicQuantizeLinear", &["x"], "q"),
+        node("Range", &["one", "x", "x"], "y"),
+    ];
+    let plan = Plan::new(
+        model(17, quantised, vec![constant("one", &[], |_| 1.0)]),
+        Scheme::F16,
+        &Exclusions::default(),
+    );
+    let error = plan
+        .unwrap()
+        .quantized_model(&BTreeMap::new())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("quantised operators") && error.contains("Range"),
+        "{error}"
+    );
+}

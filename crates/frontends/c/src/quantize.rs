@@ -32,9 +32,10 @@ fn scheme(given: &QuantizeOptions) -> Result<Scheme> {
                 block: block.map_err(too_large)?,
             })
         }
+        16 => Ok(Scheme::F16),
         other => {
             let error = invalid("options.bits is no supported number of bits");
-            Err(error.expected("8 or 4").found(other))
+            Err(error.expected("8, 4 or 16").found(other))
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tenon::Pattern;
 use tenon::quantize::{Calibration, Scheme};
 
-/// Quantise an f32 model to integers of 8 or 4 bits, and report what that costs.
+/// Quantise an f32 model to integers of 8 or 4 bits, or to f16, and report what that costs.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -14,6 +14,7 @@ Examples:
   tenon quantize bert.onnx --calibrate inputs.npz --dim batch=1 -o bert-int8.neff
   tenon quantize model.onnx --calibrate x.npz --method percentile --percentile 99.99 -o q.onnx
   tenon quantize gpt2.onnx --int4 -o gpt2-int4.onnx
+  tenon quantize model.onnx --f16 -o model-f16.onnx
   tenon quantize model.onnx --calibrate x.npz --exclude 'head/*' --max-node-error 0.05 -o q.onnx
 
 Calibration data are typical inputs, for instance 100 samples of the training data: an .npz with an array for \
@@ -26,19 +27,22 @@ pub struct Quantize {
     /// The ONNX model in f32; - is standard input.
     pub model: PathBuf,
     /// Typical inputs: an .npz, or a folder of files.
-    #[arg(long, value_name = "DIR|FILE.npz", required_unless_present = "int4")]
+    #[arg(long, value_name = "DIR|FILE.npz", required_unless_present_any = ["int4", "f16"])]
     pub calibrate: Option<PathBuf>,
     /// Convolutions and matrix products in 8 bits: weights and activations (the default).
-    #[arg(long, conflicts_with = "int4")]
+    #[arg(long, conflicts_with_all = ["int4", "f16"])]
     pub int8: bool,
     /// Weights of matrix products in 4 bits; activations stay f32. Needs no calibration data but for the report.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "f16")]
     pub int4: bool,
+    /// All values of floating point in f16, between inputs and outputs of f32. Needs no calibration data but for the report.
+    #[arg(long)]
+    pub f16: bool,
     /// Weights with one scale, along the summed axis; a power of two.
     #[arg(long, value_name = "N", default_value_t = 32, requires = "int4")]
     pub block_size: usize,
     /// How the range of an activation follows from its elements.
-    #[arg(long, value_enum, default_value_t = Method::Minmax, conflicts_with = "int4")]
+    #[arg(long, value_enum, default_value_t = Method::Minmax, conflicts_with_all = ["int4", "f16"])]
     pub method: Method,
     /// Share of the elements in the range, in percent, for --method percentile.
     #[arg(
@@ -88,11 +92,12 @@ pub enum Method {
 
 impl Quantize {
     pub fn scheme(&self) -> Scheme {
-        match self.int4 {
-            true => Scheme::Int4 {
+        match (self.int4, self.f16) {
+            (true, _) => Scheme::Int4 {
                 block: self.block_size,
             },
-            false => Scheme::Int8,
+            (_, true) => Scheme::F16,
+            _ => Scheme::Int8,
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! The result is standard ONNX in QDQ form, which other runtimes execute, too. With [`Scheme::Int8`] convolutions and
 //! matrix products with constant weights are computed in integers, for activations whose ranges are observed on
-//! calibration data. With [`Scheme::Int4`] the weights of matrix products alone are quantised, in blocks; calibration
-//! data is only needed for the report.
+//! calibration data. With [`Scheme::Int4`] the weights of matrix products alone are quantised, in blocks; with
+//! [`Scheme::F16`] all values of floating point become f16. For these, calibration data is only needed for the report.
 //!
 //! ```
 //! use tenon::quantize::{Quantizer, Scheme, split_samples};
@@ -140,7 +140,7 @@ impl Quantizer {
             }
         };
         let mut errors = Default::default();
-        if !samples.is_empty() && is_any_quantized(&plan) {
+        if !samples.is_empty() && self.scheme != Scheme::F16 && is_any_quantized(&plan) {
             let (isolated, nodes) = plan.isolated_model(&ranges)?;
             let isolated = self.load(isolated)?;
             errors = node_errors(&isolated, &nodes, samples, &self.control)?;
@@ -155,7 +155,7 @@ impl Quantizer {
                 plan = Plan::new(proto.clone(), self.scheme, &exclusions)?;
             }
         }
-        if !is_any_quantized(&plan) {
+        if self.scheme != Scheme::F16 && !is_any_quantized(&plan) {
             return Err(no_node(&plan));
         }
         let quantized = plan.quantized_model(&ranges)?;

@@ -8,7 +8,7 @@ import onnxruntime
 
 model = onnx.load(sys.argv[1])
 onnx.checker.check_model(model, full_check=True)
-assert any(node.op_type == "DequantizeLinear" for node in model.graph.node)
+assert any(node.op_type in ("DequantizeLinear", "Cast") for node in model.graph.node)
 data = np.load(sys.argv[2])
 session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
 name = session.get_inputs()[0].name

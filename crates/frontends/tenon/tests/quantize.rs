@@ -180,6 +180,8 @@ fn accuracy_is_that_of_the_report() {
     for (name, scheme, allowed) in [
         ("digits.onnx", Scheme::Int8, 0.005),
         ("digits.onnx", Scheme::Int4 { block: 32 }, 0.01),
+        ("digits.onnx", Scheme::F16, 0.002),
+        ("transformer.onnx", Scheme::F16, 0.002),
         ("transformer.onnx", Scheme::Int8, 0.005),
         ("transformer.onnx", Scheme::Int4 { block: 32 }, 0.01),
     ] {

@@ -1,5 +1,6 @@
-//! At every CPU level: operators that onnxruntime lacks or treats in another way, and products, convolutions and elements of integers and f16, compared
-//! with onnx's reference evaluator, and operators of com.microsoft, compared with onnxruntime. The models are made by `reference.py`.
+//! At every CPU level: operators that onnxruntime lacks or treats in another way, and products, convolutions and
+//! elements of integers and f16, compared with onnx's reference evaluator; operators of com.microsoft, compared with
+//! onnxruntime. The models are made by `reference.py`.
 
 #![allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
 

@@ -121,7 +121,7 @@ static void quantisation(const char *onnx) {
     FAILS(TENON_USAGE, "no samples", api->quantize_file(onnx, NULL, &model, &report));
     tenon_quantize_options options = TENON_INIT(tenon_quantize_options);
     options.bits = 3;
-    FAILS(TENON_INVALID_ARGUMENT, "expected 8 or 4, found 3", api->quantize_file(onnx, &options, &model, &report));
+    FAILS(TENON_INVALID_ARGUMENT, "expected 8, 4 or 16, found 3", api->quantize_file(onnx, &options, &model, &report));
     options.bits = 4;
     options.calibration = 9;
     FAILS(TENON_INVALID_ARGUMENT, "tenon_calibration", api->quantize_file(onnx, &options, &model, &report));

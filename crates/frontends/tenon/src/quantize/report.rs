@@ -92,6 +92,7 @@ impl QuantizationReport {
             "scheme": match self.scheme {
                 Scheme::Int8 => "int8",
                 Scheme::Int4 { .. } => "int4",
+                Scheme::F16 => "f16",
             },
             "samples": self.samples,
             "few_samples": self.few_samples,
@@ -106,9 +107,13 @@ impl QuantizationReport {
 impl fmt::Display for QuantizationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (quantized, all) = (self.quantized().count(), self.nodes.len());
+        let done = match self.scheme {
+            Scheme::F16 => "in f16",
+            _ => "quantised",
+        };
         write!(
             f,
-            "{quantized} of {all} convolutions and matrix products quantised"
+            "{quantized} of {all} convolutions and matrix products {done}"
         )?;
         if let Some(node) = self.worst() {
             let error = node.error.unwrap_or_default();
