@@ -105,13 +105,18 @@ impl Plan {
                 }
                 None => Ok(()),
             };
-            let usable = found.and_then(|product| match (scheme, product.inner_axis) {
-                (Scheme::Int4 { .. }, None) => Err("weights of convolutions keep f32".to_owned()),
-                _ => excluded().map(|()| product),
-            });
-            let state = match usable {
-                Ok(product) => {
-                    products.insert(position, product.input.to_owned());
+            let usable = match scheme {
+                // Whatever its weights.
+                Scheme::F16 => Ok(node.input[0].as_str()),
+                Scheme::Int8 => found.map(|product| product.input),
+                Scheme::Int4 { .. } => found.and_then(|product| match product.inner_axis {
+                    Some(_) => Ok(product.input),
+                    None => Err("weights of convolutions keep f32".to_owned()),
+                }),
+            };
+            let state = match usable.and_then(|input| excluded().map(|()| input)) {
+                Ok(input) => {
+                    products.insert(position, input.to_owned());
                     NodeState::Quantized
                 }
                 Err(reason) => NodeState::Kept(reason),

@@ -169,7 +169,7 @@ impl Compiler {
     }
 
     /// Gives the value that an input will have. Its shape fixes symbolic dimensions; it becomes a
-    /// constant if shapes depend on its elements.
+    /// constant if it is of integers and shapes depend on its elements.
     #[must_use]
     pub fn known_input(mut self, input: impl Into<String>, value: Tensor) -> Self {
         self.known_inputs.insert(input.into(), value);
@@ -309,9 +309,20 @@ impl Compiler {
         let registry = self.registry.clone();
         let registry = &registry.unwrap_or_else(tenon_builtin::registry);
         // Functions of libraries take tensors of fixed shapes.
-        if !self.symbolic || !self.cpu_nodes.is_empty() {
+        let has_other_inputs = model
+            .signature()
+            .inputs
+            .iter()
+            .any(|it| !it.kind.is_tensor());
+        if !self.cpu_nodes.is_empty() || (!self.symbolic && has_other_inputs) {
             return self.compile_with(model, registry, None, false);
         }
+        // Sizes that depend on data have examples, whether or not there are symbols.
+        let has_symbols = match self.fixed_types(model) {
+            Ok(_) => has_other_inputs,
+            Err(error) if !self.symbolic => return Err(error),
+            Err(_) => true,
+        };
         // Sizes that the model refuses say nothing about others, and small extents that windows and strides leave of
         // an example may be taken for fixed ones.
         let mut first = None;
@@ -331,7 +342,7 @@ impl Compiler {
                         best = Some(compiled);
                     }
                 }
-                Err(error) if !self.has_symbols(model) => return Err(error),
+                Err(error) if !has_symbols => return Err(error),
                 Err(error) => first = first.or(Some(error)),
             }
         }
@@ -346,21 +357,19 @@ impl Compiler {
         }
     }
 
-    /// Whether dimensions of the model's inputs stay symbolic, or those of the tensors of sequences.
-    fn has_symbols(&self, model: &OnnxModel) -> bool {
-        let mut inputs = model.signature().inputs.iter();
-        if inputs.any(|input| !input.kind.is_tensor()) {
-            return true;
-        }
+    /// The types of the inputs without symbols.
+    ///
+    /// # Errors
+    /// Dimensions without an extent, together.
+    fn fixed_types(&self, model: &OnnxModel) -> Result<Vec<(String, TensorType)>> {
         let known = self.known_inputs.iter();
         let given = known.map(|(name, tensor)| (name.clone(), tensor.ty().clone()));
-        let fixed = model.input_types(&ImportOptions {
+        model.input_types(&ImportOptions {
             dims: self.dims.clone(),
             constants: self.constants.clone(),
             given: given.collect(),
             ..ImportOptions::default()
-        });
-        fixed.is_err()
+        })
     }
 
     fn compile_with(
@@ -397,7 +406,9 @@ impl Compiler {
         compiler.states.clone_from(&self.states);
         compiler.control = self.control.clone();
         for name in tenon_compiler::shape_inputs(&graph) {
-            if let Some(value) = self.known_inputs.get(&name) {
+            // Sizes that depend on floats are those of results, such as the boxes of a detector.
+            let known = self.known_inputs.get(&name);
+            if let Some(value) = known.filter(|value| !value.dtype().is_float()) {
                 compiler.constants.insert(name, value.clone());
             }
         }
