@@ -2,6 +2,7 @@
 
 mod dynamic;
 mod half;
+mod limits;
 mod memory;
 mod netlist;
 mod operators;
@@ -59,8 +60,11 @@ pub struct Options {
     /// Measure models in half precision instead, beside the same models in f32.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "nrt"])]
     half: bool,
+    /// Print the time of each model beside the least that the machine allows instead.
+    #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "half", "nrt"])]
+    limits: bool,
     /// Measure calls from Python instead, compared with Rust and onnxruntime.
-    #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "half", "nrt", "names"])]
+    #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "half", "limits", "nrt", "names"])]
     python: bool,
     /// Measure calls of the C interface and the pipelining of nodes instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "names"])]
@@ -209,6 +213,10 @@ pub fn run(options: &Options) -> Result<()> {
     if options.half {
         let text = half::section(&comparison)?;
         return report(&of_level("Half precision"), &text, options.write);
+    }
+    if options.limits {
+        let text = limits::section(&comparison)?;
+        return report(&of_level("Limits"), &text, options.write);
     }
     let chosen: Vec<_> = MODELS
         .iter()

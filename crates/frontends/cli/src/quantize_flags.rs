@@ -11,11 +11,11 @@ use tenon::quantize::{Calibration, Scheme};
 #[command(after_help = "\
 Examples:
   tenon quantize model.onnx --calibrate images/ -o model-int8.onnx
-  tenon quantize bert.onnx --calibrate inputs.npz --dim batch=1 -o bert-int8.neff
-  tenon quantize model.onnx --calibrate x.npz --method percentile --percentile 99.99 -o q.onnx
+  tenon quantize bert.onnx --calibrate x.npz --dim batch=1 -o bert.neff
+  tenon quantize model.onnx --calibrate x.npz --method percentile -o q.onnx
   tenon quantize gpt2.onnx --int4 -o gpt2-int4.onnx
   tenon quantize model.onnx --f16 -o model-f16.onnx
-  tenon quantize model.onnx --calibrate x.npz --exclude 'head/*' --max-node-error 0.05 -o q.onnx
+  tenon quantize model.onnx --calibrate x.npz --exclude 'head/*' -o q.onnx
 
 Calibration data are typical inputs, for instance 100 samples of the training data: an .npz with an array for \
 each input, or a folder of such files (for a model of one input: of files as for tenon run --input). An array \
