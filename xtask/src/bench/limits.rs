@@ -4,6 +4,7 @@ use super::table::time;
 use super::{Comparison, Files, MODELS, NO_ROUND, best, cpu, date, parsed};
 use crate::{Result, models};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::process::Command;
 
 /// What `tenon profile --json` prints, as far as it is in the table.
@@ -47,7 +48,7 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
         format!("Date {}, CPU {}.", date()?, cpu()),
         format!(
             "The least time for the operations of a model is their number divided by the peak in f32, a {INTEGER_OPERATIONS}th of it for \
-             products of 8-bit integers; for its bytes it is the size of the constants that an execution reads, divided by the \
+             products of 8-bit integers; for its bytes it is the size of the constants that an execution reads (at most the bytes moved), divided by the \
              bandwidth of memory. Peaks are those that `tenon profile` measures beside each model. The larger one of both bounds the \
              model. The bytes moved are those that all nodes read and write, most of them in caches."
         ),
@@ -81,6 +82,16 @@ fn profile(comparison: &Comparison<'_>, files: &Files, threads: usize) -> Result
     parsed(command.args(["--threads", &threads.to_string(), "--runs", RUNS]))
 }
 
+/// A number of operations.
+fn count(operations: u64) -> String {
+    let operations = operations as f64;
+    match operations {
+        1e8.. => format!("{:.2} G", operations / 1e9),
+        1e5.. => format!("{:.2} M", operations / 1e6),
+        _ => format!("{:.1} k", operations / 1e3),
+    }
+}
+
 fn line((name, threads): (&str, usize), profile: &Profile, constants: u64, median: f64) -> String {
     let Ceiling { gflops, gigabytes } = profile.ceiling;
     let nodes = profile.nodes.iter();
@@ -96,22 +107,24 @@ fn line((name, threads): (&str, usize), profile: &Profile, constants: u64, media
     let flops: u64 = nodes.clone().map(|node| node.flops.unwrap_or(0)).sum();
     let for_operations = nodes.clone().map(operations).sum::<u64>() as f64 / gflops / 1e3;
     let moved: u64 = nodes.clone().map(|node| node.bytes.unwrap_or(0)).sum();
+    // A table of which rows are gathered is not read as a whole.
+    let constants = constants.min(moved);
     let for_bytes = constants as f64 / gigabytes / 1e3;
     let (bound, least) = match for_operations >= for_bytes {
         true => ("operations", for_operations),
         false => ("bytes", for_bytes),
     };
-    let largest = nodes.max_by(|a, b| a.us.total_cmp(&b.us));
-    let operator = largest.map_or("", |node| node.operator.as_str());
-    let all: f64 = profile.nodes.iter().map(|node| node.us).sum();
-    let same = profile
-        .nodes
-        .iter()
-        .filter(|node| node.operator == operator);
-    let share = same.map(|node| node.us).sum::<f64>() / all.max(f64::MIN_POSITIVE) * 100.0;
+    let mut by_operator: BTreeMap<&str, f64> = BTreeMap::new();
+    for node in nodes {
+        *by_operator.entry(&node.operator).or_default() += node.us;
+    }
+    let all: f64 = by_operator.values().sum();
+    let largest = by_operator.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let (operator, share) = largest.unwrap_or_default();
+    let share = share / all.max(f64::MIN_POSITIVE) * 100.0;
     format!(
-        "| {name} | {threads} | {:.2} G | {:.1} MB | {:.1} MB | {} | {} | {bound} | {} | {:.2} | {operator} ({share:.0} %) |",
-        flops as f64 / 1e9,
+        "| {name} | {threads} | {} | {:.1} MB | {:.1} MB | {} | {} | {bound} | {} | {:.2} | {operator} ({share:.0} %) |",
+        count(flops),
         constants as f64 / 1e6,
         moved as f64 / 1e6,
         time(for_operations),

@@ -6,7 +6,7 @@
 use crate::index::{Index, is_standard, subgraphs};
 use bytes::Bytes;
 use half::f16;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_onnx::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeValue, ValueInfoProto,
@@ -37,8 +37,7 @@ pub(crate) fn model(model: &ModelProto, kept: &BTreeSet<usize>) -> Result<ModelP
         return Err(error);
     }
     if let Some(graph) = model.graph.as_deref_mut() {
-        let names = Index::new(graph);
-        let names = Names::new(graph, |name| names.contains(name));
+        let names = Names::new(graph);
         main_graph(graph, kept, &names)?;
     }
     Ok(model)
@@ -77,27 +76,39 @@ fn check(graph: &GraphProto, problems: &mut Vec<Error>) {
     }
 }
 
-/// New names of the inputs and outputs of the main graph, whose own names are those of f32.
-struct Names(HashMap<String, String>);
+/// New names of the inputs and outputs of the main graph, whose own names are those of f32, and all names.
+struct Names {
+    new: HashMap<String, String>,
+    taken: HashSet<String>,
+}
 
 impl Names {
-    fn new(graph: &GraphProto, is_taken: impl Fn(&str) -> bool) -> Self {
+    fn new(graph: &GraphProto) -> Self {
+        let index = Index::new(graph);
+        let mut names = Self {
+            new: HashMap::new(),
+            taken: index.names().map(str::to_owned).collect(),
+        };
         let is_constant = |name: &str| graph.initializer.iter().any(|it| it.name == name);
         let inputs = graph.input.iter().filter(|value| !is_constant(&value.name));
         let values = inputs.chain(&graph.output).filter(|value| is_float(value));
-        let mut names = HashMap::new();
         for value in values {
-            let mut name = format!("{}_f16", value.name);
-            while is_taken(&name) {
-                name.push('_');
-            }
-            names.insert(value.name.clone(), name);
+            let name = names.free(format!("{}_f16", value.name));
+            names.new.insert(value.name.clone(), name);
         }
-        Self(names)
+        names
+    }
+
+    /// The name, or a longer one that no value of the model has.
+    fn free(&self, mut name: String) -> String {
+        while self.taken.contains(&name) {
+            name.push('_');
+        }
+        name
     }
 
     fn rename(&self, name: &mut String) {
-        if let Some(new) = self.0.get(name) {
+        if let Some(new) = self.new.get(name) {
             name.clone_from(new);
         }
     }
@@ -122,7 +133,7 @@ fn main_graph(graph: &mut GraphProto, kept: &BTreeSet<usize>, names: &Names) -> 
         .filter(|value| is_float(value) && !inputs.contains(&value.name));
     let outputs: Vec<String> = outputs.map(|value| value.name.clone()).collect();
     convert(graph, kept, names)?;
-    let half = |name: &String| names.0.get(name).cloned().unwrap_or_default();
+    let half = |name: &String| names.new.get(name).cloned().unwrap_or_default();
     let enter = inputs
         .iter()
         .map(|name| cast(name, &half(name), data_type::FLOAT16));
@@ -175,7 +186,7 @@ fn convert(graph: &mut GraphProto, kept: &BTreeSet<usize>, names: &Names) -> Res
             if input.is_empty() || !operands.contains(&at) {
                 continue;
             }
-            let float = format!("{label}_operand_{at}_f32");
+            let float = names.free(format!("{label}_operand_{at}_f32"));
             match floats.get(&original) {
                 Some(constant) => graph.initializer.push(TensorProto {
                     name: float.clone(),
@@ -189,7 +200,7 @@ fn convert(graph: &mut GraphProto, kept: &BTreeSet<usize>, names: &Names) -> Res
         for output in node.output.iter_mut().filter(|output| !output.is_empty()) {
             names.rename(output);
             if is_kept {
-                let float = format!("{output}_result_f32");
+                let float = names.free(format!("{output}_result_f32"));
                 after.push(cast(&float, output, data_type::FLOAT16));
                 *output = float;
             }

@@ -72,6 +72,11 @@ impl<'a> Index<'a> {
         self.escaping.contains(name)
     }
 
+    /// Names of all values, those of subgraphs included.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.names.iter().copied()
+    }
+
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.names.contains(name)
     }
