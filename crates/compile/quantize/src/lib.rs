@@ -24,6 +24,7 @@ mod plan;
 mod products;
 mod range;
 mod regions;
+mod unread;
 mod weights;
 
 pub use plan::{Exclusions, IsolatedNode, NodeState, Plan, PlannedNode, Scheme};

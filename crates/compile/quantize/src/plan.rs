@@ -7,7 +7,7 @@ use crate::parameters::Parameters;
 use crate::products::{Product, node_name, product};
 use crate::range::Range;
 use crate::regions::Regions;
-use crate::{half, int4, operator_sets};
+use crate::{half, int4, operator_sets, unread};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tenon_base::{Error, ErrorKind, Pattern, Result};
 use tenon_onnx::proto::{
@@ -83,9 +83,11 @@ impl Plan {
     /// Plans the quantisation of a model with its data inside.
     ///
     /// # Errors
-    /// A model of an operator set before 13, or without a node to quantise.
+    /// A model of an operator set before 13, or with values or attributes that are not read as a whole and cannot be
+    /// written again.
     pub fn new(model: ModelProto, scheme: Scheme, exclusions: &Exclusions) -> Result<Self> {
         operator_sets::check(&model)?;
+        unread::check(&model)?;
         let no_graph = || Error::new(ErrorKind::InvalidModel, "the model has no graph");
         let index = Index::new(model.graph.as_deref().ok_or_else(no_graph)?);
         let (mut nodes, mut products) = (Vec::new(), BTreeMap::new());

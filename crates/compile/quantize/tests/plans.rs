@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use tenon_base::Pattern;
 use tenon_onnx::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
-    TensorShapeProto, TensorTypeProto, TypeProto, TypeValue, ValueInfoProto, attribute_type,
-    data_type,
+    TensorShapeProto, TensorTypeProto, TypeProto, TypeValue, UnreadProto, ValueInfoProto,
+    attribute_type, data_type,
 };
 use tenon_quantize::{Exclusions, NodeState, Plan, Range, Scheme};
 
@@ -288,6 +288,29 @@ fn models_that_cannot_be_quantised_are_refused() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("GroupNormalization"), "{error}");
+}
+
+#[test]
+fn models_that_are_not_read_as_a_whole_are_refused() {
+    let mut sparse = residual();
+    let node = &mut sparse.graph.as_mut().unwrap().node[0];
+    node.attribute.push(AttributeProto {
+        name: "sparse_value".into(),
+        r#type: attribute_type::SPARSE_TENSOR,
+        ..AttributeProto::default()
+    });
+    let mut map = residual();
+    map.graph.as_mut().unwrap().input[0].r#type = Some(Box::new(TypeProto {
+        value: Some(TypeValue::Map(UnreadProto {})),
+    }));
+    for (model, text) in [
+        (sparse, "node 'c1': a model cannot"),
+        (map, "value 'x': a model cannot"),
+    ] {
+        let plan = Plan::new(model, Scheme::Int8, &Exclusions::default());
+        let error = plan.err().unwrap().to_string();
+        assert!(error.contains(text), "{error}");
+    }
 }
 
 #[test]

@@ -52,6 +52,7 @@
 //! | [`inspect`] | contents of packages: programs, placement, memory plans, transfers; verification |
 //! | [`compare`] | two backends compared operator by operator |
 //! | [`generate`] | tokens of a decoder, one execution for each |
+//! | [`quantize`] | models of 8 and 4 bits and of f16, with a report of their errors |
 //! | [`profile`], [`tap`] | times of kernels; intermediate tensors |
 //! | [`backends`], [`plugins`] | the available backends; backends in shared libraries |
 //! | [`netlist`], [`host_program`] | the two other program formats, without a package |

@@ -145,7 +145,7 @@ impl Quantizer {
             let isolated = self.load(isolated)?;
             errors = node_errors(&isolated, &nodes, samples, &self.control)?;
             for (node, &error) in &errors {
-                if error > self.max_node_error {
+                if error.is_nan() || error > self.max_node_error {
                     let reason =
                         format!("its error of {error:.3} is above {}", self.max_node_error);
                     exclusions.nodes.insert(node.clone(), reason);
