@@ -169,7 +169,8 @@ impl Compiler {
     }
 
     /// Gives the value that an input will have. Its shape fixes symbolic dimensions; it becomes a
-    /// constant if it is of integers and shapes depend on its elements.
+    /// constant if shapes depend on its elements; one of floats, such as an image, only where the model does not compile
+    /// otherwise.
     #[must_use]
     pub fn known_input(mut self, input: impl Into<String>, value: Tensor) -> Self {
         self.known_inputs.insert(input.into(), value);
@@ -405,28 +406,43 @@ impl Compiler {
         compiler.memory_strategy = self.memory_strategy;
         compiler.states.clone_from(&self.states);
         compiler.control = self.control.clone();
+        let mut floats = BTreeMap::new();
         for name in tenon_compiler::shape_inputs(&graph) {
-            // Sizes that depend on floats are those of results, such as the boxes of a detector.
-            let known = self.known_inputs.get(&name);
-            if let Some(value) = known.filter(|value| !value.dtype().is_float()) {
-                compiler.constants.insert(name, value.clone());
+            if let Some(value) = self.known_inputs.get(&name) {
+                let constants = match value.dtype().is_float() {
+                    true => &mut floats,
+                    false => &mut compiler.constants,
+                };
+                constants.insert(name, value.clone());
             }
         }
-        let cpu_node = |call: CpuCall| {
+        let cpu_node = |call: &CpuCall| {
             let function = self.cpu_nodes.get(&call.node).cloned()?;
             Some(CpuNode {
-                name: call.node,
-                operator: call.operator,
-                attributes: call.attributes,
-                inputs: call.inputs,
-                outputs: call.outputs,
+                name: call.node.clone(),
+                operator: call.operator.clone(),
+                attributes: call.attributes.clone(),
+                inputs: call.inputs.clone(),
+                outputs: call.outputs.clone(),
                 library: function.library,
                 symbol: function.symbol,
             })
         };
-        let cpu_nodes = calls.into_iter().filter_map(cpu_node).collect();
         let outputs = &model.signature().outputs;
-        let compiled = tenon_compiler::compile_nodes(graph, cpu_nodes, outputs.len(), &compiler)?;
+        let compile = |graph, options: &tenon_compiler::Options<'_>| {
+            let cpu_nodes = calls.iter().filter_map(cpu_node).collect();
+            tenon_compiler::compile_nodes(graph, cpu_nodes, outputs.len(), options)
+        };
+        let compiled = if floats.is_empty() {
+            compile(graph, &compiler)?
+        } else {
+            // Sizes that depend on floats are often those of results, such as the boxes of a detector, which need no
+            // constants. Operands such as the scales of Resize do.
+            compile(graph.clone(), &compiler).or_else(|_| {
+                compiler.constants.extend(floats);
+                compile(graph, &compiler)
+            })?
+        };
         let package = Package::new(compiled, self.control.clone());
         check_outputs(outputs, package.nodes(), &package.states())?;
         Ok(package)

@@ -5,8 +5,12 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use tenon::{Compiler, DataType, ErrorKind, LoadOptions, Model, Tensor, TensorType};
+use tenon::{Compiler, DataType, ErrorKind, LoadOptions, Model, OnnxModel, Tensor, TensorType};
 use tenon_neff::NodeWork;
+use tenon_onnx::proto::{
+    DimensionProto, DimensionValue, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    TensorShapeProto, TensorTypeProto, TypeProto, TypeValue, ValueInfoProto, data_type,
+};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/small")
@@ -135,6 +139,59 @@ fn detectors_are_compiled_for_the_sizes_of_an_image() {
         let model = compiler.compile_file(file(name)).unwrap();
         let model = model.load(&LoadOptions::new()).unwrap();
         check(name, &model, &sample);
+    }
+}
+
+/// Floats that decide a size themselves are constants of the model.
+#[test]
+fn known_scales_of_a_resize_are_constants() {
+    let value = |name: &str, extents: &[i64]| {
+        let dim = extents.iter().map(|&extent| DimensionProto {
+            value: Some(DimensionValue::Value(extent)),
+        });
+        let shape = (!extents.is_empty()).then(|| TensorShapeProto { dim: dim.collect() });
+        let ty = TensorTypeProto {
+            elem_type: data_type::FLOAT,
+            shape,
+        };
+        ValueInfoProto {
+            name: name.into(),
+            r#type: Some(Box::new(TypeProto {
+                value: Some(TypeValue::Tensor(ty)),
+            })),
+        }
+    };
+    let node = NodeProto {
+        op_type: "Resize".into(),
+        input: ["x", "", "scales"].map(String::from).to_vec(),
+        output: vec!["y".into()],
+        ..NodeProto::default()
+    };
+    let graph = GraphProto {
+        node: vec![node],
+        input: vec![value("x", &[1, 1, 2, 2]), value("scales", &[4])],
+        output: vec![value("y", &[])],
+        ..GraphProto::default()
+    };
+    let model = ModelProto {
+        ir_version: 9,
+        opset_import: vec![OperatorSetIdProto {
+            domain: String::new(),
+            version: 19,
+        }],
+        graph: Some(Box::new(graph)),
+        ..ModelProto::default()
+    };
+    let onnx = OnnxModel::from_proto(model).unwrap();
+    let scales = Tensor::from_slice([4], &[1.0f32, 1.0, 2.0, 3.0]).unwrap();
+    for symbolic in [false, true] {
+        let compiler = Compiler::new().symbolic(symbolic);
+        let compiler = compiler.known_input("scales", scales.clone());
+        let package = compiler.compile_model(&onnx).unwrap();
+        let model = package.load(&LoadOptions::new()).unwrap();
+        let x = Tensor::from_slice([1, 1, 2, 2], &[1.0f32; 4]).unwrap();
+        let outputs = model.run(&[("x", &x)]).unwrap();
+        assert_eq!(outputs[0].shape()[..], [1, 1, 4, 6]);
     }
 }
 
