@@ -460,8 +460,8 @@ typedef struct tenon_functions {
 
     /* ---- quantisation, since version 1.1 */
 
-    /* Makes an ONNX model of integers of an f32 model (docs/precision.md), and a report as JSON. Options may be NULL only
-     * where they are not needed: 8 bits need samples. `report` may be NULL. */
+    /* Makes an ONNX model of integers of an f32 model (docs/precision.md), and a report as JSON. The options
+     * have samples, or other bits than 8. `report` may be NULL. */
     tenon_status (*quantize_file)(const char *onnx, const tenon_quantize_options *options, tenon_blob *model,
                                   tenon_blob *report);
     tenon_status (*quantize_bytes)(const void *onnx, size_t length, const tenon_quantize_options *options,

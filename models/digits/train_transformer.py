@@ -1,7 +1,7 @@
 """Trains a small transformer on the digits set and writes transformer.onnx beside this file.
 
 The eight rows of an image are its tokens. Requires numpy, scikit-learn (for its data set), torch, onnx and onnxscript.
-The same versions on the same CPU give the same model. Usage: python train_transformer.py
+Usage: python train_transformer.py
 """
 
 from pathlib import Path

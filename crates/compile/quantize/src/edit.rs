@@ -3,7 +3,7 @@
 use crate::index::Index;
 use bytes::Bytes;
 use std::collections::HashSet;
-use tenon_onnx::proto::{AttributeProto, NodeProto, TensorProto, attribute_type};
+use tenon_onnx::proto::{AttributeProto, NodeProto, TensorProto, attribute_type, data_type};
 
 /// The nodes of a graph under construction, and its new constants.
 pub(crate) struct Edit<'a> {
@@ -11,6 +11,18 @@ pub(crate) struct Edit<'a> {
     taken: HashSet<String>,
     pub(crate) nodes: Vec<NodeProto>,
     pub(crate) constants: Vec<TensorProto>,
+}
+
+/// Quantised weights.
+pub(crate) struct QuantizedWeights {
+    /// Of the codes and the zero points.
+    pub(crate) data_type: i32,
+    pub(crate) dims: Vec<i64>,
+    pub(crate) codes: Vec<u8>,
+    /// Of the scales and the zero points.
+    pub(crate) parameter_dims: Vec<i64>,
+    pub(crate) scales: Vec<f32>,
+    pub(crate) zero_points: Vec<u8>,
 }
 
 impl<'a> Edit<'a> {
@@ -53,6 +65,37 @@ impl<'a> Edit<'a> {
         name
     }
 
+    /// Adds quantised weights, their scales and zero points as constants, and their DequantizeLinear; returns the name of
+    /// its output.
+    pub(crate) fn dequantized(
+        &mut self,
+        name: &str,
+        weights: QuantizedWeights,
+        attributes: &[(&str, i64)],
+    ) -> String {
+        let QuantizedWeights {
+            data_type,
+            dims,
+            codes,
+            parameter_dims,
+            scales,
+            zero_points,
+        } = weights;
+        let (quantized, scale, zero) = (
+            self.name(name, "quantized"),
+            self.name(name, "scale"),
+            self.name(name, "zero_point"),
+        );
+        let quantized = self.constant(quantized, data_type, dims, codes);
+        let scales = f32_bytes(scales);
+        let scale = self.constant(scale, data_type::FLOAT, parameter_dims.clone(), scales);
+        let zero = self.constant(zero, data_type, parameter_dims, zero_points);
+        let output = self.name(name, "dequantized");
+        let inputs = [quantized.as_str(), &scale, &zero];
+        self.node("DequantizeLinear", &inputs, &output, attributes);
+        output
+    }
+
     /// Adds a node of one output, which gives it its name.
     pub(crate) fn node(
         &mut self,
@@ -61,20 +104,27 @@ impl<'a> Edit<'a> {
         output: &str,
         attributes: &[(&str, i64)],
     ) {
-        let attribute = |&(name, value): &(&str, i64)| AttributeProto {
-            name: name.into(),
-            r#type: attribute_type::INT,
-            i: Some(value),
-            ..AttributeProto::default()
-        };
+        let attributes = attributes.iter();
         self.nodes.push(NodeProto {
             name: output.into(),
             op_type: operator.into(),
             input: inputs.iter().map(|&input| input.into()).collect(),
             output: vec![output.into()],
-            attribute: attributes.iter().map(attribute).collect(),
+            attribute: attributes
+                .map(|&(name, value)| int_attribute(name, value))
+                .collect(),
             ..NodeProto::default()
         });
+    }
+}
+
+/// An attribute of an integer.
+pub(crate) fn int_attribute(name: &str, value: i64) -> AttributeProto {
+    AttributeProto {
+        name: name.into(),
+        r#type: attribute_type::INT,
+        i: Some(value),
+        ..AttributeProto::default()
     }
 }
 

@@ -3,6 +3,7 @@
 //! Constants are converted, and the attributes that give a type. All other values follow by the types of the operators.
 //! Operands that an operator requires in f32, and those of nodes that stay in f32, are converted around the node.
 
+use crate::edit::int_attribute;
 use crate::index::{Index, is_standard, subgraphs};
 use bytes::Bytes;
 use half::f16;
@@ -234,12 +235,8 @@ fn convert_attributes(node: &mut NodeProto, names: &Names) -> Result<()> {
     let is_random = matches!(node.op_type.as_str(), "RandomNormal" | "RandomUniform");
     let has_default = is_random || ty == "output_datatype";
     if has_default && node.attribute.iter().all(|attribute| attribute.name != ty) {
-        node.attribute.push(AttributeProto {
-            name: ty.into(),
-            r#type: attribute_type::INT,
-            i: Some(data_type::FLOAT.into()),
-            ..AttributeProto::default()
-        });
+        node.attribute
+            .push(int_attribute(ty, data_type::FLOAT.into()));
     }
     if node.op_type == "ConstantOfShape" && node.attribute.is_empty() {
         node.attribute.push(tensor_attribute(&[1], vec![0.0]));
@@ -331,12 +328,7 @@ fn cast(input: &str, output: &str, to: i32) -> NodeProto {
         op_type: "Cast".into(),
         input: vec![input.into()],
         output: vec![output.into()],
-        attribute: vec![AttributeProto {
-            name: "to".into(),
-            r#type: attribute_type::INT,
-            i: Some(to.into()),
-            ..AttributeProto::default()
-        }],
+        attribute: vec![int_attribute("to", to.into())],
         ..NodeProto::default()
     }
 }

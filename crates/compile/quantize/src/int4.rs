@@ -1,6 +1,6 @@
 //! Weights of matrix products in blocks of 4 bits along the axis that is summed over.
 
-use crate::edit::{Edit, f32_bytes};
+use crate::edit::{Edit, QuantizedWeights};
 use crate::products::Product;
 use crate::weights::Weights;
 use std::collections::HashMap;
@@ -44,30 +44,16 @@ pub(crate) fn dequantized_weights(
         let (scale, zero) = parameters[block_of(at)];
         code(weights.elements[at] / scale + zero)
     });
-    let name = product.weights;
-    let (quantized, scale, zero) = (
-        edit.name(name, "quantized"),
-        edit.name(name, "scale"),
-        edit.name(name, "zero_point"),
-    );
-    let quantized = edit.constant(
-        quantized,
-        data_type::UINT4,
-        weights.dims.clone(),
-        packed(codes),
-    );
-    let scales = parameters.iter().map(|&(scale, _)| scale);
-    let scale = edit.constant(scale, data_type::FLOAT, dims.clone(), f32_bytes(scales));
-    let zeros = parameters.iter().map(|&(_, zero)| code(zero));
-    let zero = edit.constant(zero, data_type::UINT4, dims, packed(zeros));
-    let output = edit.name(name, "dequantized");
+    let weights = QuantizedWeights {
+        data_type: data_type::UINT4,
+        codes: packed(codes),
+        dims: weights.dims,
+        parameter_dims: dims,
+        scales: parameters.iter().map(|&(scale, _)| scale).collect(),
+        zero_points: packed(parameters.iter().map(|&(_, zero)| code(zero))),
+    };
     let attributes = [("axis", axis as i64), ("block_size", block as i64)];
-    edit.node(
-        "DequantizeLinear",
-        &[&quantized, &scale, &zero],
-        &output,
-        &attributes,
-    );
+    let output = edit.dequantized(product.weights, weights, &attributes);
     shared.insert(key, output.clone());
     Ok(output)
 }

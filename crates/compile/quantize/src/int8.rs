@@ -1,6 +1,6 @@
 //! Weights and biases in 8 and 32 bits, and activations in 8.
 
-use crate::edit::{Edit, f32_bytes};
+use crate::edit::{Edit, QuantizedWeights, f32_bytes};
 use crate::parameters::{Parameters, symmetric, symmetric_scale};
 use crate::products::Product;
 use crate::weights::{Weights, elements};
@@ -78,39 +78,20 @@ fn quantize_weights(
     weights: &Weights,
     scales: &[f32],
 ) -> String {
-    let name = product.weights;
     let codes = weights.elements.iter().enumerate().map(|(at, &element)| {
         let scale = scales[weights.channel(at)];
         symmetric(element, scale).cast_unsigned()
     });
-    let channels = vec![scales.len() as i64];
-    let (quantized, scale, zero) = (
-        edit.name(name, "quantized"),
-        edit.name(name, "scale"),
-        edit.name(name, "zero_point"),
-    );
-    let quantized = edit.constant(
-        quantized,
-        data_type::INT8,
-        weights.dims.clone(),
-        codes.collect(),
-    );
-    let scale = edit.constant(
-        scale,
-        data_type::FLOAT,
-        channels.clone(),
-        f32_bytes(scales.iter().copied()),
-    );
-    let zero = edit.constant(zero, data_type::INT8, channels, vec![0; scales.len()]);
-    let output = edit.name(name, "dequantized");
+    let weights = QuantizedWeights {
+        data_type: data_type::INT8,
+        codes: codes.collect(),
+        dims: weights.dims.clone(),
+        parameter_dims: vec![scales.len() as i64],
+        scales: scales.to_vec(),
+        zero_points: vec![0; scales.len()],
+    };
     let axis = [("axis", product.channel_axis as i64)];
-    edit.node(
-        "DequantizeLinear",
-        &[&quantized, &scale, &zero],
-        &output,
-        &axis,
-    );
-    output
+    edit.dequantized(product.weights, weights, &axis)
 }
 
 /// Adds QuantizeLinear and DequantizeLinear of an activation, whose constants have the name of its group; returns the

@@ -1,10 +1,9 @@
 //! The operator set of ONNX that a quantised model needs.
 
+use crate::edit::int_attribute;
 use crate::index::is_standard;
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_onnx::proto::{
-    AttributeProto, ModelProto, NodeProto, TensorProto, attribute_type, data_type,
-};
+use tenon_onnx::proto::{ModelProto, NodeProto, TensorProto, data_type};
 
 /// The first operator set in which DequantizeLinear has an axis.
 pub(crate) const WITH_AXIS: i64 = 13;
@@ -114,13 +113,4 @@ fn axes_as_input(node: &mut NodeProto) -> Option<TensorProto> {
         int64_data: axes,
         ..TensorProto::default()
     })
-}
-
-fn int_attribute(name: &str, value: i64) -> AttributeProto {
-    AttributeProto {
-        name: name.into(),
-        r#type: attribute_type::INT,
-        i: Some(value),
-        ..AttributeProto::default()
-    }
 }

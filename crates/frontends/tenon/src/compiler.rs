@@ -309,12 +309,12 @@ impl Compiler {
     fn compile_for_sizes(&self, model: &OnnxModel) -> Result<Package> {
         let registry = self.registry.clone();
         let registry = &registry.unwrap_or_else(tenon_builtin::registry);
-        // Functions of libraries take tensors of fixed shapes.
         let has_other_inputs = model
             .signature()
             .inputs
             .iter()
             .any(|it| !it.kind.is_tensor());
+        // Functions of libraries take tensors of fixed shapes.
         if !self.cpu_nodes.is_empty() || (!self.symbolic && has_other_inputs) {
             return self.compile_with(model, registry, None, false);
         }

@@ -18,7 +18,8 @@ pub(crate) const MAX_ROWS: usize = 16;
 pub(crate) type Kernel = unsafe fn(&Tile<'_>);
 
 /// Most rows of a tile that reads each element of B for few multiply-adds: the time of reading B bounds it, and it
-/// prefetches its own panels into the first-level cache. Tiles are balanced, so that it is the only one in its columns.
+/// prefetches its own panels into the first-level cache, whether or not other tiles read them too (as at levels with
+/// tiles of few rows).
 const FEW_ROWS: usize = 4;
 
 /// Rows of B between one that such a tile multiplies and one that it prefetches.
