@@ -1,7 +1,8 @@
 //! Packed B, as in GotoBLAS and BLIS: panels of 16 columns, `[N / 16][K][16]`, the last panel padded
-//! with zeros. The layout is the same on every CPU.
+//! with zeros; of bf16 in pairs of rows, `[N / 16][K / 2][16][2]`. The layouts are the same on every CPU.
 
 use crate::simd::transpose::transpose4;
+use half::bf16;
 use tenon_base::Result;
 use tenon_tensor::{Buffer, BufferMut};
 
@@ -11,12 +12,16 @@ pub(crate) const WIDTH: usize = 16;
 /// The tag of this layout in a package.
 pub(crate) const LAYOUT: &str = "panels16:f32";
 
+/// The same of bf16.
+pub(crate) const LAYOUT_BF16: &str = "panels16x2:bf16";
+
 /// A packed matrix.
 #[derive(Clone, Copy)]
 pub(crate) struct Panels<'a> {
     elements: &'a [f32],
     depth: usize,
     columns: usize,
+    is_bf16: bool,
 }
 
 impl<'a> Panels<'a> {
@@ -32,13 +37,30 @@ impl<'a> Panels<'a> {
             elements: &elements[..len],
             depth,
             columns,
+            is_bf16: false,
         }
+    }
+
+    /// The panels of a matrix of bf16, whose rows of words are half as many.
+    ///
+    /// # Panics
+    /// When `words` is too short.
+    pub(crate) fn of_bf16(words: &'a [f32], depth: usize, columns: usize) -> Self {
+        Self {
+            is_bf16: true,
+            ..Self::new(words, depth.div_ceil(2), columns)
+        }
+    }
+
+    pub(crate) fn is_bf16(&self) -> bool {
+        self.is_bf16
     }
 
     pub(crate) fn elements(&self) -> &'a [f32] {
         self.elements
     }
 
+    /// Rows of words.
     pub(crate) fn depth(&self) -> usize {
         self.depth
     }
@@ -60,6 +82,42 @@ pub(crate) fn packed_len(depth: usize, columns: usize) -> usize {
         .div_ceil(WIDTH)
         .saturating_mul(WIDTH)
         .saturating_mul(depth)
+}
+
+/// Rounds panels of `depth` rows to bf16, in pairs of rows.
+pub(crate) fn pair_rows(from: &[f32], depth: usize, to: &mut [f32]) {
+    let pairs = depth.div_ceil(2);
+    let panels = from.chunks_exact((depth * WIDTH).max(1));
+    for (from, to) in panels.zip(to.chunks_exact_mut((pairs * WIDTH).max(1))) {
+        for (rows, to) in from.chunks(2 * WIDTH).zip(to.as_chunks_mut::<WIDTH>().0) {
+            let (first, second) = rows.split_at(WIDTH);
+            for (column, to) in to.iter_mut().enumerate() {
+                let second = second.get(column).copied().unwrap_or(0.0);
+                let bits = [first[column], second].map(|x| bf16::from_f32(x).to_bits());
+                *to = f32::from_bits(u32::from(bits[0]) | u32::from(bits[1]) << 16);
+            }
+        }
+    }
+}
+
+/// The reverse, in f32.
+pub(crate) fn split_pairs(from: &[f32], depth: usize, to: &mut [f32]) {
+    let pairs = depth.div_ceil(2);
+    let panels = from.chunks_exact((pairs * WIDTH).max(1));
+    for (from, to) in panels.zip(to.chunks_exact_mut((depth * WIDTH).max(1))) {
+        for (from, rows) in from
+            .as_chunks::<WIDTH>()
+            .0
+            .iter()
+            .zip(to.chunks_mut(2 * WIDTH))
+        {
+            for (nth, row) in rows.chunks_exact_mut(WIDTH).enumerate() {
+                for (word, to) in from.iter().zip(row) {
+                    *to = f32::from_bits(word.to_bits() >> (16 * nth) << 16);
+                }
+            }
+        }
+    }
 }
 
 /// Packs a matrix whose rows (along the depth) are `stride` apart.

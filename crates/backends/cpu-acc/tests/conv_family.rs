@@ -5,8 +5,7 @@ mod common;
 #[path = "common/operands.rs"]
 mod operands;
 
-use common::{ACTIVATIONS, Case, InputKind, LEVELS, Random, activate, check};
-use half::f16;
+use common::{ACTIVATIONS, Case, InputKind, LEVELS, Random, activate, check, converted};
 use operands::{has_inferred_outputs, plan_at_all_levels, without_elements};
 use tenon_backend::{Backend, CpuLevel};
 use tenon_cpu_acc::CpuAcc;
@@ -320,7 +319,8 @@ fn transposed_convolutions_with_gaps() {
 #[test]
 fn convolutions_of_half_precision() {
     let mut random = Random::new(22);
-    for round in 0..48 {
+    for round in 0..96 {
+        let (dtype, tolerance) = [(DataType::F16, 4e-3), (DataType::BF16, 1.6e-2)][round / 48];
         let rank = round % 3 + 1;
         let group = random.pick(&[1, 1, 2, 6]);
         // Also more channels than a K block has rows.
@@ -354,11 +354,9 @@ fn convolutions_of_half_precision() {
         };
         let weights = [&leading, &*shape.kernel].concat();
         let mut values = |shape: &[usize], scale: f32| {
-            let count = shape.iter().product();
-            let values: Vec<f16> = (0..count)
-                .map(|_| f16::from_f32(random.value() * scale))
-                .collect();
-            Tensor::from_slice(shape, &values).unwrap()
+            let mut values = random.values(shape.iter().product());
+            values.iter_mut().for_each(|value| *value *= scale);
+            converted(dtype, shape, &values)
         };
         let scale = 1.0 / (depth * shape.kernel.iter().product::<usize>()) as f32;
         let kind = [InputKind::Constant, InputKind::Variable][round / 2 % 2];
@@ -378,7 +376,7 @@ fn convolutions_of_half_precision() {
             None => case,
             Some(extra) => case.ints("output_padding", extra),
         };
-        case.outputs(1).agrees_with_reference(4e-3);
+        case.outputs(1).agrees_with_reference(tolerance);
     }
 }
 

@@ -4,9 +4,9 @@ mod common;
 #[path = "common/operands.rs"]
 mod operands;
 
-use common::{Case, LEVELS, Random};
+use common::{Case, InputKind, LEVELS, Random};
 use half::{bf16, f16};
-use operands::{floats, has_inferred_outputs, plan_at_all_levels, without_elements};
+use operands::{floats, has_inferred_outputs, plan_at_all_levels, rounded, without_elements};
 use tenon_tensor::{DataType, Element};
 
 /// Shapes of A and B: odd sizes, broadcast batches, vectors.
@@ -48,6 +48,44 @@ fn products_of_every_type() {
     compare(0.0, |random| random.next() as u32);
     compare(0.0, |random| random.next() as i64);
     compare(0.0, |random| random.next());
+}
+
+/// Rows of f16 and bf16 by a constant: of one row, few and many, of an odd depth, several K blocks and matrices, with the
+/// whole epilogue.
+#[test]
+fn products_of_half_precision_by_constants() {
+    let mut random = Random::new(32);
+    for (dtype, tolerance) in [(DataType::F16, 2e-3), (DataType::BF16, 1.6e-2)] {
+        for (count, rows, depth, columns) in [
+            (1, 1, 1, 1),
+            (1, 1, 333, 40),
+            (1, 1, 2048, 70),
+            (1, 4, 257, 100),
+            (1, 30, 64, 33),
+            (1, 100, 1501, 50),
+            (3, 5, 7, 16),
+            (1, 300, 96, 200),
+        ] {
+            for transposed in [false, true] {
+                let (a, b) = if transposed {
+                    ([count, rows, depth], [columns, depth])
+                } else {
+                    ([count, rows, depth], [depth, columns])
+                };
+                let case = Case::new("tenon.MatMul").int("trans_b", transposed.into());
+                let case = floats(case, &mut random, dtype, &a);
+                // Sums of about the magnitude of one element.
+                let scale = (depth as f32).sqrt().recip();
+                let mut weights = random.values(depth * columns);
+                weights.iter_mut().for_each(|weight| *weight *= scale);
+                let case = rounded(case, dtype, InputKind::Constant, &b, &weights);
+                let case = floats(case, &mut random, dtype, &[columns]);
+                let case = floats(case, &mut random, dtype, &[count, rows, columns]);
+                let case = case.float("scale", 0.5).string("activation", "relu");
+                case.outputs(1).agrees_with_reference(tolerance);
+            }
+        }
+    }
 }
 
 /// Sizes around the rows, panels and K blocks of a tile.

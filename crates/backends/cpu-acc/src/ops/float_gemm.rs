@@ -1,13 +1,15 @@
-//! Products of f32, f16 or bf16 by packed weights of f32, with the epilogue of fused operators. Sums and epilogue are of
+//! Products of f32, f16 or bf16 by packed weights of f32, or of bf16 by weights of bf16, with the epilogue of fused operators. Sums and epilogue are of
 //! f32; f16 and bf16 are converted when rows of A are packed and when results are written.
 
 use crate::simd::disjoint::MatrixMut;
 use crate::simd::elements::{VectorElement, add_and_clamp};
 use crate::simd::gemm::{Gemm, multiply};
 use crate::simd::math::{UnaryFunction, map_in_place};
+use crate::simd::products::ProductKind;
 use crate::simd::rows::RowSource;
-use crate::simd::typed_gemm::{Bytes, RowElement, RowPosition, Sink, TypedGemm};
+use crate::simd::typed_gemm::{RowElement, RowPacking, RowPosition, Sink, TypedGemm, halves_mut};
 use crate::simd::{Level, Simd};
+use half::slice::HalfBitsSliceExt;
 use half::{bf16, f16};
 
 /// A type of A and C.
@@ -21,7 +23,10 @@ pub(super) trait GemmElement: VectorElement + RowElement {
         output: MatrixMut<'_, Self>,
     );
 
-    /// The same with rows of A in f32.
+    /// Scratch memory as elements, one for each half of a word where they have 16 bits.
+    fn of_words(words: &mut [f32]) -> &mut [Self];
+
+    /// The same as `multiply` with rows of A in f32.
     fn multiply_floats<R: RowSource<Element = f32>>(
         level: Level,
         a: &R,
@@ -40,6 +45,10 @@ impl GemmElement for f32 {
         output: MatrixMut<'_, f32>,
     ) {
         multiply(level, a, &Gemm { addend, ..*gemm }, output);
+    }
+
+    fn of_words(words: &mut [f32]) -> &mut [f32] {
+        words
     }
 
     fn multiply_floats<R: RowSource<Element = f32>>(
@@ -64,6 +73,10 @@ macro_rules! halves {
                 output: MatrixMut<'_, Self>,
             ) {
                 multiply_halves(level, a, gemm, addend, output);
+            }
+
+            fn of_words(words: &mut [f32]) -> &mut [Self] {
+                halves_mut(words).reinterpret_cast_mut()
             }
 
             fn multiply_floats<R: RowSource<Element = f32>>(
@@ -94,6 +107,11 @@ fn multiply_halves<T: VectorElement, A: RowElement>(
         Some(_) => [f32::NEG_INFINITY, f32::INFINITY],
         None => gemm.limits,
     };
+    let product = match (gemm.panels.is_bf16(), A::IS_WORD) {
+        (false, _) => ProductKind::Floats,
+        (true, true) => ProductKind::WidenedBf16,
+        (true, false) => level.product_of_bf16(),
+    };
     let product = TypedGemm {
         a,
         gemm: &Gemm {
@@ -101,7 +119,7 @@ fn multiply_halves<T: VectorElement, A: RowElement>(
             function: None,
             ..*gemm
         },
-        bytes: Bytes::default(),
+        packing: RowPacking::of(product),
         sink: &Rounded {
             addend: addend.map(|addend| (addend, gemm.limits)),
             function: gemm.function,

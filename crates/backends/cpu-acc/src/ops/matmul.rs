@@ -1,6 +1,6 @@
 //! Matrix products: `tenon.MatMul`, `MatMul`, `Gemm`. A is read in place; B is packed in panels: when
 //! compiling if it is a constant, else into scratch memory. Of f16 and bf16 rows of A are converted when they
-//! are packed, B and bias before.
+//! are packed, B and bias before; a constant B of bf16 stays so.
 
 mod run;
 
@@ -11,9 +11,10 @@ use super::prepared::{Fill, Preparation, Weights};
 use super::{split_scratch, total_len};
 use crate::activation::Activation;
 use crate::floats::{FloatType, Floats};
-use crate::panels::{LAYOUT, pack_columns, pack_rows, packed_len};
+use crate::panels::{LAYOUT, LAYOUT_BF16, Panels, pack_columns, pack_rows, packed_len};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::Level;
+use crate::simd::products::ProductKind;
 use run::MatMulRun;
 use tenon_backend::{Inputs, Operands, Outputs, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Result, bounded};
@@ -150,15 +151,38 @@ impl MatMul {
     fn preparation<'a>(&self, fill: &'a dyn Fn(&[f32], &mut [f32])) -> Preparation<'a> {
         Preparation {
             input: 1,
-            layout: LAYOUT,
+            layout: if self.has_bf16_panels() {
+                LAYOUT_BF16
+            } else {
+                LAYOUT
+            },
             len: self.b_count.saturating_mul(self.packed()),
-            fill: Fill::Floats(fill),
+            fill: if self.has_bf16_panels() {
+                Fill::Bf16Panels(fill, self.depth)
+            } else {
+                Fill::Floats(fill)
+            },
+        }
+    }
+
+    /// Whether packed matrices of B are of bf16.
+    fn has_bf16_panels(&self) -> bool {
+        self.float == FloatType::Bf16 && self.constant
+    }
+
+    /// Packed columns of B.
+    pub(super) fn panels<'a>(&self, words: &'a [f32], columns: usize) -> Panels<'a> {
+        if self.has_bf16_panels() {
+            Panels::of_bf16(words, self.depth, columns)
+        } else {
+            Panels::new(words, self.depth, columns)
         }
     }
 
     /// Packs all matrices of B.
     fn fill(&self, from: &[f32], to: &mut [f32]) {
-        let (size, packed) = (self.depth * self.columns, self.packed());
+        let size = self.depth * self.columns;
+        let packed = packed_len(self.depth, self.columns);
         if size == 0 {
             return;
         }
@@ -187,8 +211,14 @@ impl MatMul {
         }
     }
 
+    /// Words of a packed matrix of B.
     pub(super) fn packed(&self) -> usize {
-        packed_len(self.depth, self.columns)
+        let rows = if self.has_bf16_panels() {
+            self.depth.div_ceil(2)
+        } else {
+            self.depth
+        };
+        packed_len(rows, self.columns)
     }
 
     /// Elements of A.
@@ -201,7 +231,8 @@ impl MatMul {
 
     /// Whether all rows of A are converted to f32 before.
     fn converts_rows(&self) -> bool {
-        let is_half = self.float != FloatType::F32;
+        let in_pairs = self.has_bf16_panels() && self.level.has(ProductKind::Bf16Pairs);
+        let is_half = self.float != FloatType::F32 && !in_pairs;
         is_half && self.constant && self.rows > 1 && self.depth > LONG_ROW
     }
 

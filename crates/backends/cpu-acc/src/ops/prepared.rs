@@ -1,7 +1,7 @@
 //! Constants in the prepared layout that the kernels read: from the package where it has them, else
 //! prepared when the workload is created.
 
-use crate::panels;
+use crate::panels::{self, WIDTH, pair_rows, split_pairs};
 use crate::simd::typed_gemm::{bytes_mut, bytes_of};
 use std::borrow::Cow;
 use tenon_backend::{Prepared, WorkloadSpec};
@@ -25,6 +25,8 @@ pub(crate) struct Preparation<'a> {
 pub(crate) enum Fill<'a> {
     /// Elements converted to f32.
     Floats(&'a dyn Fn(&[f32], &mut [f32])),
+    /// Elements converted to f32, which become panels of this number of rows; then pairs of rows are rounded to bf16.
+    Bf16Panels(&'a dyn Fn(&[f32], &mut [f32]), usize),
     /// Integers of at most 8 bits, a byte each; then the offset is subtracted from each (wrapping), and the bits of the
     /// layout are kept: 8 or 4.
     Integers {
@@ -55,6 +57,14 @@ impl Preparation<'_> {
                 let elements = constant.as_slice::<f32>().ok_or_else(|| self.missing())?;
                 panels::buffer(self.len, |to| fill(elements, to))?
             }
+            Fill::Bf16Panels(fill, depth) => {
+                let constant = convert(constant, DataType::F32)?;
+                let elements = constant.as_slice::<f32>().ok_or_else(|| self.missing())?;
+                let floats = panels::buffer(self.floats(), |to| fill(elements, to))?;
+                panels::buffer(self.len, |to| {
+                    pair_rows(Weights(floats).elements(), depth, to);
+                })?
+            }
             Fill::Integers { fill, offset, bits } => {
                 let bytes = unpacked(constant)?;
                 let mut whole = BufferMut::zeroed(self.integers(bits))?;
@@ -84,9 +94,15 @@ impl Preparation<'_> {
         };
         let moved = self.moved(last)?;
         let plain = match self.fill {
-            Fill::Floats(_) => {
+            Fill::Floats(_) | Fill::Bf16Panels(..) => {
+                let floats = match self.fill {
+                    Fill::Bf16Panels(_, depth) => Weights(panels::buffer(self.floats(), |to| {
+                        split_pairs(prepared.elements(), depth, to);
+                    })?),
+                    _ => prepared,
+                };
                 let plain = panels::buffer(count, |plain| {
-                    move_back(&moved, prepared.elements(), plain);
+                    move_back(&moved, floats.elements(), plain);
                 })?;
                 let wide = TensorType::new(DataType::F32, input.ty.shape().clone())?;
                 // Exact: the elements were of this type before.
@@ -119,14 +135,16 @@ impl Preparation<'_> {
         let count = last as usize;
         let mut moved = Vec::new();
         match self.fill {
-            Fill::Floats(fill) => {
+            Fill::Floats(fill) | Fill::Bf16Panels(fill, _) => {
                 let indices = panels::buffer(count, |indices| {
                     for (bits, index) in indices.iter_mut().zip(1..=last) {
                         *bits = f32::from_bits(index);
                     }
                 })?;
                 let indices = Weights(indices);
-                let to = Weights(panels::buffer(self.len, |to| fill(indices.elements(), to))?);
+                let to = Weights(panels::buffer(self.floats(), |to| {
+                    fill(indices.elements(), to);
+                })?);
                 moved.extend(to.elements().iter().map(|bits| bits.to_bits()));
             }
             Fill::Integers { fill, bits, .. } => {
@@ -145,6 +163,17 @@ impl Preparation<'_> {
             }
         }
         Ok(moved)
+    }
+
+    /// Elements of the panels in f32.
+    fn floats(&self) -> usize {
+        match self.fill {
+            Fill::Bf16Panels(_, depth) => {
+                let panels = self.len / (depth.div_ceil(2) * WIDTH).max(1);
+                panels.saturating_mul(depth).saturating_mul(WIDTH)
+            }
+            _ => self.len,
+        }
     }
 
     /// Integers of the prepared form.

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
-use super::products::{Floats, Pairs, Product, Quads};
+use super::products::{Floats, Pairs, Product, ProductKind, Quads, WidenedBf16};
 use super::terms::term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd, VectorOp};
@@ -55,6 +55,8 @@ macro_rules! kernels {
 
         static FLOATS: Kernels = [$([tile::<Floats, $rows, 1>, tile::<Floats, $rows, 2>]),*];
         static PAIRS: Kernels = [$([tile::<Pairs, $rows, 1>, tile::<Pairs, $rows, 2>]),*];
+        static WIDENED_BF16: Kernels =
+            [$([tile::<WidenedBf16, $rows, 1>, tile::<WidenedBf16, $rows, 2>]),*];
         static QUADS: Kernels = [$([tile_of_quads::<$rows, 1>, tile_of_quads::<$rows, 2>]),*];
     };
 }
@@ -224,13 +226,14 @@ impl Simd for Avx2 {
     const TILE_PANELS: usize = 1;
 
     #[inline(always)]
-    fn tile(rows: usize, columns: usize) -> Kernel {
-        FLOATS[rows - 1][columns.div_ceil(8) - 1]
-    }
-
-    #[inline(always)]
-    fn byte_tile(rows: usize, columns: usize, quads: bool) -> Kernel {
-        let kernels = if quads { &QUADS } else { &PAIRS };
+    fn tile(product: ProductKind, rows: usize, columns: usize) -> Kernel {
+        let kernels = match product {
+            ProductKind::Floats => &FLOATS,
+            // This level has no instruction for pairs of bf16.
+            ProductKind::Bf16Pairs | ProductKind::WidenedBf16 => &WIDENED_BF16,
+            ProductKind::Quads => &QUADS,
+            ProductKind::Pairs => &PAIRS,
+        };
         kernels[rows - 1][columns.div_ceil(8) - 1]
     }
 
@@ -238,6 +241,18 @@ impl Simd for Avx2 {
     unsafe fn add_products_of_quads(self, a: __m256, b: __m256, sum: __m256) -> __m256 {
         let [a, b, sum] = [a, b, sum].map(|v| unsafe { _mm256_castps_si256(v) });
         unsafe { _mm256_castsi256_ps(_mm256_dpbusd_avx_epi32(sum, a, b)) }
+    }
+
+    #[inline(always)]
+    fn bf16_of_pairs(self, words: __m256, nth: usize) -> __m256 {
+        unsafe {
+            let words = _mm256_castps_si256(words);
+            _mm256_castsi256_ps(if nth == 0 {
+                _mm256_slli_epi32::<16>(words)
+            } else {
+                _mm256_and_si256(words, _mm256_set1_epi32(0xFFFF_0000_u32 as i32))
+            })
+        }
     }
 
     #[inline(always)]

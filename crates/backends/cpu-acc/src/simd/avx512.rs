@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
-use super::products::{Floats, Pairs, Product, Quads};
+use super::products::{Bf16Pairs, Floats, Pairs, Product, ProductKind, Quads, WidenedBf16};
 use super::terms::term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd, VectorOp};
@@ -39,6 +39,14 @@ unsafe fn tile_of_quads<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>
 }
 
 /// # Safety
+/// As for [`tile`]; the CPU has AVX512-BF16 besides.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+unsafe fn tile_of_bf16<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
+    // SAFETY: the caller guarantees the instructions and the tile.
+    unsafe { compute::<Avx512, Bf16Pairs, ROWS, VECTORS>(Avx512(()), tile) }
+}
+
+/// # Safety
 /// The CPU has the instructions of [`CpuLevel::Avx512`](tenon_base::CpuLevel::Avx512);
 /// the pointers are as [`math::map_unary`] requires.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
@@ -54,6 +62,9 @@ macro_rules! kernels {
 
         static FLOATS: Kernels = [$([tile::<Floats, $rows, 1>, tile::<Floats, $rows, 2>]),*];
         static PAIRS: Kernels = [$([tile::<Pairs, $rows, 1>, tile::<Pairs, $rows, 2>]),*];
+        static WIDENED_BF16: Kernels =
+            [$([tile::<WidenedBf16, $rows, 1>, tile::<WidenedBf16, $rows, 2>]),*];
+        static BF16_PAIRS: Kernels = [$([tile_of_bf16::<$rows, 1>, tile_of_bf16::<$rows, 2>]),*];
         static QUADS: Kernels = [$([tile_of_quads::<$rows, 1>, tile_of_quads::<$rows, 2>]),*];
     };
 }
@@ -185,13 +196,14 @@ impl Simd for Avx512 {
     const TILE_PANELS: usize = 2;
 
     #[inline(always)]
-    fn tile(rows: usize, columns: usize) -> Kernel {
-        FLOATS[rows - 1][columns.div_ceil(16) - 1]
-    }
-
-    #[inline(always)]
-    fn byte_tile(rows: usize, columns: usize, quads: bool) -> Kernel {
-        let kernels = if quads { &QUADS } else { &PAIRS };
+    fn tile(product: ProductKind, rows: usize, columns: usize) -> Kernel {
+        let kernels = match product {
+            ProductKind::Floats => &FLOATS,
+            ProductKind::Bf16Pairs => &BF16_PAIRS,
+            ProductKind::WidenedBf16 => &WIDENED_BF16,
+            ProductKind::Quads => &QUADS,
+            ProductKind::Pairs => &PAIRS,
+        };
         kernels[rows - 1][columns.div_ceil(16) - 1]
     }
 
@@ -199,6 +211,27 @@ impl Simd for Avx512 {
     unsafe fn add_products_of_quads(self, a: __m512, b: __m512, sum: __m512) -> __m512 {
         let [a, b, sum] = [a, b, sum].map(|v| unsafe { _mm512_castps_si512(v) });
         unsafe { _mm512_castsi512_ps(_mm512_dpbusd_epi32(sum, a, b)) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_products_of_bf16(self, a: __m512, b: __m512, sum: __m512) -> __m512 {
+        // SAFETY: the caller guarantees the instruction; both types are 512 bits, any of which are valid.
+        unsafe {
+            let [a, b] = [a, b].map(|v| std::mem::transmute::<__m512, __m512bh>(v));
+            _mm512_dpbf16_ps(sum, a, b)
+        }
+    }
+
+    #[inline(always)]
+    fn bf16_of_pairs(self, words: __m512, nth: usize) -> __m512 {
+        unsafe {
+            let words = _mm512_castps_si512(words);
+            _mm512_castsi512_ps(if nth == 0 {
+                _mm512_slli_epi32::<16>(words)
+            } else {
+                _mm512_and_si512(words, _mm512_set1_epi32(0xFFFF_0000_u32 as i32))
+            })
+        }
     }
 
     #[inline(always)]

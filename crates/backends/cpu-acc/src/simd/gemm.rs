@@ -8,6 +8,7 @@ use super::disjoint::{MatrixMut, RowLayout};
 use super::k_blocks::{KBlock, KBlocks, MAX_POSITIONS, balanced_part};
 use super::math::{UnaryFunction, map_in_place};
 use super::packed_rows::{PackedRows, rows_alias};
+use super::products::ProductKind;
 use super::rows::RowSource;
 use super::schedule::Schedule;
 use super::tile::{Epilogue, MAX_ROWS, Prefetch, RowPointers, Tile};
@@ -548,7 +549,7 @@ impl<R: RowSource<Element = f32>> GemmPart<'_, R> {
             // output, bias and addend contain the last row and column, and that the output is aligned
             // where `stream` is set; the output is borrowed mutably for the whole product and tiles
             // do not overlap.
-            unsafe { S::tile(rows, columns)(&tile) };
+            unsafe { S::tile(ProductKind::Floats, rows, columns)(&tile) };
             panel += count;
         }
     }

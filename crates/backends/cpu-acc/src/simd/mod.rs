@@ -35,6 +35,7 @@ pub(crate) mod unrolled;
 pub(crate) use portable::Portable;
 
 use half::{bf16, f16};
+use products::ProductKind;
 use tenon_backend::CpuLevel;
 use terms::TermVectors;
 
@@ -151,17 +152,36 @@ pub(crate) trait Simd:
     /// Most panels of B of a micro-kernel's tile (NR of BLIS, in panels).
     const TILE_PANELS: usize;
 
-    /// The micro-kernel for tiles of `rows` rows and `columns` columns, both at least 1.
-    fn tile(rows: usize, columns: usize) -> tile::Kernel;
+    /// The micro-kernel for tiles of `rows` rows and `columns` columns, both at least 1. One of a product that the
+    /// level may not have is for CPUs that [have](Level::has) it alone.
+    fn tile(product: ProductKind, rows: usize, columns: usize) -> tile::Kernel;
 
-    /// The same for products of bytes: of [`products::Quads`] with the instruction that the level may have
-    /// besides (see [`Level::has_quads`]), else of [`products::Pairs`].
-    fn byte_tile(rows: usize, columns: usize, quads: bool) -> tile::Kernel;
+    /// `sum` and the products of two bf16 of `a` and two of `b` in each word.
+    ///
+    /// # Safety
+    /// [`Level::has`] [`ProductKind::Bf16Pairs`].
+    #[inline(always)]
+    unsafe fn add_products_of_bf16(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
+        let [low, high] = [0, 1].map(|nth| [a, b].map(|words| self.bf16_of_pairs(words, nth)));
+        self.fma(low[0], low[1], self.fma(high[0], high[1], sum))
+    }
+
+    /// The first bf16 of each word in f32, or the second if `nth` is 1.
+    #[inline(always)]
+    fn bf16_of_pairs(self, words: Self::V, nth: usize) -> Self::V {
+        map_words(self, [words; 3], |[word, ..]| {
+            if nth == 0 {
+                word << 16
+            } else {
+                word & 0xFFFF_0000
+            }
+        })
+    }
 
     /// `sum` and the products of four u8 of `a` and four i8 of `b` in each word.
     ///
     /// # Safety
-    /// [`Level::has_quads`] is true of the level.
+    /// [`Level::has`] [`ProductKind::Quads`].
     #[inline(always)]
     unsafe fn add_products_of_quads(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
         map_words(self, [a, b, sum], |[a, b, sum]| {
@@ -424,6 +444,7 @@ pub(crate) trait VectorOp {
 pub(crate) struct Level {
     level: CpuLevel,
     quads: bool,
+    bf16_pairs: bool,
 }
 
 impl Level {
@@ -439,7 +460,15 @@ impl Level {
         };
         #[cfg(not(target_arch = "x86_64"))]
         let quads = false;
-        Self { level, quads }
+        #[cfg(target_arch = "x86_64")]
+        let bf16_pairs = level == CpuLevel::Avx512 && is_x86_feature_detected!("avx512bf16");
+        #[cfg(not(target_arch = "x86_64"))]
+        let bf16_pairs = false;
+        Self {
+            level,
+            quads,
+            bf16_pairs,
+        }
     }
 
     /// Whether it is the target's baseline.
@@ -447,9 +476,31 @@ impl Level {
         self.level == CpuLevel::Baseline
     }
 
-    /// Whether there is an instruction that multiplies four bytes and adds the products (VNNI).
-    pub(crate) fn has_quads(self) -> bool {
-        self.quads
+    /// Whether there are the instructions of a product.
+    pub(crate) fn has(self, product: ProductKind) -> bool {
+        match product {
+            ProductKind::Quads => self.quads,
+            ProductKind::Bf16Pairs => self.bf16_pairs,
+            ProductKind::Floats | ProductKind::Pairs | ProductKind::WidenedBf16 => true,
+        }
+    }
+
+    /// The fastest product of bytes.
+    pub(crate) fn product_of_bytes(self) -> ProductKind {
+        if self.quads {
+            ProductKind::Quads
+        } else {
+            ProductKind::Pairs
+        }
+    }
+
+    /// The fastest product of rows and weights of bf16.
+    pub(crate) fn product_of_bf16(self) -> ProductKind {
+        if self.bf16_pairs {
+            ProductKind::Bf16Pairs
+        } else {
+            ProductKind::WidenedBf16
+        }
     }
 
     /// The name that `tenon backends` prints.

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
-use super::products::{Floats, Pairs, Product};
+use super::products::{Floats, Pairs, Product, ProductKind, WidenedBf16};
 use super::terms::plain_term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd, VectorOp};
@@ -43,6 +43,7 @@ macro_rules! kernels {
 /// Indexed by rows less one: one panel, four vectors wide.
 static FLOATS: [Kernel; 6] = kernels!(Floats: 1 2 3 4 5 6);
 static PAIRS: [Kernel; 6] = kernels!(Pairs: 1 2 3 4 5 6);
+static WIDENED_BF16: [Kernel; 6] = kernels!(WidenedBf16: 1 2 3 4 5 6);
 
 // SAFETY of every block below: a value of `Neon` exists only on a CPU with the instructions, and
 // the caller of a function with pointers guarantees them as the trait requires.
@@ -166,13 +167,14 @@ impl Simd for Neon {
     const TILE_PANELS: usize = 1;
 
     #[inline(always)]
-    fn tile(rows: usize, _columns: usize) -> Kernel {
-        FLOATS[rows - 1]
-    }
-
-    #[inline(always)]
-    fn byte_tile(rows: usize, _columns: usize, _quads: bool) -> Kernel {
-        PAIRS[rows - 1]
+    fn tile(product: ProductKind, rows: usize, _columns: usize) -> Kernel {
+        let kernels = match product {
+            ProductKind::Floats => &FLOATS,
+            // This level has no instruction for quads or for pairs of bf16.
+            ProductKind::Bf16Pairs | ProductKind::WidenedBf16 => &WIDENED_BF16,
+            ProductKind::Quads | ProductKind::Pairs => &PAIRS,
+        };
+        kernels[rows - 1]
     }
 
     #[inline(always)]
@@ -187,6 +189,18 @@ impl Simd for Neon {
             let low = vmull_s16(vget_low_s16(a), vget_low_s16(b));
             let products = vpaddq_s32(low, vmull_high_s16(a, b));
             vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(sum), products))
+        }
+    }
+
+    #[inline(always)]
+    fn bf16_of_pairs(self, words: float32x4_t, nth: usize) -> float32x4_t {
+        unsafe {
+            let words = vreinterpretq_u32_f32(words);
+            vreinterpretq_f32_u32(if nth == 0 {
+                vshlq_n_u32::<16>(words)
+            } else {
+                vandq_u32(words, vdupq_n_u32(0xFFFF_0000))
+            })
         }
     }
 

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
-use super::products::{Floats, Pairs, Product};
+use super::products::{Floats, Pairs, Product, ProductKind, WidenedBf16};
 use super::terms::plain_term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd};
@@ -31,6 +31,11 @@ unsafe fn map_unary(function: UnaryFunction, from: *const f32, to: *mut f32, len
 /// Indexed by rows less one: one panel, four vectors wide.
 static FLOATS: [Kernel; 3] = [tile::<Floats, 1>, tile::<Floats, 2>, tile::<Floats, 3>];
 static PAIRS: [Kernel; 3] = [tile::<Pairs, 1>, tile::<Pairs, 2>, tile::<Pairs, 3>];
+static WIDENED_BF16: [Kernel; 3] = [
+    tile::<WidenedBf16, 1>,
+    tile::<WidenedBf16, 2>,
+    tile::<WidenedBf16, 3>,
+];
 
 #[inline(always)]
 fn map(a: [f32; LANES], f: impl Fn(f32) -> f32) -> [f32; LANES] {
@@ -161,13 +166,14 @@ impl Simd for Portable {
     const TILE_PANELS: usize = 1;
 
     #[inline(always)]
-    fn tile(rows: usize, _columns: usize) -> Kernel {
-        FLOATS[rows - 1]
-    }
-
-    #[inline(always)]
-    fn byte_tile(rows: usize, _columns: usize, _quads: bool) -> Kernel {
-        PAIRS[rows - 1]
+    fn tile(product: ProductKind, rows: usize, _columns: usize) -> Kernel {
+        let kernels = match product {
+            ProductKind::Floats => &FLOATS,
+            // This level has no instruction for quads or for pairs of bf16.
+            ProductKind::Bf16Pairs | ProductKind::WidenedBf16 => &WIDENED_BF16,
+            ProductKind::Quads | ProductKind::Pairs => &PAIRS,
+        };
+        kernels[rows - 1]
     }
 
     #[inline(always)]

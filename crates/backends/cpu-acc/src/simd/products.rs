@@ -1,9 +1,44 @@
-//! The types of matrix products. A and B are made of words of 32 bits: an element of f32, or four
-//! elements of 8 bits that are adjacent along the depth. Sums have 32 bits.
+//! The types of matrix products. A and B are made of words of 32 bits: an element of f32, or two
+//! elements of bf16 or four of 8 bits that are adjacent along the depth. Sums have 32 bits.
 
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::Simd;
+
+/// The product that a micro-kernel computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ProductKind {
+    /// [`Floats`]
+    #[default]
+    Floats,
+    /// [`Bf16Pairs`]
+    Bf16Pairs,
+    /// [`WidenedBf16`]
+    WidenedBf16,
+    /// [`Quads`]
+    Quads,
+    /// [`Pairs`]
+    Pairs,
+}
+
+impl ProductKind {
+    /// Elements of a word of B, of which there are as many in a packed row.
+    pub(crate) fn elements_per_word(self) -> usize {
+        match self {
+            Self::Floats => 1,
+            Self::Bf16Pairs | Self::WidenedBf16 => 2,
+            Self::Quads | Self::Pairs => 4,
+        }
+    }
+
+    /// [`Product::ROW_WORDS`]
+    pub(crate) fn row_words(self) -> usize {
+        match self {
+            Self::Floats | Self::Bf16Pairs | Self::Quads => 1,
+            Self::WidenedBf16 | Self::Pairs => 2,
+        }
+    }
+}
 
 /// How words of A and of B are multiplied. Vectors of words have the type of vectors of f32, whatever they hold.
 pub(crate) trait Product<S: Simd> {
@@ -30,6 +65,53 @@ impl<S: Simd> Product<S> for Floats {
     #[inline(always)]
     fn columns(_: S, words: S::V, _: usize) -> S::V {
         words
+    }
+
+    #[inline(always)]
+    fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
+        s.fma(row, columns, sum)
+    }
+
+    #[inline(always)]
+    fn add(s: S, a: S::V, b: S::V) -> S::V {
+        s.add(a, b)
+    }
+}
+
+/// bf16 by bf16, by an instruction that multiplies two, adds the products and takes subnormal elements for zero.
+pub(crate) enum Bf16Pairs {}
+
+impl<S: Simd> Product<S> for Bf16Pairs {
+    const FLOATS: bool = true;
+    const ROW_WORDS: usize = 1;
+
+    #[inline(always)]
+    fn columns(_: S, words: S::V, _: usize) -> S::V {
+        words
+    }
+
+    #[inline(always)]
+    fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
+        // SAFETY: kernels of `Bf16Pairs` require a CPU with the instruction (`tile_of_bf16` of the level).
+        unsafe { s.add_products_of_bf16(row, columns, sum) }
+    }
+
+    #[inline(always)]
+    fn add(s: S, a: S::V, b: S::V) -> S::V {
+        s.add(a, b)
+    }
+}
+
+/// f32 by bf16, of which a word of B has two: a row of A has as many words.
+pub(crate) enum WidenedBf16 {}
+
+impl<S: Simd> Product<S> for WidenedBf16 {
+    const FLOATS: bool = true;
+    const ROW_WORDS: usize = 2;
+
+    #[inline(always)]
+    fn columns(s: S, words: S::V, nth: usize) -> S::V {
+        s.bf16_of_pairs(words, nth)
     }
 
     #[inline(always)]

@@ -1,5 +1,5 @@
 //! GEMM of operands of other types than f32, or with another result. Rows of A are packed as words of 32 bits
-//! ([`RowElement`]), the micro-kernels of `tile` write sums to a buffer that stays in the first or second level
+//! ([`RowElement`], [`ProductKind`]), the micro-kernels of `tile` write sums to a buffer that stays in the first or second level
 //! cache, and a [`Sink`] converts them to elements of the output.
 
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
@@ -8,10 +8,12 @@ use super::disjoint::{MatrixMut, RowLayout};
 use super::elements::VectorElement;
 use super::gemm::{Division, GROUP_BYTES, Gemm, RowTiles};
 use super::k_blocks::{KBlock, KBlocks, KC, MAX_POSITIONS, balanced_part};
+use super::products::ProductKind;
 use super::rows::{MAX_DEPTH, RowSource, padding};
 use super::tile::{Epilogue, MAX_ROWS, Prefetch, RowPointers, Tile};
 use super::{Level, Simd, VectorOp};
 use crate::panels::WIDTH;
+use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use std::cell::Cell;
 use std::ops::Range;
@@ -28,63 +30,88 @@ const GAP: usize = 16;
 
 /// A type of elements of A.
 pub(crate) trait RowElement: Copy + Send + Sync + 'static {
-    /// Elements of a word of B, of which there are as many in a packed row.
-    const PER_WORD: usize;
-    /// Whether elements are words themselves, so that rows need not be packed.
+    /// Whether elements are words themselves, so that rows need not be packed for [`ProductKind::Floats`].
     const IS_WORD: bool = false;
 
     /// Writes `from` to a packed row, from element `at` on.
-    fn pack<S: Simd>(s: S, from: &[Self], to: &mut [f32], at: usize);
+    fn pack<S: Simd>(s: S, packing: &RowPacking, from: &[Self], to: &mut [f32], at: usize);
 
     /// Writes `count` elements of padding to a packed row.
-    fn pad(bytes: &Bytes, count: usize, to: &mut [f32], at: usize);
+    fn pad(packing: &RowPacking, count: usize, to: &mut [f32], at: usize);
 
     /// Completes a packed row of `len` words and returns the sum of its elements where that is needed.
     #[inline(always)]
-    fn complete(_bytes: &Bytes, _to: &mut [f32], _len: usize) -> i32 {
+    fn complete(_packing: &RowPacking, _to: &mut [f32], _len: usize) -> i32 {
         0
     }
 }
 
-/// How elements of 8 bits are packed.
+/// How rows are packed. All but the product is for elements of 8 bits.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Bytes {
+pub(crate) struct RowPacking {
+    /// The product that rows are packed for.
+    pub(crate) product: ProductKind,
     /// Whether elements are i8, which are packed as u8 that are greater by 128.
     pub(crate) signed: bool,
     /// The element that padding has, before that.
     pub(crate) padding: u8,
     /// Whether the sums of rows are needed.
     pub(crate) sums: bool,
-    /// Whether the kernels have [`super::products::Quads`]; else [`super::products::Pairs`].
-    pub(crate) quads: bool,
+}
+
+impl RowPacking {
+    /// That of elements of no bytes.
+    pub(crate) fn of(product: ProductKind) -> Self {
+        Self {
+            product,
+            ..Self::default()
+        }
+    }
 }
 
 macro_rules! float_rows {
     ($($T:ty)*) => {$(
         impl RowElement for $T {
-            const PER_WORD: usize = 1;
             const IS_WORD: bool = Self::IS_F32;
 
             #[inline(always)]
-            fn pack<S: Simd>(s: S, from: &[Self], to: &mut [f32], at: usize) {
+            fn pack<S: Simd>(s: S, _: &RowPacking, from: &[Self], to: &mut [f32], at: usize) {
                 Self::widen(s, from, &mut to[at..at + from.len()]);
             }
 
             #[inline(always)]
-            fn pad(_: &Bytes, count: usize, to: &mut [f32], at: usize) {
+            fn pad(_: &RowPacking, count: usize, to: &mut [f32], at: usize) {
                 to[at..at + count].fill(0.0);
             }
         }
     )*};
 }
 
-float_rows!(f32 f16 bf16);
+float_rows!(f32 f16);
 
-impl RowElement for u8 {
-    const PER_WORD: usize = 4;
+impl RowElement for bf16 {
+    #[inline(always)]
+    fn pack<S: Simd>(s: S, packing: &RowPacking, from: &[Self], to: &mut [f32], at: usize) {
+        if packing.product == ProductKind::Bf16Pairs {
+            halves_mut(to)[at..at + from.len()].copy_from_slice(from.reinterpret_cast());
+        } else {
+            Self::widen(s, from, &mut to[at..at + from.len()]);
+        }
+    }
 
     #[inline(always)]
-    fn pack<S: Simd>(_: S, from: &[Self], to: &mut [f32], at: usize) {
+    fn pad(packing: &RowPacking, count: usize, to: &mut [f32], at: usize) {
+        if packing.product == ProductKind::Bf16Pairs {
+            halves_mut(to)[at..at + count].fill(0);
+        } else {
+            to[at..at + count].fill(0.0);
+        }
+    }
+}
+
+impl RowElement for u8 {
+    #[inline(always)]
+    fn pack<S: Simd>(_: S, _: &RowPacking, from: &[Self], to: &mut [f32], at: usize) {
         let to = &mut bytes_mut(to)[at..at + from.len()];
         let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<16>(), to.as_chunks_mut::<16>());
         to.copy_from_slice(from);
@@ -94,18 +121,18 @@ impl RowElement for u8 {
     }
 
     #[inline(always)]
-    fn pad(bytes: &Bytes, count: usize, to: &mut [f32], at: usize) {
-        bytes_mut(to)[at..at + count].fill(bytes.padding);
+    fn pad(packing: &RowPacking, count: usize, to: &mut [f32], at: usize) {
+        bytes_mut(to)[at..at + count].fill(packing.padding);
     }
 
     #[inline(always)]
-    fn complete(bytes: &Bytes, to: &mut [f32], len: usize) -> i32 {
-        if bytes.signed {
+    fn complete(packing: &RowPacking, to: &mut [f32], len: usize) -> i32 {
+        if packing.signed {
             for word in &mut to[..len] {
                 *word = f32::from_bits(word.to_bits() ^ 0x8080_8080);
             }
         }
-        let sum = if bytes.sums {
+        let sum = if packing.sums {
             bytes_mut(&mut to[..len])
                 .iter()
                 .map(|&byte| i32::from(byte))
@@ -113,7 +140,7 @@ impl RowElement for u8 {
         } else {
             0
         };
-        if !bytes.quads {
+        if packing.product == ProductKind::Pairs {
             for index in (0..len).rev() {
                 let word = to[index].to_bits();
                 to[2 * index] = f32::from_bits(word & 0x00FF_00FF);
@@ -136,6 +163,13 @@ pub(crate) fn bytes_mut(words: &mut [f32]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
 }
 
+/// The halves of words to write.
+pub(crate) fn halves_mut(words: &mut [f32]) -> &mut [u16] {
+    let len = 2 * words.len();
+    // SAFETY: a word is two halves, whose alignment is less, any bits are either, and the result borrows the same memory.
+    unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), len) }
+}
+
 /// Integers as words.
 pub(crate) fn words_mut(integers: &mut [i32]) -> &mut [f32] {
     // SAFETY: f32 has the size and the alignment of i32, any bits are either, and the result borrows the same memory.
@@ -147,7 +181,7 @@ pub(crate) struct RowPosition {
     /// The offset of the row in the output, of which `columns` are written.
     pub(crate) offset: usize,
     pub(crate) columns: Range<usize>,
-    /// The sum of the row of A, where [`Bytes::sums`] is set.
+    /// The sum of the row of A, where [`RowPacking::sums`] is set.
     pub(crate) row_sum: i32,
 }
 
@@ -173,7 +207,7 @@ pub(crate) struct TypedGemm<'a, T, K> {
     pub(crate) a: &'a dyn RowSource<Element = T>,
     /// B in words, and for sums of f32 the epilogue but for addend and function.
     pub(crate) gemm: &'a Gemm<'a>,
-    pub(crate) bytes: Bytes,
+    pub(crate) packing: RowPacking,
     pub(crate) sink: &'a K,
 }
 
@@ -188,7 +222,7 @@ impl<T: RowElement, K: Sink> TypedGemm<'_, T, K> {
         assert!(self.gemm.bias.is_none_or(|bias| bias.len() >= columns));
         assert!(self.gemm.addend.is_none() && self.gemm.function.is_none());
         assert!(self.gemm.panels.depth() == self.words());
-        assert!(!self.bytes.quads || level.has_quads());
+        assert!(level.has(self.packing.product));
         if rows == 0 || columns == 0 {
             return;
         }
@@ -207,7 +241,8 @@ impl<T: RowElement, K: Sink> TypedGemm<'_, T, K> {
 
     /// Words of a row.
     fn words(&self) -> usize {
-        self.depth().div_ceil(T::PER_WORD)
+        self.depth()
+            .div_ceil(self.packing.product.elements_per_word())
     }
 }
 
@@ -290,12 +325,9 @@ impl Sizes {
     fn new<T: RowElement, K: Sink>(part: &Part<'_, T, K>, tile_panels: usize) -> Self {
         let product = part.all.product;
         let words = product.words();
-        let row_words = if T::PER_WORD == 1 || product.bytes.quads {
-            1
-        } else {
-            2
-        };
-        let in_place = T::IS_WORD.then(|| KBlocks::new(product.a.positions(), product.a.depth()));
+        let row_words = product.packing.product.row_words();
+        let is_in_place = T::IS_WORD && product.packing.product == ProductKind::Floats;
+        let in_place = is_in_place.then(|| KBlocks::new(product.a.positions(), product.a.depth()));
         let blocks = match in_place {
             Some(blocks) => blocks.count(),
             None => words.div_ceil(KC).max(1),
@@ -473,7 +505,8 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
     ) {
         let product = self.all.product;
         let (a, depth) = (product.a, product.a.depth());
-        let elements = words.start * T::PER_WORD..(words.end * T::PER_WORD).min(product.depth());
+        let per_word = product.packing.product.elements_per_word();
+        let elements = words.start * per_word..(words.end * per_word).min(product.depth());
         let mut table: [RowPointers<T>; MAX_POSITIONS] =
             [[std::ptr::null(); MAX_ROWS]; MAX_POSITIONS];
         for (index, tile) in tiles.clone().enumerate() {
@@ -497,13 +530,13 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
                     for (position, pointers) in table.iter().enumerate() {
                         let at = at - elements.start + position * range.len();
                         if pointers[r] == padding() {
-                            T::pad(&product.bytes, range.len(), to, at);
+                            T::pad(&product.packing, range.len(), to, at);
                             continue;
                         }
                         // SAFETY: `point` wrote a pointer to the elements of the range for each of the rows (the
                         // contract of `RowSource`), which A borrows.
                         let from = unsafe { std::slice::from_raw_parts(pointers[r], range.len()) };
-                        T::pack(s, from, to, at);
+                        T::pack(s, &product.packing, from, to, at);
                     }
                 }
                 at += table.len() * range.len();
@@ -514,16 +547,16 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
             for (to, sum) in packed.zip(&mut row_sums[index * MAX_ROWS..]) {
                 // Elements of the last word that do not exist: B has zeros there.
                 let end = elements.len();
-                if !end.is_multiple_of(T::PER_WORD) {
-                    let missing = words.len() * T::PER_WORD - end;
-                    let padding = if product.bytes.signed { 0x80 } else { 0 };
-                    let none = Bytes {
+                if !end.is_multiple_of(per_word) {
+                    let missing = words.len() * per_word - end;
+                    let padding = if product.packing.signed { 0x80 } else { 0 };
+                    let none = RowPacking {
                         padding,
-                        ..product.bytes
+                        ..product.packing
                     };
                     T::pad(&none, missing, to, end);
                 }
-                let part = T::complete(&product.bytes, to, words.len());
+                let part = T::complete(&product.packing, to, words.len());
                 *sum = if is_first { part } else { *sum + part };
             }
         }
@@ -539,7 +572,7 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
         sums: &mut [f32],
         sizes: Sizes,
     ) {
-        let TypedGemm { gemm, bytes, .. } = *self.all.product;
+        let TypedGemm { gemm, packing, .. } = *self.all.product;
         let (all, panels, words) = (&gemm.panels, &step.panels, &step.words);
         let panel_stride = all.depth() * WIDTH;
         let mut offsets = [0; MAX_ROWS];
@@ -550,18 +583,13 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
         assert!(
             panels.len() * WIDTH <= sizes.sums_stride && sums.len() >= count * sizes.sums_stride
         );
-        let is_float = T::PER_WORD == 1;
         // Of each kernel position; a packed row is one.
         let depth = words.len() / table.len().max(1);
         for panel in panels.clone().step_by(S::TILE_PANELS) {
             let column = panel * WIDTH;
             let columns =
                 ((panels.end - panel).min(S::TILE_PANELS) * WIDTH).min(all.columns() - column);
-            let kernel = if is_float {
-                S::tile(count, columns)
-            } else {
-                S::byte_tile(count, columns, bytes.quads)
-            };
+            let kernel = S::tile(packing.product, count, columns);
             let at = panel * panel_stride + words.start * WIDTH;
             let elements = all.elements();
             let next = step.next.as_ref().map(|(next, words)| {
@@ -596,8 +624,8 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
                 },
                 next_rows: 0,
             };
-            // SAFETY: a value of `S` exists only on a CPU with its instructions, and `run` checked that those of quads
-            // are used only where the level has them. Packed rows have `row_words` words for each of `words`
+            // SAFETY: a value of `S` exists only on a CPU with its instructions, and `run` checked that
+            // the level has the product. Packed rows have `row_words` words for each of `words`
             // (asserted above), rows in place `depth` elements at each position of the K block. Panels have a word for
             // each in each column; the sums have whole panels of each row (asserted above), and `run` checked the bias.
             unsafe { kernel(&tile) };
@@ -703,20 +731,23 @@ mod tests {
         to
     }
 
-    /// Every level, with and without the instruction for quads; AVX-VNNI also on a CPU with AVX-512.
-    fn levels() -> impl Iterator<Item = (Level, bool)> {
+    /// The products of bytes that each level has; AVX-VNNI also on a CPU with AVX-512.
+    fn levels() -> impl Iterator<Item = (Level, ProductKind)> {
         let mut levels: Vec<Level> = CpuLevel::ALL.map(Level::detect).to_vec();
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avxvnni") && CpuLevel::in_use() >= CpuLevel::Avx2 {
             levels.push(Level {
                 level: CpuLevel::Avx2,
                 quads: true,
+                bf16_pairs: false,
             });
         }
         levels
             .into_iter()
-            .flat_map(|level| [false, true].map(|quads| (level, quads)))
-            .filter(|(level, quads)| !quads || level.has_quads())
+            .flat_map(|level| {
+                [ProductKind::Pairs, ProductKind::Quads].map(|product| (level, product))
+            })
+            .filter(|(level, product)| level.has(*product))
     }
 
     #[test]
@@ -730,19 +761,19 @@ mod tests {
         ] {
             let (a, b) = (bytes(rows * depth, 1), bytes(depth * columns, 2));
             let panels = panels_of_bytes(&b, depth, columns);
-            for (level, quads) in levels() {
+            for (level, kind) in levels() {
                 for signed in [false, true] {
-                    let bytes = Bytes {
+                    let packing = RowPacking {
                         signed,
                         padding: 0,
                         sums: true,
-                        quads,
+                        product: kind,
                     };
                     let mut output = vec![[0; 2]; rows * columns];
                     let product = TypedGemm {
                         a: &Matrix::new(&a, rows, depth, depth),
                         gemm: &Gemm::new(Panels::new(&panels, depth.div_ceil(4), columns)),
-                        bytes,
+                        packing,
                         sink: &Integers,
                     };
                     product.run(level, MatrixMut::new(&mut output, rows, columns, columns));
@@ -763,7 +794,7 @@ mod tests {
                                 [terms.sum::<i64>() as i32, a.clone().sum::<i64>() as i32];
                             assert_eq!(
                                 found, expected,
-                                "{level:?} {quads} {signed} [{row}, {column}] of {rows}x{depth}x{columns}"
+                                "{level:?} {kind:?} {signed} [{row}, {column}] of {rows}x{depth}x{columns}"
                             );
                         }
                     }
@@ -793,16 +824,16 @@ mod tests {
             let index = ((image * 7 + y as usize % 8) * 5 + x as usize % 8) * 6 + channel;
             if inside { input[index] } else { padding }
         };
-        for (level, quads) in levels() {
+        for (level, kind) in levels() {
             let mut output = vec![[0; 2]; shape.pixels() * columns];
             let product = TypedGemm {
                 a: &Im2col::new(&input, shape, [0, -1, -1], 0, 6),
                 gemm: &Gemm::new(Panels::new(&panels, depth.div_ceil(4), columns)),
-                bytes: Bytes {
+                packing: RowPacking {
                     signed: false,
                     padding,
                     sums: false,
-                    quads,
+                    product: kind,
                 },
                 sink: &Integers,
             };
@@ -823,7 +854,7 @@ mod tests {
                     );
                     i32::from(a) * i32::from(b[k * columns + column] as i8)
                 });
-                assert_eq!(found[0], terms.sum::<i32>(), "{level:?} {quads} {index}");
+                assert_eq!(found[0], terms.sum::<i32>(), "{level:?} {kind:?} {index}");
             }
         }
     }

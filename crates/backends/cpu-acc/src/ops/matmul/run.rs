@@ -2,7 +2,7 @@
 
 use super::{MatMul, SLOTS};
 use crate::ops::float_gemm::GemmElement;
-use crate::panels::{Panels, WIDTH};
+use crate::panels::WIDTH;
 use crate::simd::disjoint::{Blocks, MatrixMut, for_each_block, for_each_chunk, for_each_chunk2};
 use crate::simd::gemm::Gemm;
 use crate::simd::rows::Matrix;
@@ -152,7 +152,7 @@ impl<T: GemmElement> MatMulRun<'_, T> {
             &addend[index * size..][first..size]
         });
         let gemm = Gemm {
-            panels: Panels::new(b, depth, output.columns()),
+            panels: self.matmul.panels(b, output.columns()),
             bias: self.bias.map(|bias| &bias[first..]),
             addend: None,
             scale,

@@ -21,7 +21,7 @@ use crate::simd::Level;
 use crate::simd::disjoint::MatrixMut;
 use crate::simd::gemm::Gemm;
 use crate::simd::rows::{Geometry, Im2col, Matrix, PaddedIm2col, RowSource};
-use crate::simd::typed_gemm::{Bytes, Sink, TypedGemm, bytes_mut, bytes_of};
+use crate::simd::typed_gemm::{RowPacking, Sink, TypedGemm, bytes_mut, bytes_of};
 use std::marker::PhantomData;
 use tenon_backend::{Operands, Reason, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::Result;
@@ -406,18 +406,18 @@ impl BoundProduct {
                 first: group * product.padded_columns(),
                 element: PhantomData,
             };
-            let bytes = Bytes {
+            let packing = RowPacking {
+                product: product.level.product_of_bytes(),
                 signed: product.types[0].is_signed(),
                 padding: parameters.padding,
                 sums: parameters.w_zeros.is_some(),
-                quads: product.level.has_quads(),
             };
             let output = &mut output[group * columns..];
             match product.rows {
                 Rows::Matrix(rows) => {
                     let a = Matrix::new(input, rows, product.depth, product.depth);
                     let output = MatrixMut::new(output, rows, columns, product.columns);
-                    run(product.level, &a, &gemm, bytes, &sink, output);
+                    run(product.level, &a, &gemm, packing, &sink, output);
                 }
                 Rows::Windows(shape) => {
                     let depth = shape.channels / product.groups;
@@ -435,7 +435,7 @@ impl BoundProduct {
                             &windows
                         }
                     };
-                    run(product.level, a, &gemm, bytes, &sink, output);
+                    run(product.level, a, &gemm, packing, &sink, output);
                 }
             }
         }
@@ -447,14 +447,14 @@ fn run<K: Sink>(
     level: Level,
     a: &dyn RowSource<Element = u8>,
     gemm: &Gemm<'_>,
-    bytes: Bytes,
+    packing: RowPacking,
     sink: &K,
     output: MatrixMut<'_, K::Element>,
 ) {
     let product = TypedGemm {
         a,
         gemm,
-        bytes,
+        packing,
         sink,
     };
     product.run(level, output);
