@@ -160,6 +160,25 @@ impl<'a> Signature<'a> {
         Err(Reason::InputType { input, found }.into())
     }
 
+    /// The type of weights: that of the other operands, or a type of 16 bits of constant weights beside operands of
+    /// f32.
+    pub(crate) fn type_of_weights(
+        &self,
+        index: usize,
+        float: FloatType,
+    ) -> Result<FloatType, Refusal> {
+        let found = self.input(index)?.dtype();
+        let weights = FloatType::of_input(found, index)?;
+        if weights != float && float != FloatType::F32 {
+            let input = index;
+            return Err(Reason::InputType { input, found }.into());
+        }
+        if weights != float && !self.is_constant(index) {
+            return Err(Reason::NotConstant { input: index }.into());
+        }
+        Ok(weights)
+    }
+
     /// The shape of a required f32 input.
     pub(crate) fn f32_shape(&self, index: usize) -> Result<&'a Shape, Refusal> {
         self.float_shape(index, FloatType::F32)

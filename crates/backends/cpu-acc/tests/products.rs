@@ -50,12 +50,17 @@ fn products_of_every_type() {
     compare(0.0, |random| random.next());
 }
 
-/// Rows of f16 and bf16 by a constant: of one row, few and many, of an odd depth, several K blocks and matrices, with the
+/// Rows of f16, bf16 and f32 by a constant of 16 bits: of one row, few and many, of an odd depth, several K blocks and matrices, with the
 /// whole epilogue.
 #[test]
-fn products_of_half_precision_by_constants() {
+fn products_by_constants_of_half_precision() {
     let mut random = Random::new(32);
-    for (dtype, tolerance) in [(DataType::F16, 2e-3), (DataType::BF16, 1.6e-2)] {
+    for (dtype, narrow, tolerance) in [
+        (DataType::F16, DataType::F16, 2e-3),
+        (DataType::BF16, DataType::BF16, 1.6e-2),
+        (DataType::F32, DataType::F16, 2e-3),
+        (DataType::F32, DataType::BF16, 1.6e-2),
+    ] {
         for (count, rows, depth, columns) in [
             (1, 1, 1, 1),
             (1, 1, 333, 40),
@@ -78,7 +83,7 @@ fn products_of_half_precision_by_constants() {
                 let scale = (depth as f32).sqrt().recip();
                 let mut weights = random.values(depth * columns);
                 weights.iter_mut().for_each(|weight| *weight *= scale);
-                let case = rounded(case, dtype, InputKind::Constant, &b, &weights);
+                let case = rounded(case, narrow, InputKind::Constant, &b, &weights);
                 let case = floats(case, &mut random, dtype, &[columns]);
                 let case = floats(case, &mut random, dtype, &[count, rows, columns]);
                 let case = case.float("scale", 0.5).string("activation", "relu");

@@ -2,6 +2,7 @@
 
 use crate::activation::Activation;
 use crate::chunks::{CHUNKS, for_each_chunk_of, for_each_chunk_with};
+use crate::elements::Elements;
 use crate::kernel::{
     BuildError, BuildKernel, Kernel, Node, floats, scratch, unsupported, unsupported_type,
 };
@@ -214,14 +215,15 @@ fn conv(node: &Node<'_>) -> Result<Kernel, BuildError> {
 fn fused(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let convolution = Convolution::new(node, 1, true)?;
     let activation = Activation::of(node)?;
+    let weights = node.dtype(1)?;
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
-        let (x, w) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
+        let (x, w) = (inputs.slice::<T>(0)?, Elements::new(&inputs, 1, weights)?);
         let (bias, z) = (inputs.optional::<T>(2)?, inputs.optional::<T>(3)?);
         convolution.compute(
             outputs.slice::<T>(0)?,
             |start, step, to| read_terms(x, start, step as isize, to),
-            |start, _, to| read_terms(w, start, 1, to),
+            |start, _, to| w.reals(start, to),
             |at, filter, sum| {
                 let bias = bias.map_or(0.0, |bias| bias[filter].to_f64());
                 let z = z.map_or(0.0, |z| z[at].to_f64());

@@ -223,11 +223,12 @@ fn fused(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let products = BatchedProduct::of(node, 1, flags)?;
     let scale = f64::from(node.attributes.float("scale", 1.0)?);
     let activation = Activation::of(node)?;
+    let weights = node.dtype(1)?;
     floats!(node.dtype(0)?, 0, T => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
-        let (a, b) = (inputs.slice::<T>(0)?, inputs.slice::<T>(1)?);
+        let (a, b) = (inputs.slice::<T>(0)?, Elements::new(&inputs, 1, weights)?);
         let (bias, z) = (inputs.optional::<T>(2)?, inputs.optional::<T>(3)?);
-        products.compute(outputs.slice::<T>(0)?, operand(a), operand(b), |to, at, _, j, sums| {
+        products.compute(outputs.slice::<T>(0)?, operand(a), |start, _, _, to| b.reals(start, to), |to, at, _, j, sums| {
             for (nth, (to, sum)) in to.iter_mut().zip(sums).enumerate() {
                 let bias = bias.map_or(0.0, |bias| bias[j + nth].to_f64());
                 let z = z.map_or(0.0, |z| z[at + nth].to_f64());

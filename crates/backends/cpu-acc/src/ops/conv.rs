@@ -38,8 +38,10 @@ const SHORT_ROW: usize = 256;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Conv {
     pub(super) level: Level,
-    /// The type of all operands; sums are of f32.
+    /// The type of all operands but constant weights; sums are of f32.
     pub(super) float: FloatType,
+    /// The type of the weights.
+    pub(super) weights: FloatType,
     pub(super) shape: Geometry,
     /// Whether the shape is of a transposed convolution.
     pub(super) transposed: bool,
@@ -65,7 +67,8 @@ impl Conv {
         let transposed = signature.op.name == "tenon.ConvTranspose";
         let float = FloatType::of_input(signature.input(0)?.dtype(), 0)?;
         let image = signature.float_shape(0, float)?;
-        let weights = signature.float_shape(1, float)?;
+        let weights_type = signature.type_of_weights(1, float)?;
+        let weights = signature.float_shape(1, weights_type)?;
         let &[first, second, ref kernel @ ..] = &weights[..] else {
             return Err(refuse("no kernel for weights without a kernel"));
         };
@@ -75,6 +78,7 @@ impl Conv {
         let mut conv = Self {
             level: signature.level,
             float,
+            weights: weights_type,
             shape,
             transposed,
             groups,
@@ -139,7 +143,7 @@ impl Conv {
 
     /// Whether packed weights are of bf16.
     fn has_bf16_panels(&self) -> bool {
-        self.float == FloatType::Bf16 && self.constant && !self.direct && !self.transposed
+        self.weights == FloatType::Bf16 && self.constant && !self.direct && !self.transposed
     }
 
     /// Whether pairs of bf16 are multiplied, so that the input stays in bf16.
@@ -243,7 +247,9 @@ impl Conv {
             ),
             if_used(self.bias && is_half, self.filters),
             match self.padded() {
-                Some(padded) if self.multiplies_pairs() => padded.input_len().div_ceil(2),
+                Some(padded) if self.float == FloatType::Bf16 && self.multiplies_pairs() => {
+                    padded.input_len().div_ceil(2)
+                }
                 Some(padded) => padded.input_len(),
                 None => if_used(self.converts_input(), self.shape.input_len()),
             },

@@ -1,4 +1,4 @@
-//! Products of f32, f16 or bf16 by packed weights of f32, or of bf16 by weights of bf16, with the epilogue of fused operators. Sums and epilogue are of
+//! Products of f32, f16 or bf16 by packed weights of f32, or of f32 or bf16 by weights of bf16, with the epilogue of fused operators. Sums and epilogue are of
 //! f32; f16 and bf16 are converted when rows of A are packed and when results are written.
 
 use crate::simd::disjoint::MatrixMut;
@@ -44,7 +44,11 @@ impl GemmElement for f32 {
         addend: Option<&[f32]>,
         output: MatrixMut<'_, f32>,
     ) {
-        multiply(level, a, &Gemm { addend, ..*gemm }, output);
+        if gemm.panels.is_bf16() {
+            multiply_typed(level, a, gemm, addend, output);
+        } else {
+            multiply(level, a, &Gemm { addend, ..*gemm }, output);
+        }
     }
 
     fn of_words(words: &mut [f32]) -> &mut [f32] {
@@ -72,7 +76,7 @@ macro_rules! halves {
                 addend: Option<&[Self]>,
                 output: MatrixMut<'_, Self>,
             ) {
-                multiply_halves(level, a, gemm, addend, output);
+                multiply_typed(level, a, gemm, addend, output);
             }
 
             fn of_words(words: &mut [f32]) -> &mut [Self] {
@@ -86,7 +90,7 @@ macro_rules! halves {
                 addend: Option<&[Self]>,
                 output: MatrixMut<'_, Self>,
             ) {
-                multiply_halves(level, a, gemm, addend, output);
+                multiply_typed(level, a, gemm, addend, output);
             }
         }
     )*};
@@ -94,7 +98,7 @@ macro_rules! halves {
 
 halves!(f16 bf16);
 
-fn multiply_halves<T: VectorElement, A: RowElement>(
+fn multiply_typed<T: VectorElement, A: RowElement>(
     level: Level,
     a: &dyn RowSource<Element = A>,
     gemm: &Gemm<'_>,
@@ -107,10 +111,10 @@ fn multiply_halves<T: VectorElement, A: RowElement>(
         Some(_) => [f32::NEG_INFINITY, f32::INFINITY],
         None => gemm.limits,
     };
-    let product = match (gemm.panels.is_bf16(), A::IS_WORD) {
-        (false, _) => ProductKind::Floats,
-        (true, true) => ProductKind::WidenedBf16,
-        (true, false) => level.product_of_bf16(),
+    let product = if gemm.panels.is_bf16() {
+        level.product_of_bf16()
+    } else {
+        ProductKind::Floats
     };
     let product = TypedGemm {
         a,

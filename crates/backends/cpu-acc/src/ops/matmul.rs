@@ -31,8 +31,10 @@ const LONG_ROW: usize = 1024;
 #[derive(Debug, Clone)]
 pub(super) struct MatMul {
     pub(super) level: Level,
-    /// The type of all operands; sums are of f32.
+    /// The type of all operands but a constant B; sums are of f32.
     pub(super) float: FloatType,
+    /// The type of B.
+    pub(super) weights: FloatType,
     pub(super) rows: usize,
     pub(super) depth: usize,
     pub(super) columns: usize,
@@ -104,9 +106,10 @@ impl MatMul {
     /// The product of inputs 0 and 1.
     fn of(signature: &Signature<'_>, transposed: bool) -> Result<Self, Refusal> {
         let float = FloatType::of_input(signature.input(0)?.dtype(), 0)?;
+        let weights = signature.type_of_weights(1, float)?;
         let (mut a, mut b) = (
             signature.float_shape(0, float)?.to_vec(),
-            signature.float_shape(1, float)?.to_vec(),
+            signature.float_shape(1, weights)?.to_vec(),
         );
         extend_vectors(&mut a, &mut b);
         let ([a_batch @ .., rows, depth], [b_batch @ .., first, second]) = (&a[..], &b[..]) else {
@@ -119,6 +122,7 @@ impl MatMul {
         let mut matmul = Self {
             level: signature.level,
             float,
+            weights,
             rows: *rows,
             depth: *depth,
             columns,
@@ -167,7 +171,7 @@ impl MatMul {
 
     /// Whether packed matrices of B are of bf16.
     fn has_bf16_panels(&self) -> bool {
-        self.float == FloatType::Bf16 && self.constant
+        self.weights == FloatType::Bf16 && self.constant
     }
 
     /// Packed columns of B.

@@ -8,6 +8,7 @@ use super::terms::term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd, VectorOp};
 use half::{bf16, f16};
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// A CPU with AVX-512; exists only on one.
@@ -70,6 +71,28 @@ macro_rules! kernels {
 }
 
 kernels!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+
+/// The elements of `a`, then those of `b`, rounded to bf16. The intrinsic would be a call from functions without its
+/// target feature.
+///
+/// # Safety
+/// The CPU has AVX-512 and AVX512-BF16.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn round_to_bf16(a: __m512, b: __m512) -> __m512 {
+    // SAFETY: the caller guarantees the instruction, which has no other effect.
+    unsafe {
+        let result;
+        asm!(
+            "vcvtne2ps2bf16 {result}, {b}, {a}",
+            result = lateout(zmm_reg) result,
+            a = in(zmm_reg) a,
+            b = in(zmm_reg) b,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+        result
+    }
+}
 
 /// The mask of the lanes below `count`.
 #[inline(always)]
@@ -220,6 +243,11 @@ impl Simd for Avx512 {
             let [a, b] = [a, b].map(|v| std::mem::transmute::<__m512, __m512bh>(v));
             _mm512_dpbf16_ps(sum, a, b)
         }
+    }
+
+    #[inline(always)]
+    unsafe fn round_to_bf16(self, a: __m512, b: __m512) -> __m512 {
+        unsafe { round_to_bf16(a, b) }
     }
 
     #[inline(always)]

@@ -166,6 +166,23 @@ pub(crate) trait Simd:
         self.fma(low[0], low[1], self.fma(high[0], high[1], sum))
     }
 
+    /// The elements of `a`, then those of `b`, rounded to bf16, to nearest with ties to even.
+    ///
+    /// # Safety
+    /// [`Level::has`] [`ProductKind::Bf16Pairs`].
+    #[inline(always)]
+    unsafe fn round_to_bf16(self, a: Self::V, b: Self::V) -> Self::V {
+        let mut lanes = [0.0; 2 * MAX_LANES];
+        self.store(a, &mut lanes);
+        self.store(b, &mut lanes[Self::LANES..]);
+        let mut words = [0.0; MAX_LANES];
+        for (word, &[low, high]) in words.iter_mut().zip(lanes.as_chunks().0) {
+            let [low, high] = [low, high].map(|lane| u32::from(bf16::from_f32(lane).to_bits()));
+            *word = f32::from_bits(low | high << 16);
+        }
+        self.load(&words)
+    }
+
     /// The first bf16 of each word in f32, or the second if `nth` is 1.
     #[inline(always)]
     fn bf16_of_pairs(self, words: Self::V, nth: usize) -> Self::V {

@@ -88,7 +88,8 @@ const BYTES_OR_F32: Types = Types::Only(&[DataType::U8, DataType::I8, DataType::
 operators! { "tenon"
     /// Convolution with epilogue: X [N, spatial..., C] of one to three spatial dimensions,
     /// W [M, C/group, kernel...], B [M], Z [N, output..., M]; Y = activation(conv(X, W) + B + Z), of Z's
-    /// shape.
+    /// shape. All have one type, or W is f16 or bf16 and the others are f32; then a product may round X to the type of
+    /// W.
     Compute "tenon.Conv" (X, required("W", FLOATS), optional("B", FLOATS), optional("Z", FLOATS))
         -> (Y)
         [
@@ -107,7 +108,8 @@ operators! { "tenon"
             PADS, STRIDES,
         ] conv_transpose;
     /// Matmul with epilogue: A [.., M, K], B [.., K, N], bias [N], Z of the
-    /// result's shape; Y = activation(scale A' B' + bias + Z). Leading dimensions are broadcast.
+    /// result's shape; Y = activation(scale A' B' + bias + Z). Leading dimensions are broadcast. All have one type, or
+    /// B is f16 or bf16 and the others are f32; then a product may round A to the type of B.
     Compute "tenon.MatMul"
         (required("A", FLOATS), required("B", FLOATS), optional("bias", FLOATS),
          optional("Z", FLOATS))
@@ -204,11 +206,31 @@ fn conv_transpose(node: &Inference<'_>) -> Inferred {
 }
 
 fn convolution(node: &Inference<'_>, transposed: bool) -> Inferred {
-    let dtype = same_dtype(node, &["X", "W", "B", "Z"])?;
+    let names = ["X", "W", "B", "Z"];
+    let dtype = if transposed {
+        same_dtype(node, &names)?
+    } else {
+        dtype_beside_weights(node, names)?
+    };
     let shape = convolution_shape(node, 1, transposed)?;
     expect_optional_shape(node, 2, "B", &shape[shape.len() - 1..])?;
     expect_optional_shape(node, 3, "Z", &shape)?;
     one(dtype, shape)
+}
+
+/// The type of all inputs but the second, which may have 16 bits beside f32.
+fn dtype_beside_weights(node: &Inference<'_>, names: [&str; 4]) -> Result<DataType> {
+    let narrow = [DataType::F16, DataType::BF16];
+    let dtype = node.input(0)?.dtype();
+    if dtype != DataType::F32 || !narrow.contains(&node.input(1)?.dtype()) {
+        return same_dtype(node, &names);
+    }
+    for (index, name) in names.iter().enumerate().skip(2) {
+        if let Some(ty) = node.optional(index) {
+            expect_dtype(ty, name, dtype)?;
+        }
+    }
+    Ok(dtype)
 }
 
 fn quantized_conv(node: &Inference<'_>) -> Inferred {
@@ -280,7 +302,7 @@ fn convolution_shape(node: &Inference<'_>, weights: usize, transposed: bool) -> 
 }
 
 fn matmul(node: &Inference<'_>) -> Inferred {
-    let dtype = same_dtype(node, &["A", "B", "bias", "Z"])?;
+    let dtype = dtype_beside_weights(node, ["A", "B", "bias", "Z"])?;
     let shape = matmul_shape(node, 1)?;
     expect_optional_shape(node, 2, "bias", &shape[shape.len() - 1..])?;
     expect_optional_shape(node, 3, "Z", &shape)?;
