@@ -2,6 +2,7 @@
 
 use crate::host::needs_host;
 use crate::place::{BackendSelector, Hint, Placement};
+use crate::precision::{self, Precisions};
 use crate::specialise::Folding;
 use crate::states::{self, StateSelection};
 use crate::{lower, memory, optimise, outputs, pack, pads, place, specialise, symbolic};
@@ -24,6 +25,8 @@ pub struct Options<'a> {
     pub backends: Vec<BackendId>,
     /// Backends that some nodes are offered to first; the first hint that matches a node applies.
     pub hints: Vec<Hint>,
+    /// The precision of products.
+    pub precisions: Precisions,
     /// All backends; constants are folded with them too.
     pub registry: &'a Registry,
     /// The instruction sets that prepared constants may require.
@@ -51,6 +54,7 @@ impl<'a> Options<'a> {
         Self {
             backends: DEFAULT_BACKENDS.to_vec(),
             hints: Vec::new(),
+            precisions: Precisions::default(),
             registry,
             cpu: CpuLevel::default(),
             memory_strategy: MEMORY_STRATEGIES[0],
@@ -117,7 +121,12 @@ pub(crate) fn compile_inferred(
         return Err(Error::new(ErrorKind::Unsupported, text));
     }
     let states = states::declare(&mut graph, &options.states)?;
-    let notes = optimise::optimise(&mut graph, options.registry, &selector, control)?;
+    let mut notes = optimise::optimise(&mut graph, options.registry, &selector, control)?;
+    notes.extend(precision::lower(
+        &mut graph,
+        &selector,
+        &options.precisions,
+    )?);
     pads::add_default_fill(&mut graph)?;
     outputs::restore(&mut graph, names)?;
     let mut compiled = finish(graph, names, notes, options)?;

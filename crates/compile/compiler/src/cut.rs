@@ -47,6 +47,18 @@ pub struct CompiledNodes {
 /// # Errors
 /// Those of [`compile`], and a model that has CPU nodes only.
 pub fn compile_nodes(
+    graph: Graph,
+    cpu_nodes: Vec<CpuNode>,
+    outputs: usize,
+    options: &Options<'_>,
+) -> Result<CompiledNodes> {
+    let compiled = compile_parts(graph, cpu_nodes, outputs, options)?;
+    let graphs = compiled.parts.iter().map(|part| &part.graph);
+    options.precisions.check(graphs)?;
+    Ok(compiled)
+}
+
+fn compile_parts(
     mut graph: Graph,
     cpu_nodes: Vec<CpuNode>,
     outputs: usize,

@@ -42,6 +42,7 @@ mod outputs;
 mod pack;
 mod pads;
 mod place;
+mod precision;
 mod quantize;
 mod rewrite;
 mod shape_inputs;
@@ -58,6 +59,7 @@ pub use netlist::{
     lower_netlist,
 };
 pub use place::{Crossing, Hint, NodePlacement, NodeRefusal, Placement, QueryReason, Target};
+pub use precision::{Precision, Precisions};
 pub use shape_inputs::shape_inputs;
 pub use single::{SingleNode, compile_single};
 pub use specialise::specialise;

@@ -105,6 +105,8 @@ pub struct NodePlacement {
     pub hint: Option<Pattern>,
     /// The node's data type and the wider one in which it runs, between casts.
     pub converted: Option<(DataType, DataType)>,
+    /// The type of its weights, if it is narrower than that of its other operands.
+    pub weights: Option<DataType>,
     /// Its subgraph, numbered over all backends; `None` for data movement and views outside of a
     /// subgraph.
     pub subgraph: Option<u32>,

@@ -36,6 +36,9 @@ pub struct NodePlacement {
     /// The data type of its computation, where it differs from the model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub converted: Option<ConvertedType>,
+    /// The data type of its weights, where it is narrower than that of its other operands (`--precision`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<String>,
     /// The subgraph of its backend that it belongs to, counted from 0 over all backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subgraph: Option<u32>,
@@ -137,6 +140,7 @@ impl PlacementReport {
             backend: CPU_NODE.to_owned(),
             hint: None,
             converted: None,
+            weights: None,
             subgraph: None,
             refusals: Vec::new(),
         });
@@ -245,6 +249,7 @@ mod tests {
             backend: backend.into(),
             hint: None,
             converted: None,
+            weights: None,
             subgraph: None,
             refusals: refusal.into_iter().collect(),
         }

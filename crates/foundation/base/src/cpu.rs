@@ -64,6 +64,15 @@ impl CpuLevel {
         }
     }
 
+    /// Whether kernels of this process may use AVX512-BF16, which CPUs of the highest level may have besides.
+    pub fn has_bf16() -> bool {
+        #[cfg(target_arch = "x86_64")]
+        let has = is_x86_feature_detected!("avx512bf16");
+        #[cfg(not(target_arch = "x86_64"))]
+        let has = false;
+        has && Self::in_use() == Self::Avx512
+    }
+
     /// Limits the instructions of all kernels that are bound from now on, in the whole process.
     /// Returns the level that is in use then.
     #[cold]

@@ -4,7 +4,7 @@ use crate::plugin_flags::BackendFlags;
 use clap::Args;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use tenon::{BackendId, Hint, MemoryStrategy, Pattern, StatePair, StateSelection};
+use tenon::{BackendId, Hint, MemoryStrategy, Pattern, Precision, StatePair, StateSelection};
 
 /// How a model becomes a package; read when the file is an ONNX model.
 #[derive(Args, Clone)]
@@ -29,6 +29,10 @@ pub struct CompileFlags {
     /// ? for one. Repeat for several; the first one of a node's name counts.
     #[arg(long, value_name = "PATTERN=BACKEND", value_parser = hint, help_heading = "Compiling")]
     pub place: Vec<Hint>,
+    /// Compute matrix products and convolutions of f32 with weights of this type: f32 (the default), f16, bf16 or
+    /// fast (bf16 if the CPU has instructions for it). With PATTERN, the nodes of this name; repeat for several.
+    #[arg(long, value_name = "TYPE|PATTERN=TYPE", value_parser = precision, help_heading = "Compiling")]
+    pub precision: Vec<NodePrecision>,
     /// Keep the plain copy of constants beside the form that a backend has prepared (twice the size).
     #[arg(long, help_heading = "Compiling")]
     pub keep_plain: bool,
@@ -54,6 +58,13 @@ pub struct CompileFlags {
     pub allow_links: Vec<PathBuf>,
     #[command(flatten)]
     pub loading: BackendFlags,
+}
+
+/// The precision of all nodes, or of those of a name.
+#[derive(Clone)]
+pub struct NodePrecision {
+    pub pattern: Option<String>,
+    pub precision: Precision,
 }
 
 impl CompileFlags {
@@ -189,6 +200,17 @@ fn hint(text: &str) -> Result<Hint, String> {
         pattern: Pattern::new(pattern),
         backend: BackendId::from(backend.to_owned()),
     })
+}
+
+fn precision(text: &str) -> Result<NodePrecision, String> {
+    let (pattern, name) = match text.rsplit_once('=') {
+        Some((pattern, name)) => (Some(pattern.to_owned()), name),
+        None => (None, text),
+    };
+    let precision = name
+        .parse()
+        .map_err(|error: tenon::Error| error.to_string())?;
+    Ok(NodePrecision { pattern, precision })
 }
 
 fn memory_strategy(name: &str) -> Result<&'static dyn MemoryStrategy, String> {

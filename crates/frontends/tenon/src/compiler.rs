@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use tenon_backend::{BackendId, CpuLevel, Registry};
-use tenon_base::{Control, Error, ErrorKind, Location, Result, expect_regular_file};
-use tenon_compiler::CpuNode;
+use tenon_base::{Control, Error, ErrorKind, Location, Pattern, Result, expect_regular_file};
+use tenon_compiler::{CpuNode, Precisions};
 use tenon_neff::{BucketInfo, Extent, NodeGraph, PaddingInfo};
 use tenon_onnx::{
     CpuCall, Dimension, Evaluator, ExampleSizes, ImportOptions, Model as OnnxModel,
@@ -15,7 +15,7 @@ use tenon_onnx::{
 use tenon_tensor::{Buffer, BufferMut, Tensor, TensorType};
 
 pub use tenon_compiler::{
-    Hint, MEMORY_STRATEGIES, MemoryStrategy, StateSelection, memory_strategy,
+    Hint, MEMORY_STRATEGIES, MemoryStrategy, Precision, StateSelection, memory_strategy,
 };
 
 /// Compiles ONNX models. Set what differs from the defaults, then call one of the `compile` methods;
@@ -45,6 +45,7 @@ pub struct Compiler {
     /// Empty for the default ones.
     backends: Vec<BackendId>,
     hints: Vec<Hint>,
+    precisions: Precisions,
     cpu_level: CpuLevel,
     keep_plain_constants: bool,
     memory_strategy: &'static dyn MemoryStrategy,
@@ -89,6 +90,7 @@ impl Default for Compiler {
             linked_folders: Vec::new(),
             backends: Vec::new(),
             hints: Vec::new(),
+            precisions: Precisions::default(),
             cpu_level: CpuLevel::default(),
             keep_plain_constants: false,
             memory_strategy: MEMORY_STRATEGIES[0],
@@ -209,6 +211,34 @@ impl Compiler {
     #[must_use]
     pub fn hint(mut self, hint: Hint) -> Self {
         self.hints.push(hint);
+        self
+    }
+
+    /// The precision of matrix products and convolutions of f32: the type of their constant weights, and of embeddings
+    /// (docs/precision.md). All other tensors and sums stay f32.
+    ///
+    /// ```
+    /// use tenon::{Compiler, Precision};
+    ///
+    /// # let onnx = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../models/digits/digits.onnx");
+    /// let compiler = Compiler::new().precision(Precision::Bf16);
+    /// let package = compiler.node_precision("conv1*", Precision::F32).compile_file(onnx)?;
+    /// let weights = package.placement_report().nodes.iter();
+    /// assert!(weights.filter(|node| node.weights.as_deref() == Some("bf16")).count() > 0);
+    /// # Ok::<(), tenon::Error>(())
+    /// ```
+    #[must_use]
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precisions.all = precision;
+        self
+    }
+
+    /// The precision of nodes whose names match, instead of that of all; the first match counts. An error when
+    /// compiling if there is no such node.
+    #[must_use]
+    pub fn node_precision(mut self, pattern: impl Into<String>, precision: Precision) -> Self {
+        let exception = (Pattern::new(pattern), precision);
+        self.precisions.exceptions.push(exception);
         self
     }
 
@@ -400,6 +430,7 @@ impl Compiler {
             chosen => chosen.to_vec(),
         };
         compiler.hints.clone_from(&self.hints);
+        compiler.precisions.clone_from(&self.precisions);
         compiler.open_extents = open_extents;
         compiler.cpu = self.cpu_level;
         compiler.keep_plain = self.keep_plain_constants;

@@ -106,7 +106,7 @@ pub mod tap;
 pub use bindings::Bindings;
 
 pub use compiler::{
-    Compiler, Hint, LibraryFunction, MEMORY_STRATEGIES, MemoryStrategy, StateSelection,
+    Compiler, Hint, LibraryFunction, MEMORY_STRATEGIES, MemoryStrategy, Precision, StateSelection,
     memory_strategy,
 };
 pub use load_options::LoadOptions;

@@ -477,10 +477,7 @@ impl Level {
         };
         #[cfg(not(target_arch = "x86_64"))]
         let quads = false;
-        #[cfg(target_arch = "x86_64")]
-        let bf16_pairs = level == CpuLevel::Avx512 && is_x86_feature_detected!("avx512bf16");
-        #[cfg(not(target_arch = "x86_64"))]
-        let bf16_pairs = false;
+        let bf16_pairs = level == CpuLevel::Avx512 && CpuLevel::has_bf16();
         Self {
             level,
             quads,

@@ -133,6 +133,7 @@ fn cast_placement(
                 target: Target::Dma,
                 hint: None,
                 converted: None,
+                weights: None,
                 subgraph: None,
                 refusals: Vec::new(),
                 replaced: None,

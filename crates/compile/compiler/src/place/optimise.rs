@@ -212,6 +212,7 @@ fn apply(
             target,
             hint: None,
             converted: None,
+            weights: None,
             subgraph: None,
             refusals: Vec::new(),
             replaced: replaced.remove(&node.name),

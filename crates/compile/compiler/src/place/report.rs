@@ -17,6 +17,7 @@ impl Placement {
             backend: placed.target.to_string(),
             hint: placed.hint.as_ref().map(ToString::to_string),
             converted: placed.converted.map(converted),
+            weights: placed.weights.map(|dtype| dtype.to_string()),
             subgraph: placed.subgraph,
             refusals: placed
                 .refusals

@@ -3,6 +3,7 @@
 use super::{Hint, NodePlacement, NodeRefusal, QueryReason, Target, is_view};
 use crate::layout;
 use crate::lower::movement_node;
+use crate::precision::narrow_weights;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tenon_backend::{
@@ -264,6 +265,7 @@ impl<'a> BackendSelector<'a> {
             target: Target::View,
             hint: None,
             converted: None,
+            weights: None,
             subgraph: None,
             refusals: Vec::new(),
             replaced: None,
@@ -273,6 +275,7 @@ impl<'a> BackendSelector<'a> {
             return Ok(Decision { placement, widened });
         }
         let operands = Operands::of(graph, node);
+        placement.weights = narrow_weights(node, &operands.inputs);
         for candidate in self.candidates(node, without) {
             let (backend, query) = match candidate {
                 Candidate::Backend(backend, query) => (backend, query),

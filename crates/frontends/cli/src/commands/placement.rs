@@ -25,7 +25,10 @@ pub fn print(report: &PlacementReport) -> Result<()> {
             };
             format!("not {}{cause}: {}", refusal.backend, refusal.text)
         });
-        let why: Vec<String> = hint.chain(converted).chain(refusals).collect();
+        let weights = node.weights.iter();
+        let weights = weights.map(|dtype| format!("weights in {dtype}"));
+        let why = hint.chain(converted).chain(weights).chain(refusals);
+        let why: Vec<String> = why.collect();
         table.row([
             node.node.clone(),
             node.operator.clone(),

@@ -150,6 +150,7 @@ mod tests {
             backend: backend.into(),
             hint: None,
             converted: None,
+            weights: None,
             subgraph: None,
             refusals: (backend == "CpuRef")
                 .then_some(refused)

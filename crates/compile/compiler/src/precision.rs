@@ -1,0 +1,294 @@
+//! Lower precision: weights of matrix products and convolutions of f32, and tables of embeddings, in f16 or bf16.
+//!
+//! All other tensors stay f32, and so do sums. A backend may round the other operand to the type of the weights
+//! (`tenon.Conv` and `tenon.MatMul` in docs/operators.md).
+
+use crate::place::{Assignment, BackendSelector};
+use crate::rewrite::operator_of;
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+use tenon_base::{CpuLevel, Error, ErrorKind, Pattern, Result};
+use tenon_graph::{
+    Attribute, Attributes, DataType, Graph, Node, Tensor, TensorType, UniqueNames, ValueId,
+};
+use tenon_tensor::convert;
+
+/// Least filters of a group whose weights are converted: backends compute others directly, in f32.
+const LEAST_FILTERS: usize = 16;
+
+/// Least elements of a table that is converted.
+const LEAST_TABLE: usize = 1 << 16;
+
+/// The type in which products of f32 are computed.
+///
+/// ```
+/// use tenon_compiler::Precision;
+///
+/// assert_eq!("bf16".parse::<Precision>().unwrap(), Precision::Bf16);
+/// assert_eq!(Precision::default().to_string(), "f32");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// As in the model.
+    #[default]
+    F32,
+    /// Weights of f16, products of f32.
+    F16,
+    /// Weights of bf16; products of bf16 where the CPU has instructions for them, else of f32.
+    Bf16,
+    /// bf16 if the CPU that compiles has instructions for it, else f32.
+    Fast,
+}
+
+impl Precision {
+    /// Every precision.
+    pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::Bf16, Self::Fast];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::Fast => "fast",
+        }
+    }
+
+    /// The type of weights; `None` for that of the model.
+    fn narrow(self) -> Option<DataType> {
+        match self {
+            Self::F32 => None,
+            Self::F16 => Some(DataType::F16),
+            Self::Bf16 => Some(DataType::BF16),
+            Self::Fast => CpuLevel::has_bf16().then_some(DataType::BF16),
+        }
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Precision {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let precision = Self::ALL.into_iter().find(|it| it.name() == text);
+        precision.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            Error::new(ErrorKind::InvalidArgument, "this is no precision")
+                .expected(names)
+                .found(format_args!("'{text}'"))
+        })
+    }
+}
+
+/// The precision of each node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Precisions {
+    /// That of nodes without an exception.
+    pub all: Precision,
+    /// Those of nodes whose names match; the first match counts.
+    pub exceptions: Vec<(Pattern, Precision)>,
+}
+
+impl Precisions {
+    fn of(&self, node: &Node) -> Precision {
+        let mut exceptions = self.exceptions.iter();
+        let exception = exceptions.find(|(pattern, _)| pattern.matches(&node.name));
+        exception.map_or(self.all, |(_, precision)| *precision)
+    }
+
+    fn all(&self) -> impl Iterator<Item = Precision> {
+        let exceptions = self.exceptions.iter().map(|(_, precision)| *precision);
+        exceptions.chain([self.all])
+    }
+
+    /// Checks that every exception matches a node of a graph, so that a misspelt name is reported.
+    pub(crate) fn check<'a>(&self, graphs: impl Iterator<Item = &'a Graph> + Clone) -> Result<()> {
+        let unmatched = self.exceptions.iter().filter(|(pattern, _)| {
+            let mut nodes = graphs.clone().flat_map(|graph| &graph.nodes);
+            !nodes.any(|node| pattern.matches(&node.name))
+        });
+        let problems = unmatched.map(|(pattern, precision)| {
+            let text = format!("no node of the precision {precision} is called like '{pattern}'");
+            Error::new(ErrorKind::Usage, text)
+                .help("the names of the nodes that are left after optimising: --emit-graph")
+        });
+        Error::from_all(problems).map_or(Ok(()), Err)
+    }
+}
+
+/// The type of the weights of a product, if it is narrower than that of the other operand.
+pub(crate) fn narrow_weights(node: &Node, inputs: &[Option<TensorType>]) -> Option<DataType> {
+    let dtype = |index: usize| Some(inputs.get(index)?.as_ref()?.dtype());
+    let is_narrow = is_product(node) && dtype(0) == Some(DataType::F32);
+    dtype(1).filter(|&weights| is_narrow && weights != DataType::F32)
+}
+
+fn is_product(node: &Node) -> bool {
+    matches!(node.op.name, "tenon.Conv" | "tenon.MatMul")
+}
+
+/// Converts the weights of nodes of a lower precision whose backend stays the same. Returns notes on what is not as
+/// `precisions` would suggest.
+pub(crate) fn lower(
+    graph: &mut Graph,
+    selector: &BackendSelector<'_>,
+    precisions: &Precisions,
+) -> Result<Vec<String>> {
+    let mut notes = Vec::new();
+    if precisions.all().all(|it| it == Precision::F32) {
+        return Ok(notes);
+    }
+    if !CpuLevel::has_bf16() {
+        let mut all = precisions.all();
+        if precisions.all().any(|it| it == Precision::Fast) {
+            notes.push("precision fast: f32, since the CPU has no instructions for bf16".into());
+        }
+        if all.any(|it| it == Precision::Bf16) {
+            let text = "precision bf16: products of f32 with weights of bf16, since the CPU has no instructions for bf16";
+            notes.push(text.into());
+        }
+    }
+    let mut weights = NarrowWeights {
+        names: UniqueNames::of(graph),
+        converted: HashMap::new(),
+    };
+    for node in std::mem::take(&mut graph.nodes) {
+        let narrow = precisions.of(&node).narrow();
+        let Some((narrow, position)) = narrow.zip(position(graph, &node)) else {
+            graph.nodes.push(node);
+            continue;
+        };
+        let Some(value) = weights.narrow(graph, node.inputs[position], narrow)? else {
+            notes.push(format!(
+                "node '{}' stays in f32: it has weights beyond the range of {narrow}",
+                node.name
+            ));
+            graph.nodes.push(node);
+            continue;
+        };
+        let new = weights.with(graph, &node, (position, value))?;
+        let assignment = |graph: &Graph, node: &Node| {
+            let assignment = selector.assignment(graph, node);
+            let is_reference = assignment.is_some_and(Assignment::is_reference);
+            (Assignment::rank(assignment), is_reference)
+        };
+        let before = assignment(graph, &node);
+        let is_kept = new.iter().all(|new| {
+            let after = assignment(graph, new);
+            after.0 <= before.0 && !after.1
+        });
+        if is_kept {
+            graph.nodes.extend(new);
+        } else {
+            graph.nodes.push(node);
+        }
+    }
+    Ok(notes)
+}
+
+/// The position of the input of a node that can be narrower: a constant of f32.
+fn position(graph: &Graph, node: &Node) -> Option<usize> {
+    let constant = |position: usize| {
+        let value = graph.value(node.inputs.get(position).copied()??);
+        value
+            .constant
+            .as_ref()
+            .filter(|it| it.dtype() == DataType::F32)
+    };
+    if node.op.name == "Gather" {
+        let table = constant(0)?;
+        let by_rows = table.shape().len() == 2 && node.attributes.int("axis", 0).ok()? == 0;
+        return (by_rows && table.ty().elements() >= LEAST_TABLE).then_some(0);
+    }
+    let weights = constant(1).filter(|_| is_product(node))?;
+    let groups = node.attributes.int("group", 1).ok()?.max(1) as usize;
+    let filters = weights.shape().first()? / groups;
+    let is_f32 = node.inputs.first().copied()?.is_some_and(|x| {
+        let ty = graph.value(x).ty.as_ref();
+        ty.is_some_and(|ty| ty.dtype() == DataType::F32)
+    });
+    (is_f32 && (groups == 1 || filters >= LEAST_FILTERS)).then_some(1)
+}
+
+/// The converted constants of a graph.
+struct NarrowWeights {
+    names: UniqueNames,
+    /// `None` where elements are beyond the range.
+    converted: HashMap<(ValueId, DataType), Option<ValueId>>,
+}
+
+impl NarrowWeights {
+    /// The constant `value` in a narrower type; `None` where elements are beyond its range.
+    fn narrow(
+        &mut self,
+        graph: &mut Graph,
+        value: Option<ValueId>,
+        narrow: DataType,
+    ) -> Result<Option<ValueId>> {
+        let Some(value) = value else {
+            return Ok(None);
+        };
+        if let Some(known) = self.converted.get(&(value, narrow)) {
+            return Ok(*known);
+        }
+        let from = graph.value(value);
+        let (name, constant) = (format!("{}.{narrow}", from.name), from.constant.clone());
+        let tensor = constant.map(|from| narrowed(&from, narrow)).transpose()?;
+        let new = tensor
+            .flatten()
+            .map(|tensor| graph.add_constant(self.names.value(&name), tensor));
+        self.converted.insert((value, narrow), new);
+        Ok(new)
+    }
+
+    /// A node with a narrower constant as an input; behind a Gather a Cast.
+    fn with(
+        &mut self,
+        graph: &mut Graph,
+        node: &Node,
+        (position, value): (usize, ValueId),
+    ) -> Result<Vec<Node>> {
+        let mut new = node.clone();
+        new.inputs[position] = Some(value);
+        let narrow = graph.value(value).ty.as_ref().map(TensorType::dtype);
+        let output = node.outputs.first().copied().flatten();
+        let Some((narrow, output)) = narrow.zip(output).filter(|_| !is_product(node)) else {
+            return Ok(vec![new]);
+        };
+        let of = graph.value(output).clone();
+        let ty = of.ty.as_ref();
+        let ty = ty.map(|ty| TensorType::new(narrow, ty.shape().clone()));
+        let rows = graph.add_value(
+            self.names.value(&format!("{}.{narrow}", of.name)),
+            ty.transpose()?,
+        );
+        graph.value_mut(rows).extents = of.extents;
+        new.outputs = vec![Some(rows)];
+        let mut attributes = Attributes::new();
+        attributes.set("to", Attribute::String(DataType::F32.to_string()));
+        let cast = Node {
+            name: self.names.node(&format!("{}.f32", node.name)),
+            op: operator_of("Cast")?,
+            attributes,
+            inputs: vec![Some(rows)],
+            outputs: vec![Some(output)],
+        };
+        Ok(vec![new, cast])
+    }
+}
+
+/// The elements rounded to `narrow`; `None` where finite ones become infinite.
+fn narrowed(from: &Tensor, narrow: DataType) -> Result<Option<Tensor>> {
+    let to = convert(from, narrow)?;
+    let back = convert(&to, DataType::F32)?;
+    let pairs = [from, &back].map(|tensor| tensor.as_slice::<f32>().unwrap_or_default());
+    let mut pairs = pairs[0].iter().zip(pairs[1]);
+    let overflows = pairs.any(|(from, to)| from.is_finite() && !to.is_finite());
+    Ok((!overflows).then_some(to))
+}
