@@ -1,8 +1,9 @@
 //! Packed B, as in GotoBLAS and BLIS: panels of 16 columns, `[N / 16][K][16]`, the last panel padded
-//! with zeros; of bf16 in pairs of rows, `[N / 16][K / 2][16][2]`. The layouts are the same on every CPU.
+//! with zeros; of f16 and bf16 in pairs of rows, `[N / 16][K / 2][16][2]`. The layouts are the same on every CPU.
 
+use crate::floats::FloatType;
 use crate::simd::transpose::transpose4;
-use half::bf16;
+use half::{bf16, f16};
 use tenon_base::Result;
 use tenon_tensor::{Buffer, BufferMut};
 
@@ -12,8 +13,14 @@ pub(crate) const WIDTH: usize = 16;
 /// The tag of this layout in a package.
 pub(crate) const LAYOUT: &str = "panels16:f32";
 
-/// The same of bf16.
-pub(crate) const LAYOUT_BF16: &str = "panels16x2:bf16";
+/// The tag of the layout of this type.
+pub(crate) fn layout(float: FloatType) -> &'static str {
+    match float {
+        FloatType::F32 => LAYOUT,
+        FloatType::F16 => "panels16x2:f16",
+        FloatType::Bf16 => "panels16x2:bf16",
+    }
+}
 
 /// A packed matrix.
 #[derive(Clone, Copy)]
@@ -21,7 +28,7 @@ pub(crate) struct Panels<'a> {
     elements: &'a [f32],
     depth: usize,
     columns: usize,
-    is_bf16: bool,
+    float: FloatType,
 }
 
 impl<'a> Panels<'a> {
@@ -37,23 +44,24 @@ impl<'a> Panels<'a> {
             elements: &elements[..len],
             depth,
             columns,
-            is_bf16: false,
+            float: FloatType::F32,
         }
     }
 
-    /// The panels of a matrix of bf16, whose rows of words are half as many.
+    /// The panels of a matrix of `float`, whose rows of words are half as many where it has 16 bits.
     ///
     /// # Panics
     /// When `words` is too short.
-    pub(crate) fn of_bf16(words: &'a [f32], depth: usize, columns: usize) -> Self {
+    pub(crate) fn of(float: FloatType, words: &'a [f32], depth: usize, columns: usize) -> Self {
         Self {
-            is_bf16: true,
-            ..Self::new(words, depth.div_ceil(2), columns)
+            float,
+            ..Self::new(words, word_rows(float, depth), columns)
         }
     }
 
-    pub(crate) fn is_bf16(&self) -> bool {
-        self.is_bf16
+    /// The type of the elements.
+    pub(crate) fn float(&self) -> FloatType {
+        self.float
     }
 
     pub(crate) fn elements(&self) -> &'a [f32] {
@@ -84,8 +92,20 @@ pub(crate) fn packed_len(depth: usize, columns: usize) -> usize {
         .saturating_mul(depth)
 }
 
-/// Rounds panels of `depth` rows to bf16, in pairs of rows.
-pub(crate) fn pair_rows(from: &[f32], depth: usize, to: &mut [f32]) {
+/// The rows of words of a matrix of `depth` rows.
+pub(crate) fn word_rows(float: FloatType, depth: usize) -> usize {
+    match float {
+        FloatType::F32 => depth,
+        FloatType::F16 | FloatType::Bf16 => depth.div_ceil(2),
+    }
+}
+
+/// Rounds panels of `depth` rows to f16 or bf16, in pairs of rows.
+pub(crate) fn pair_rows(float: FloatType, from: &[f32], depth: usize, to: &mut [f32]) {
+    let round = |element: f32| match float {
+        FloatType::F16 => f16::from_f32(element).to_bits(),
+        _ => bf16::from_f32(element).to_bits(),
+    };
     let pairs = depth.div_ceil(2);
     let panels = from.chunks_exact((depth * WIDTH).max(1));
     for (from, to) in panels.zip(to.chunks_exact_mut((pairs * WIDTH).max(1))) {
@@ -93,7 +113,7 @@ pub(crate) fn pair_rows(from: &[f32], depth: usize, to: &mut [f32]) {
             let (first, second) = rows.split_at(WIDTH);
             for (column, to) in to.iter_mut().enumerate() {
                 let second = second.get(column).copied().unwrap_or(0.0);
-                let bits = [first[column], second].map(|x| bf16::from_f32(x).to_bits());
+                let bits = [first[column], second].map(round);
                 *to = f32::from_bits(u32::from(bits[0]) | u32::from(bits[1]) << 16);
             }
         }
@@ -101,7 +121,11 @@ pub(crate) fn pair_rows(from: &[f32], depth: usize, to: &mut [f32]) {
 }
 
 /// The reverse, in f32.
-pub(crate) fn split_pairs(from: &[f32], depth: usize, to: &mut [f32]) {
+pub(crate) fn split_pairs(float: FloatType, from: &[f32], depth: usize, to: &mut [f32]) {
+    let widen = |bits: u16| match float {
+        FloatType::F16 => f16::from_bits(bits).to_f32(),
+        _ => bf16::from_bits(bits).to_f32(),
+    };
     let pairs = depth.div_ceil(2);
     let panels = from.chunks_exact((pairs * WIDTH).max(1));
     for (from, to) in panels.zip(to.chunks_exact_mut((depth * WIDTH).max(1))) {
@@ -113,7 +137,7 @@ pub(crate) fn split_pairs(from: &[f32], depth: usize, to: &mut [f32]) {
         {
             for (nth, row) in rows.chunks_exact_mut(WIDTH).enumerate() {
                 for (word, to) in from.iter().zip(row) {
-                    *to = f32::from_bits(word.to_bits() >> (16 * nth) << 16);
+                    *to = widen((word.to_bits() >> (16 * nth)) as u16);
                 }
             }
         }

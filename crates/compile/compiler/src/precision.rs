@@ -173,16 +173,11 @@ pub(crate) fn lower(
             continue;
         };
         let new = weights.with(graph, &node, (position, value))?;
-        let assignment = |graph: &Graph, node: &Node| {
-            let assignment = selector.assignment(graph, node);
-            let is_reference = assignment.is_some_and(Assignment::is_reference);
-            (Assignment::rank(assignment), is_reference)
-        };
-        let before = assignment(graph, &node);
-        let is_kept = new.iter().all(|new| {
-            let after = assignment(graph, new);
-            after.0 <= before.0 && !after.1
-        });
+        let before = Assignment::rank(selector.assignment(graph, &node));
+        // A Cast is data movement, which any executor does.
+        let after = new.first().and_then(|new| selector.assignment(graph, new));
+        let is_reference = after.is_some_and(Assignment::is_reference);
+        let is_kept = Assignment::rank(after) <= before && !is_reference;
         if is_kept {
             graph.nodes.extend(new);
         } else {

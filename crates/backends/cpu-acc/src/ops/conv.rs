@@ -9,17 +9,18 @@ use super::conv_parts::Part;
 use super::depthwise;
 use super::element_types::of_float;
 use super::float_gemm::GemmElement;
+use super::pairs::{pair_rows, pair_some};
 use super::prepared::{Fill, Preparation, Weights};
 use super::{Kernel, split_scratch, total_len};
 use crate::activation::Activation;
 use crate::floats::{FloatType, Floats};
-use crate::panels::{LAYOUT, LAYOUT_BF16, Panels, WIDTH, packed_len};
+use crate::panels::{Panels, WIDTH, layout, packed_len, word_rows};
 use crate::signature::{Signature, refuse};
 use crate::simd::Level;
 use crate::simd::disjoint::{MatrixMut, for_each_chunk};
-use crate::simd::gemm::Gemm;
+use crate::simd::gemm::{Gemm, RowWords, multiply};
 use crate::simd::products::ProductKind;
-use crate::simd::rows::{Geometry, Im2col, Matrix, PaddedIm2col};
+use crate::simd::rows::{Geometry, Im2col, Matrix, PaddedIm2col, RowSource};
 use std::ops::Range;
 use tenon_backend::{Inputs, Operands, Outputs, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::Result;
@@ -111,14 +112,40 @@ impl Conv {
         self.filters / self.groups
     }
 
+    /// The type of packed weights. In pairs the channels of a kernel position are even.
+    fn packed_type(&self) -> FloatType {
+        let is_even = self.depth().is_multiple_of(2);
+        let in_pairs = match (self.float, self.weights) {
+            // A channel can be added.
+            (FloatType::F32, FloatType::F16 | FloatType::Bf16) => is_even || self.groups == 1,
+            (_, FloatType::Bf16) => is_even,
+            _ => false,
+        };
+        if in_pairs && self.constant && !self.direct && !self.transposed {
+            self.weights
+        } else {
+            FloatType::F32
+        }
+    }
+
+    /// The product with pairs of weights, where all other operands are of f32.
+    fn product_of_pairs(&self) -> Option<ProductKind> {
+        let is_mixed = self.float == FloatType::F32 && self.packed_type() != FloatType::F32;
+        is_mixed.then(|| self.level.product_of(self.packed_type()))
+    }
+
+    /// Rows of packed weights of one group before they are paired, for some kernel positions.
+    fn plain_rows(&self, positions: usize) -> usize {
+        let depth = match self.packed_type() {
+            FloatType::F32 => self.depth(),
+            _ => self.depth().next_multiple_of(2),
+        };
+        positions.saturating_mul(depth)
+    }
+
     /// Rows of words of packed weights, for some kernel positions.
     fn packed_rows(&self, positions: usize) -> usize {
-        let depth = positions.saturating_mul(self.depth());
-        if self.has_bf16_panels() {
-            depth.div_ceil(2)
-        } else {
-            depth
-        }
+        word_rows(self.packed_type(), self.plain_rows(positions))
     }
 
     /// Words of the packed weights of one group, for some kernel positions.
@@ -141,21 +168,11 @@ impl Conv {
         each.saturating_mul(self.groups)
     }
 
-    /// Whether packed weights are of bf16.
-    fn has_bf16_panels(&self) -> bool {
-        self.weights == FloatType::Bf16 && self.constant && !self.direct && !self.transposed
-    }
-
-    /// Whether pairs of bf16 are multiplied, so that the input stays in bf16.
-    fn multiplies_pairs(&self) -> bool {
-        self.has_bf16_panels() && self.level.has(ProductKind::Bf16Pairs)
-    }
-
     /// Packs the weights of all parts in f32, for each part those of all groups.
     pub(super) fn fill(&self, from: &[f32], to: &mut [f32]) {
         let mut rest = to;
         for part in Part::all(self) {
-            let len = self.packed_in(part.positions() * self.depth());
+            let len = self.packed_in(self.plain_rows(part.positions()));
             let to = rest.split_off_mut(..len);
             let to = to.unwrap_or_default();
             if self.direct {
@@ -170,6 +187,7 @@ impl Conv {
     fn fill_part(&self, part: &Part, from: &[f32], to: &mut [f32]) {
         let (all, depth, filters) = (self.positions(), self.depth(), self.group_filters());
         let panels = filters.div_ceil(WIDTH);
+        let padded_depth = self.plain_rows(1);
         // Elements from a filter to the next, and from a channel to the next.
         let (filter_stride, channel_stride) = if self.transposed {
             (all, filters * all)
@@ -179,7 +197,7 @@ impl Conv {
         let parallel = to.len() >= PARALLEL_PACKING;
         for_each_chunk(
             to,
-            part.positions() * depth * WIDTH,
+            self.plain_rows(part.positions()) * WIDTH,
             parallel,
             |index, to| {
                 let (group, first) = (index / panels, index % panels * WIDTH);
@@ -188,7 +206,7 @@ impl Conv {
                 let to = to.as_chunks_mut::<WIDTH>().0;
                 for channel in 0..depth {
                     for (position, source) in part.sources().enumerate() {
-                        let to = &mut to[position * depth + channel];
+                        let to = &mut to[position * padded_depth + channel];
                         let from = from[channel * channel_stride + source..].iter();
                         let from = from.step_by(filter_stride);
                         for (to, &from) in to[..count].iter_mut().zip(from) {
@@ -196,6 +214,9 @@ impl Conv {
                         }
                         to[count..].fill(0.0);
                     }
+                }
+                for rows in to.chunks_exact_mut(padded_depth) {
+                    rows[depth..].as_flattened_mut().fill(0.0);
                 }
             },
         );
@@ -206,16 +227,17 @@ impl Conv {
             input: 1,
             layout: if self.direct {
                 depthwise::LAYOUT
-            } else if self.has_bf16_panels() {
-                LAYOUT_BF16
             } else {
-                LAYOUT
+                layout(self.packed_type())
             },
             len: self.packed(self.positions()),
-            fill: if self.has_bf16_panels() {
-                Fill::Bf16Panels(fill, self.positions() * self.depth())
-            } else {
-                Fill::Floats(fill)
+            fill: match self.packed_type() {
+                FloatType::F32 => Fill::Floats(fill),
+                float => Fill::Pairs {
+                    fill,
+                    depth: self.plain_rows(self.positions()),
+                    float,
+                },
             },
         }
     }
@@ -229,8 +251,32 @@ impl Conv {
     /// Whether the whole input is converted to f32 before: im2col would convert each element at each kernel position,
     /// and short rows are converted faster together. MobileNetV2 takes 0.95 of the time, a detector 0.94.
     fn converts_input(&self) -> bool {
-        let is_half = self.float != FloatType::F32 && !self.multiplies_pairs();
+        let is_half = self.float != FloatType::F32 && !self.keeps_bf16();
         is_half && !self.direct && (self.positions() > 1 || self.depth() <= SHORT_ROW)
+    }
+
+    /// Whether rows of bf16 are multiplied in pairs, without conversion.
+    fn keeps_bf16(&self) -> bool {
+        let product = self.level.product_of(self.packed_type());
+        self.float == FloatType::Bf16 && product == ProductKind::Bf16Pairs
+    }
+
+    /// The shape of the image in pairs of channels, with its padding where that is stored.
+    fn paired(&self) -> Geometry {
+        Geometry {
+            channels: self.shape.channels.div_ceil(2),
+            ..self.padded().unwrap_or(self.shape)
+        }
+    }
+
+    /// Words of the image in pairs of channels, where it is not read in place.
+    fn paired_image(&self, product: ProductKind) -> usize {
+        let pairs = self.paired().input_len();
+        match product {
+            ProductKind::Bf16Pairs => pairs,
+            _ if self.padded().is_none() && self.shape.channels.is_multiple_of(2) => 0,
+            _ => pairs.saturating_mul(2),
+        }
     }
 
     /// Elements of scratch memory: for packed weights that are not constant, for weights and bias in f32 where they
@@ -246,12 +292,11 @@ impl Conv {
                 weights.saturating_mul(self.filters),
             ),
             if_used(self.bias && is_half, self.filters),
-            match self.padded() {
-                Some(padded) if self.float == FloatType::Bf16 && self.multiplies_pairs() => {
-                    padded.input_len().div_ceil(2)
-                }
-                Some(padded) => padded.input_len(),
-                None => if_used(self.converts_input(), self.shape.input_len()),
+            match (self.product_of_pairs(), self.padded()) {
+                (Some(product), _) => self.paired_image(product),
+                (_, Some(padded)) if self.keeps_bf16() => padded.input_len().div_ceil(2),
+                (_, Some(padded)) => padded.input_len(),
+                _ => if_used(self.converts_input(), self.shape.input_len()),
             },
         ]
     }
@@ -303,6 +348,9 @@ struct BoundConv {
 impl Workload for BoundConv {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, mut outputs) = operands.split();
+        if let (Some(product), Some(weights)) = (self.conv.product_of_pairs(), &self.weights) {
+            return self.run_pairs(product, weights, &inputs, &mut outputs);
+        }
         of_float!(self.conv.float, T => self.run::<T>(&inputs, &mut outputs))
     }
 
@@ -312,6 +360,42 @@ impl Workload for BoundConv {
 }
 
 impl BoundConv {
+    /// f32 by weights of 16 bits.
+    fn run_pairs(
+        &self,
+        product: ProductKind,
+        weights: &Weights,
+        inputs: &Inputs<'_>,
+        outputs: &mut Outputs<'_>,
+    ) -> Result<()> {
+        let conv = &self.conv;
+        let sizes = conv.scratch();
+        let scratch = super::scratch(outputs, total_len(sizes))?;
+        let [.., image] = split_scratch(scratch, sizes);
+        let optional =
+            |is_used: bool, index: usize| is_used.then(|| inputs.slice::<f32>(index)).transpose();
+        let operands = ConvOperands {
+            input: &inputs.slice::<f32>(0)?[..conv.shape.input_len()],
+            bias: optional(conv.bias, 2)?,
+            addend: optional(conv.addend, 3)?,
+        };
+        let output = outputs.slice::<f32>(0)?;
+        conv.pair_image(product, operands.input, image);
+        let weights = weights.elements();
+        match product {
+            ProductKind::Bf16Pairs => conv.run_paired(&*image, weights, &operands, output),
+            _ => {
+                let image = if image.is_empty() {
+                    operands.input
+                } else {
+                    image
+                };
+                conv.run_paired(image.as_chunks::<2>().0, weights, &operands, output);
+            }
+        }
+        Ok(())
+    }
+
     fn run<T: GemmElement>(&self, inputs: &Inputs<'_>, outputs: &mut Outputs<'_>) -> Result<()> {
         let conv = &self.conv;
         let sizes = conv.scratch();
@@ -364,7 +448,7 @@ impl Conv {
             // A padded copy is only made for one group of a convolution of one part.
             let output = MatrixMut::new(output, self.shape.pixels(), self.filters, self.filters);
             let gemm = self.gemm(weights, self.positions(), operands.bias);
-            if self.multiplies_pairs() {
+            if self.keeps_bf16() {
                 let copy = &mut T::of_words(scratch)[..padded.input_len()];
                 pad(&self.shape, &padded, T::default(), copy, &|range, to| {
                     to.copy_from_slice(&operands.input[range]);
@@ -432,15 +516,70 @@ impl Conv {
         }
     }
 
+    /// Writes the image in pairs of channels, where it is not read in place.
+    fn pair_image(&self, product: ProductKind, from: &[f32], to: &mut [f32]) {
+        let channels = self.shape.channels;
+        let Some(padded) = self.padded() else {
+            return pair_rows(self.level, product, from, channels, to);
+        };
+        // In words.
+        let each = channels.div_ceil(2)
+            * if product == ProductKind::Bf16Pairs {
+                1
+            } else {
+                2
+            };
+        let padded = Geometry {
+            channels: each,
+            ..padded
+        };
+        pad(&self.shape, &padded, 0.0, to, &|range, to| {
+            pair_some(self.level, product, &from[range], channels, to);
+        });
+    }
+
+    /// Computes the output from the image in pairs of channels.
+    fn run_paired<E: RowWords>(
+        &self,
+        image: &[E],
+        weights: &[f32],
+        operands: &ConvOperands<'_, f32>,
+        output: &mut [f32],
+    ) {
+        let (shape, filters, rows) = (self.paired(), self.group_filters(), self.shape.pixels());
+        let (depth, packed) = (
+            shape.channels / self.groups,
+            self.packed_group(self.positions()),
+        );
+        let origin = shape.before.map(|before| -(before as i32));
+        for group in 0..self.groups {
+            let first = group * filters;
+            let bias = operands.bias.map(|bias| &bias[first..]);
+            let gemm = Gemm {
+                addend: operands.addend.map(|addend| &addend[first..]),
+                ..self.gemm(&weights[group * packed..][..packed], self.positions(), bias)
+            };
+            let output = MatrixMut::new(&mut output[first..], rows, filters, self.filters);
+            let (padded, matrix, windows);
+            let a: &dyn RowSource<Element = E> = if self.padded().is_some() {
+                padded = PaddedIm2col::new(image, shape);
+                &padded
+            } else if shape.is_pointwise() && self.groups == 1 {
+                matrix = Matrix::new(image, rows, depth, depth);
+                &matrix
+            } else {
+                windows = Im2col::new(image, shape, origin, group * depth, depth);
+                &windows
+            };
+            multiply(self.level, a, &gemm, output);
+        }
+    }
+
     /// The product of one group at some kernel positions.
     fn gemm<'a>(&self, weights: &'a [f32], positions: usize, bias: Option<&'a [f32]>) -> Gemm<'a> {
-        let depth = positions * self.depth();
+        let depth = self.plain_rows(positions);
         Gemm {
-            panels: if self.has_bf16_panels() {
-                Panels::of_bf16(weights, depth, self.group_filters())
-            } else {
-                Panels::new(weights, depth, self.group_filters())
-            },
+            panels: Panels::of(self.packed_type(), weights, depth, self.group_filters()),
             bias,
             addend: None,
             scale: 1.0,
@@ -468,7 +607,8 @@ pub(super) fn padded(shape: &Geometry) -> Option<Geometry> {
     })
 }
 
-/// Copies an image and its padding, which has the element `padding`. `copy` copies some elements of the image.
+/// Copies an image and its padding, which has the element `padding`. `copy` copies some elements of the image, to pixels of
+/// the channels of `padded`.
 pub(super) fn pad<T: Copy + Send + Sync>(
     shape: &Geometry,
     padded: &Geometry,
@@ -477,7 +617,8 @@ pub(super) fn pad<T: Copy + Send + Sync>(
     copy: &(dyn Fn(Range<usize>, &mut [T]) + Sync),
 ) {
     let line = shape.size[2] * shape.channels;
-    let left = shape.before[2] * shape.channels;
+    let left = shape.before[2] * padded.channels;
+    let inside = left..left + shape.size[2] * padded.channels;
     let parallel = to.len() >= 1 << 17;
     // Several lines in each iteration, which amortises its scheduling.
     let lines = 16;
@@ -495,8 +636,8 @@ pub(super) fn pad<T: Copy + Send + Sync>(
             }
             let from = (image * shape.size[0] + z) * shape.size[1] + y;
             to[..left].fill(padding);
-            copy(from * line..(from + 1) * line, &mut to[left..left + line]);
-            to[left + line..].fill(padding);
+            copy(from * line..(from + 1) * line, &mut to[inside.clone()]);
+            to[inside.end..].fill(padding);
         }
     });
 }

@@ -1,11 +1,10 @@
-//! Products of f32, f16 or bf16 by packed weights of f32, or of f32 or bf16 by weights of bf16, with the epilogue of fused operators. Sums and epilogue are of
+//! Products of f32, f16 or bf16 by packed weights, with the epilogue of fused operators. Sums and epilogue are of
 //! f32; f16 and bf16 are converted when rows of A are packed and when results are written.
 
 use crate::simd::disjoint::MatrixMut;
 use crate::simd::elements::{VectorElement, add_and_clamp};
 use crate::simd::gemm::{Gemm, multiply};
 use crate::simd::math::{UnaryFunction, map_in_place};
-use crate::simd::products::ProductKind;
 use crate::simd::rows::RowSource;
 use crate::simd::typed_gemm::{RowElement, RowPacking, RowPosition, Sink, TypedGemm, halves_mut};
 use crate::simd::{Level, Simd};
@@ -44,11 +43,7 @@ impl GemmElement for f32 {
         addend: Option<&[f32]>,
         output: MatrixMut<'_, f32>,
     ) {
-        if gemm.panels.is_bf16() {
-            multiply_typed(level, a, gemm, addend, output);
-        } else {
-            multiply(level, a, &Gemm { addend, ..*gemm }, output);
-        }
+        multiply(level, a, &Gemm { addend, ..*gemm }, output);
     }
 
     fn of_words(words: &mut [f32]) -> &mut [f32] {
@@ -76,7 +71,7 @@ macro_rules! halves {
                 addend: Option<&[Self]>,
                 output: MatrixMut<'_, Self>,
             ) {
-                multiply_typed(level, a, gemm, addend, output);
+                multiply_halves(level, a, gemm, addend, output);
             }
 
             fn of_words(words: &mut [f32]) -> &mut [Self] {
@@ -90,7 +85,7 @@ macro_rules! halves {
                 addend: Option<&[Self]>,
                 output: MatrixMut<'_, Self>,
             ) {
-                multiply_typed(level, a, gemm, addend, output);
+                multiply_halves(level, a, gemm, addend, output);
             }
         }
     )*};
@@ -98,7 +93,7 @@ macro_rules! halves {
 
 halves!(f16 bf16);
 
-fn multiply_typed<T: VectorElement, A: RowElement>(
+fn multiply_halves<T: VectorElement, A: RowElement>(
     level: Level,
     a: &dyn RowSource<Element = A>,
     gemm: &Gemm<'_>,
@@ -111,11 +106,6 @@ fn multiply_typed<T: VectorElement, A: RowElement>(
         Some(_) => [f32::NEG_INFINITY, f32::INFINITY],
         None => gemm.limits,
     };
-    let product = if gemm.panels.is_bf16() {
-        level.product_of_bf16()
-    } else {
-        ProductKind::Floats
-    };
     let product = TypedGemm {
         a,
         gemm: &Gemm {
@@ -123,7 +113,7 @@ fn multiply_typed<T: VectorElement, A: RowElement>(
             function: None,
             ..*gemm
         },
-        packing: RowPacking::of(product),
+        packing: RowPacking::of(level.product_of(gemm.panels.float())),
         sink: &Rounded {
             addend: addend.map(|addend| (addend, gemm.limits)),
             function: gemm.function,

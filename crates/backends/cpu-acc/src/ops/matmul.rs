@@ -11,11 +11,12 @@ use super::prepared::{Fill, Preparation, Weights};
 use super::{split_scratch, total_len};
 use crate::activation::Activation;
 use crate::floats::{FloatType, Floats};
-use crate::panels::{LAYOUT, LAYOUT_BF16, Panels, pack_columns, pack_rows, packed_len};
+use crate::ops::pairs::pair_rows;
+use crate::panels::{Panels, layout, pack_columns, pack_rows, packed_len, word_rows};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::Level;
 use crate::simd::products::ProductKind;
-use run::MatMulRun;
+use run::{MatMulRun, PairedRun};
 use tenon_backend::{Inputs, Operands, Outputs, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::{Result, bounded};
 use tenon_tensor::{Shape, Tensor, TensorType};
@@ -155,32 +156,36 @@ impl MatMul {
     fn preparation<'a>(&self, fill: &'a dyn Fn(&[f32], &mut [f32])) -> Preparation<'a> {
         Preparation {
             input: 1,
-            layout: if self.has_bf16_panels() {
-                LAYOUT_BF16
-            } else {
-                LAYOUT
-            },
+            layout: layout(self.packed_type()),
             len: self.b_count.saturating_mul(self.packed()),
-            fill: if self.has_bf16_panels() {
-                Fill::Bf16Panels(fill, self.depth)
-            } else {
-                Fill::Floats(fill)
+            fill: match self.packed_type() {
+                FloatType::F32 => Fill::Floats(fill),
+                float => Fill::Pairs {
+                    fill,
+                    depth: self.depth,
+                    float,
+                },
             },
         }
     }
 
-    /// Whether packed matrices of B are of bf16.
-    fn has_bf16_panels(&self) -> bool {
-        self.weights == FloatType::Bf16 && self.constant
+    /// The type of packed matrices of B.
+    fn packed_type(&self) -> FloatType {
+        match (self.float, self.weights) {
+            (FloatType::F32, weights) | (_, weights @ FloatType::Bf16) if self.constant => weights,
+            _ => FloatType::F32,
+        }
     }
 
     /// Packed columns of B.
     pub(super) fn panels<'a>(&self, words: &'a [f32], columns: usize) -> Panels<'a> {
-        if self.has_bf16_panels() {
-            Panels::of_bf16(words, self.depth, columns)
-        } else {
-            Panels::new(words, self.depth, columns)
-        }
+        Panels::of(self.packed_type(), words, self.depth, columns)
+    }
+
+    /// The product with pairs of B, where all other operands are of f32.
+    fn product_of_pairs(&self) -> Option<ProductKind> {
+        let is_mixed = self.float == FloatType::F32 && self.packed_type() != FloatType::F32;
+        is_mixed.then(|| self.level.product_of(self.packed_type()))
     }
 
     /// Packs all matrices of B.
@@ -217,11 +222,7 @@ impl MatMul {
 
     /// Words of a packed matrix of B.
     pub(super) fn packed(&self) -> usize {
-        let rows = if self.has_bf16_panels() {
-            self.depth.div_ceil(2)
-        } else {
-            self.depth
-        };
+        let rows = word_rows(self.packed_type(), self.depth);
         packed_len(rows, self.columns)
     }
 
@@ -235,9 +236,20 @@ impl MatMul {
 
     /// Whether all rows of A are converted to f32 before.
     fn converts_rows(&self) -> bool {
-        let in_pairs = self.has_bf16_panels() && self.level.has(ProductKind::Bf16Pairs);
-        let is_half = self.float != FloatType::F32 && !in_pairs;
+        let product = self.level.product_of(self.packed_type());
+        let is_half = self.float != FloatType::F32 && product != ProductKind::Bf16Pairs;
         is_half && self.constant && self.rows > 1 && self.depth > LONG_ROW
+    }
+
+    /// Words of the rows of A for a product of pairs, where they are not read in place.
+    fn paired_rows(&self, product: ProductKind) -> usize {
+        let rows = self.batches[1].elements().saturating_mul(self.rows);
+        let pairs = rows.saturating_mul(self.depth.div_ceil(2));
+        match product {
+            ProductKind::Bf16Pairs => pairs,
+            _ if self.depth.is_multiple_of(2) => 0,
+            _ => pairs.saturating_mul(2),
+        }
     }
 
     /// Elements of scratch memory: for one packed matrix of B in each slot, and for B, bias and A in f32 where they
@@ -256,7 +268,10 @@ impl MatMul {
                 self.b_count.saturating_mul(matrix),
             ),
             if_used(self.bias.is_some() && is_half, self.columns),
-            if_used(self.converts_rows(), self.a_len()),
+            match self.product_of_pairs() {
+                Some(product) => self.paired_rows(product),
+                None => if_used(self.converts_rows(), self.a_len()),
+            },
         ]
     }
 }
@@ -341,6 +356,9 @@ struct BoundMatMul {
 impl Workload for BoundMatMul {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, mut outputs) = operands.split();
+        if let (Some(product), Some(weights)) = (self.matmul.product_of_pairs(), &self.weights) {
+            return self.run_pairs(product, weights, &inputs, &mut outputs);
+        }
         of_float!(self.matmul.float, T => self.run::<T>(&inputs, &mut outputs))
     }
 
@@ -350,6 +368,38 @@ impl Workload for BoundMatMul {
 }
 
 impl BoundMatMul {
+    /// f32 by weights of 16 bits.
+    fn run_pairs(
+        &self,
+        product: ProductKind,
+        weights: &Weights,
+        inputs: &Inputs<'_>,
+        outputs: &mut Outputs<'_>,
+    ) -> Result<()> {
+        let matmul = &self.matmul;
+        let sizes = matmul.scratch();
+        let scratch = super::scratch(outputs, total_len(sizes))?;
+        let [.., scratch] = split_scratch(scratch, sizes);
+        let a = &inputs.slice::<f32>(0)?[..matmul.a_len()];
+        let bias = matmul.bias.map(|index| inputs.slice::<f32>(index));
+        let addend = matmul.addend.map(|index| inputs.slice::<f32>(index));
+        let run = PairedRun {
+            matmul,
+            pairs: &self.pairs,
+            weights: weights.elements(),
+            bias: bias.transpose()?,
+            addend: addend.transpose()?,
+        };
+        let output = outputs.slice::<f32>(0)?;
+        pair_rows(matmul.level, product, a, matmul.depth, scratch);
+        match product {
+            ProductKind::Bf16Pairs => run.run(&*scratch, output),
+            _ if scratch.is_empty() => run.run(a.as_chunks::<2>().0, output),
+            _ => run.run(scratch.as_chunks::<2>().0, output),
+        }
+        Ok(())
+    }
+
     fn run<T: GemmElement>(&self, inputs: &Inputs<'_>, outputs: &mut Outputs<'_>) -> Result<()> {
         let matmul = &self.matmul;
         let (level, float) = (matmul.level, matmul.float);

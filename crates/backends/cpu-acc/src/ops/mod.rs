@@ -29,6 +29,7 @@ mod loss;
 mod matmul;
 mod normalization;
 mod number;
+mod pairs;
 mod plain_matmul;
 mod pool;
 mod power;

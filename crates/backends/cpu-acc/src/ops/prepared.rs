@@ -1,6 +1,7 @@
 //! Constants in the prepared layout that the kernels read: from the package where it has them, else
 //! prepared when the workload is created.
 
+use crate::floats::FloatType;
 use crate::panels::{self, WIDTH, pair_rows, split_pairs};
 use crate::simd::typed_gemm::{bytes_mut, bytes_of};
 use std::borrow::Cow;
@@ -25,8 +26,12 @@ pub(crate) struct Preparation<'a> {
 pub(crate) enum Fill<'a> {
     /// Elements converted to f32.
     Floats(&'a dyn Fn(&[f32], &mut [f32])),
-    /// Elements converted to f32, which become panels of this number of rows; then pairs of rows are rounded to bf16.
-    Bf16Panels(&'a dyn Fn(&[f32], &mut [f32]), usize),
+    /// Elements converted to f32, which become panels of `depth` rows; then pairs of rows are rounded to f16 or bf16.
+    Pairs {
+        fill: &'a dyn Fn(&[f32], &mut [f32]),
+        depth: usize,
+        float: FloatType,
+    },
     /// Integers of at most 8 bits, a byte each; then the offset is subtracted from each (wrapping), and the bits of the
     /// layout are kept: 8 or 4.
     Integers {
@@ -57,12 +62,12 @@ impl Preparation<'_> {
                 let elements = constant.as_slice::<f32>().ok_or_else(|| self.missing())?;
                 panels::buffer(self.len, |to| fill(elements, to))?
             }
-            Fill::Bf16Panels(fill, depth) => {
+            Fill::Pairs { fill, depth, float } => {
                 let constant = convert(constant, DataType::F32)?;
                 let elements = constant.as_slice::<f32>().ok_or_else(|| self.missing())?;
                 let floats = panels::buffer(self.floats(), |to| fill(elements, to))?;
                 panels::buffer(self.len, |to| {
-                    pair_rows(Weights(floats).elements(), depth, to);
+                    pair_rows(float, Weights(floats).elements(), depth, to);
                 })?
             }
             Fill::Integers { fill, offset, bits } => {
@@ -94,11 +99,13 @@ impl Preparation<'_> {
         };
         let moved = self.moved(last)?;
         let plain = match self.fill {
-            Fill::Floats(_) | Fill::Bf16Panels(..) => {
+            Fill::Floats(_) | Fill::Pairs { .. } => {
                 let floats = match self.fill {
-                    Fill::Bf16Panels(_, depth) => Weights(panels::buffer(self.floats(), |to| {
-                        split_pairs(prepared.elements(), depth, to);
-                    })?),
+                    Fill::Pairs { depth, float, .. } => {
+                        Weights(panels::buffer(self.floats(), |to| {
+                            split_pairs(float, prepared.elements(), depth, to);
+                        })?)
+                    }
                     _ => prepared,
                 };
                 let plain = panels::buffer(count, |plain| {
@@ -135,7 +142,7 @@ impl Preparation<'_> {
         let count = last as usize;
         let mut moved = Vec::new();
         match self.fill {
-            Fill::Floats(fill) | Fill::Bf16Panels(fill, _) => {
+            Fill::Floats(fill) | Fill::Pairs { fill, .. } => {
                 let indices = panels::buffer(count, |indices| {
                     for (bits, index) in indices.iter_mut().zip(1..=last) {
                         *bits = f32::from_bits(index);
@@ -168,7 +175,7 @@ impl Preparation<'_> {
     /// Elements of the panels in f32.
     fn floats(&self) -> usize {
         match self.fill {
-            Fill::Bf16Panels(_, depth) => {
+            Fill::Pairs { depth, .. } => {
                 let panels = self.len / (depth.div_ceil(2) * WIDTH).max(1);
                 panels.saturating_mul(depth).saturating_mul(WIDTH)
             }

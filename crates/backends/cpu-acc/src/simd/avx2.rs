@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
-use super::products::{Floats, Pairs, Product, ProductKind, Quads, WidenedBf16};
+use super::products::{Floats, Pairs, Product, ProductKind, Quads, WidenedBf16, WidenedF16};
 use super::terms::term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd, VectorOp};
@@ -57,6 +57,8 @@ macro_rules! kernels {
         static PAIRS: Kernels = [$([tile::<Pairs, $rows, 1>, tile::<Pairs, $rows, 2>]),*];
         static WIDENED_BF16: Kernels =
             [$([tile::<WidenedBf16, $rows, 1>, tile::<WidenedBf16, $rows, 2>]),*];
+        static WIDENED_F16: Kernels =
+            [$([tile::<WidenedF16, $rows, 1>, tile::<WidenedF16, $rows, 2>]),*];
         static QUADS: Kernels = [$([tile_of_quads::<$rows, 1>, tile_of_quads::<$rows, 2>]),*];
     };
 }
@@ -231,6 +233,7 @@ impl Simd for Avx2 {
             ProductKind::Floats => &FLOATS,
             // This level has no instruction for pairs of bf16.
             ProductKind::Bf16Pairs | ProductKind::WidenedBf16 => &WIDENED_BF16,
+            ProductKind::WidenedF16 => &WIDENED_F16,
             ProductKind::Quads => &QUADS,
             ProductKind::Pairs => &PAIRS,
         };
@@ -241,6 +244,22 @@ impl Simd for Avx2 {
     unsafe fn add_products_of_quads(self, a: __m256, b: __m256, sum: __m256) -> __m256 {
         let [a, b, sum] = [a, b, sum].map(|v| unsafe { _mm256_castps_si256(v) });
         unsafe { _mm256_castsi256_ps(_mm256_dpbusd_avx_epi32(sum, a, b)) }
+    }
+
+    #[inline(always)]
+    fn f16_of_pairs(self, words: __m256, nth: usize) -> __m256 {
+        unsafe {
+            let words = _mm256_castps_si256(words);
+            let low = if nth == 0 {
+                _mm256_and_si256(words, _mm256_set1_epi32(0xFFFF))
+            } else {
+                _mm256_srli_epi32::<16>(words)
+            };
+            // The first four halves are in the first 64 bits, the others in the third.
+            let halves = _mm256_packus_epi32(low, low);
+            let halves = _mm256_permute4x64_epi64::<0b1000>(halves);
+            _mm256_cvtph_ps(_mm256_castsi256_si128(halves))
+        }
     }
 
     #[inline(always)]

@@ -3,7 +3,9 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
-use super::products::{Bf16Pairs, Floats, Pairs, Product, ProductKind, Quads, WidenedBf16};
+use super::products::{
+    Bf16Pairs, Floats, Pairs, Product, ProductKind, Quads, WidenedBf16, WidenedF16,
+};
 use super::terms::term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd, VectorOp};
@@ -65,6 +67,8 @@ macro_rules! kernels {
         static PAIRS: Kernels = [$([tile::<Pairs, $rows, 1>, tile::<Pairs, $rows, 2>]),*];
         static WIDENED_BF16: Kernels =
             [$([tile::<WidenedBf16, $rows, 1>, tile::<WidenedBf16, $rows, 2>]),*];
+        static WIDENED_F16: Kernels =
+            [$([tile::<WidenedF16, $rows, 1>, tile::<WidenedF16, $rows, 2>]),*];
         static BF16_PAIRS: Kernels = [$([tile_of_bf16::<$rows, 1>, tile_of_bf16::<$rows, 2>]),*];
         static QUADS: Kernels = [$([tile_of_quads::<$rows, 1>, tile_of_quads::<$rows, 2>]),*];
     };
@@ -224,6 +228,7 @@ impl Simd for Avx512 {
             ProductKind::Floats => &FLOATS,
             ProductKind::Bf16Pairs => &BF16_PAIRS,
             ProductKind::WidenedBf16 => &WIDENED_BF16,
+            ProductKind::WidenedF16 => &WIDENED_F16,
             ProductKind::Quads => &QUADS,
             ProductKind::Pairs => &PAIRS,
         };
@@ -248,6 +253,19 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn round_to_bf16(self, a: __m512, b: __m512) -> __m512 {
         unsafe { round_to_bf16(a, b) }
+    }
+
+    #[inline(always)]
+    fn f16_of_pairs(self, words: __m512, nth: usize) -> __m512 {
+        unsafe {
+            let words = _mm512_castps_si512(words);
+            let low = if nth == 0 {
+                words
+            } else {
+                _mm512_srli_epi32::<16>(words)
+            };
+            _mm512_cvtph_ps(_mm512_cvtepi32_epi16(low))
+        }
     }
 
     #[inline(always)]

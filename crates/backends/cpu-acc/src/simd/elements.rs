@@ -2,7 +2,9 @@
 
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
-use super::{MAX_LANES, Simd, VectorOp};
+use super::products::ProductKind;
+use super::typed_gemm::halves_mut;
+use super::{Level, MAX_LANES, Simd, VectorOp};
 use crate::floats::{FloatElement, NarrowBf16, NarrowF16, WidenBf16, WidenF16};
 use half::{bf16, f16};
 
@@ -115,5 +117,54 @@ pub(crate) fn add_and_clamp<T: VectorElement, S: Simd>(
         let addend = T::load_slice(s, &addend[..sums.len()]);
         let sum = s.add(s.load_part(sums), addend);
         s.store_part(s.min(high, s.max(low, sum)), sums);
+    }
+}
+
+/// Rounds each row of some elements of f32 to bf16 in pairs, on a level that [has](Level::has) [`ProductKind::Bf16Pairs`];
+/// behind rows of an odd length comes a zero.
+pub(crate) struct RoundToPairs<'a> {
+    pub(crate) from: &'a [f32],
+    pub(crate) row: usize,
+    pub(crate) to: &'a mut [f32],
+    pub(crate) level: Level,
+}
+
+impl VectorOp for RoundToPairs<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S) {
+        assert!(self.level.has(ProductKind::Bf16Pairs));
+        let to = halves_mut(self.to);
+        if self.row.is_multiple_of(2) {
+            return round_to_bf16(s, self.from, &mut to[..self.from.len()]);
+        }
+        let rows = self.from.chunks_exact(self.row);
+        for (from, to) in rows.zip(to.chunks_exact_mut(self.row + 1)) {
+            let (to, last) = to.split_at_mut(self.row);
+            round_to_bf16(s, from, to);
+            last.fill(0);
+        }
+    }
+}
+
+#[inline(always)]
+fn round_to_bf16<S: Simd>(s: S, from: &[f32], to: &mut [u16]) {
+    assert!(from.len() == to.len());
+    let mut at = 0;
+    while at + 2 * S::LANES <= from.len() {
+        let [a, b] = [at, at + S::LANES].map(|at| s.load(&from[at..]));
+        // SAFETY: `RoundToPairs` checked that the level has the product. `2 * LANES` halves from `at` on are inside.
+        unsafe { s.store_ptr(s.round_to_bf16(a, b), to.as_mut_ptr().add(at).cast()) };
+        at += 2 * S::LANES;
+    }
+    let rest = &from[at..];
+    if !rest.is_empty() {
+        let (a, b) = rest.split_at(rest.len().min(S::LANES));
+        let mut words = [0.0; MAX_LANES];
+        // SAFETY: as above.
+        let rounded = unsafe { s.round_to_bf16(s.load_part(a), s.load_part(b)) };
+        s.store(rounded, &mut words);
+        to[at..].copy_from_slice(&halves_mut(&mut words)[..rest.len()]);
     }
 }

@@ -87,18 +87,36 @@ impl<'a> Gemm<'a> {
     }
 }
 
-/// Computes all of `output`.
+/// What the micro-kernels read of a row of A for a row of B in words.
+pub(crate) trait RowWords: Copy + Send + Sync + 'static {
+    /// Words: [`ProductKind::row_words`].
+    const COUNT: usize;
+}
+
+/// An element of f32, or two of bf16.
+impl RowWords for f32 {
+    const COUNT: usize = 1;
+}
+
+/// Two elements, for a pair of B.
+impl RowWords for [f32; 2] {
+    const COUNT: usize = 2;
+}
+
+/// Computes all of `output`: the product for panels of their type, whose rows are as many as the words of a row of A.
 ///
 /// # Panics
-/// When the sizes of `output`, bias, addend and panels do not match the rows.
-pub(crate) fn multiply<R: RowSource<Element = f32>>(
+/// When the sizes of `output`, bias, addend and panels do not match the rows, or the rows the product.
+pub(crate) fn multiply<R: RowSource<Element: RowWords> + ?Sized>(
     level: Level,
     a: &R,
     gemm: &Gemm<'_>,
     mut output: MatrixMut<'_>,
 ) {
     let (rows, columns, layout) = (a.rows(), gemm.panels.columns(), output.layout());
+    let product = level.product_of(gemm.panels.float());
     assert!(output.rows() == rows && output.columns() == columns);
+    assert!(product.row_words() == R::Element::COUNT);
     if rows == 0 || columns == 0 {
         return;
     }
@@ -118,6 +136,7 @@ pub(crate) fn multiply<R: RowSource<Element = f32>>(
     let is_short = gemm.panels.depth() <= SHORT_SUM;
     let shared = SharedGemm {
         a,
+        product,
         gemm,
         output: output.as_mut_ptr(),
         layout,
@@ -131,8 +150,9 @@ pub(crate) fn multiply<R: RowSource<Element = f32>>(
 }
 
 /// A product with its operands and its output, shared by the threads that compute it.
-struct SharedGemm<'a, R> {
+struct SharedGemm<'a, R: ?Sized> {
     a: &'a R,
+    product: ProductKind,
     gemm: &'a Gemm<'a>,
     output: *mut f32,
     layout: RowLayout,
@@ -144,15 +164,15 @@ struct SharedGemm<'a, R> {
 
 // SAFETY: `output` is borrowed mutably by `multiply` until all threads are done, and each thread
 // writes the tiles of different chunks, which are disjoint; all other fields are only read.
-unsafe impl<R: RowSource<Element = f32>> Sync for SharedGemm<'_, R> {}
+unsafe impl<R: RowSource<Element: RowWords> + ?Sized> Sync for SharedGemm<'_, R> {}
 
 /// Divides a product among threads, and computes it.
-struct ParallelGemm<'a, R> {
+struct ParallelGemm<'a, R: ?Sized> {
     shared: &'a SharedGemm<'a, R>,
     level: Level,
 }
 
-impl<R: RowSource<Element = f32>> VectorOp for ParallelGemm<'_, R> {
+impl<R: RowSource<Element: RowWords> + ?Sized> VectorOp for ParallelGemm<'_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -283,7 +303,7 @@ impl RowTiles {
 }
 
 /// A chunk of the schedule: some row tiles of some panels, computed by one thread.
-struct GemmPart<'a, R> {
+struct GemmPart<'a, R: ?Sized> {
     shared: &'a SharedGemm<'a, R>,
     row_tiles: RowTiles,
     tiles: Range<usize>,
@@ -303,7 +323,7 @@ struct NextPanels {
     lines: usize,
 }
 
-impl<R: RowSource<Element = f32>> VectorOp for GemmPart<'_, R> {
+impl<R: RowSource<Element: RowWords> + ?Sized> VectorOp for GemmPart<'_, R> {
     type Output = ();
 
     #[inline(always)]
@@ -336,7 +356,7 @@ struct SumEnds {
     last: bool,
 }
 
-impl<R: RowSource<Element = f32>> GemmPart<'_, R> {
+impl<R: RowSource<Element: RowWords> + ?Sized> GemmPart<'_, R> {
     /// A K block of the panels from `panel` on.
     fn next_panels(&self, block: &KBlock, panel: usize) -> NextPanels {
         NextPanels {
@@ -416,6 +436,13 @@ impl<R: RowSource<Element = f32>> GemmPart<'_, R> {
     #[inline(always)]
     fn point(&self, block: &KBlock, tile: usize, table: &mut [RowPointers]) {
         let (positions, depth) = (block.positions.clone(), block.depth.clone());
+        // SAFETY: pointers have the same size and representation, whatever they point to.
+        let table = unsafe {
+            std::slice::from_raw_parts_mut(
+                table.as_mut_ptr().cast::<RowPointers<R::Element>>(),
+                table.len(),
+            )
+        };
         self.shared
             .a
             .point(self.rows(tile), positions, depth, table);
@@ -426,7 +453,10 @@ impl<R: RowSource<Element = f32>> GemmPart<'_, R> {
     fn packed_rows(&self, block: &KBlock, table: &mut [RowPointers]) -> Option<PackedRows> {
         let rows = self.rows(self.tiles.start).len();
         let often = self.panels.len() >= MIN_PANELS_TO_PACK;
-        if !often || block.positions.len() != 1 || block.depth.len() > PackedRows::DEPTH {
+        if !often
+            || block.positions.len() != 1
+            || block.depth.len() * R::Element::COUNT > PackedRows::DEPTH
+        {
             return None;
         }
         self.point(block, self.tiles.start, &mut table[..1]);
@@ -441,15 +471,15 @@ impl<R: RowSource<Element = f32>> GemmPart<'_, R> {
         table: &mut [RowPointers],
         packed: &mut PackedRows,
     ) {
-        let depth = block.depth.len();
+        let words = block.depth.len() * R::Element::COUNT;
         for (index, tile) in tiles.enumerate() {
             self.point(block, tile, &mut table[..1]);
             let rows = table[0].iter().take(self.rows(tile).len());
             for (&row, to) in rows.zip(packed.rows(index)) {
-                // SAFETY: `point` wrote a pointer to `depth` elements of this row for each of the
+                // SAFETY: `point` wrote a pointer to so many words of this row for each of the
                 // tile's rows (the contract of `RowSource`), which A borrows.
-                let row = unsafe { std::slice::from_raw_parts(row, depth) };
-                to[..depth].copy_from_slice(row);
+                let row = unsafe { std::slice::from_raw_parts(row, words) };
+                to[..words].copy_from_slice(row);
             }
         }
     }
@@ -544,12 +574,12 @@ impl<R: RowSource<Element = f32>> GemmPart<'_, R> {
                 next_rows,
             };
             // SAFETY: `eval` received a value of `S`, which exists only on a CPU with its
-            // instructions. `point` wrote pointers that are valid for the K block (the contract
+            // instructions, and the level has those of the product (`Level::product_of`). `point` wrote pointers that are valid for the K block (the contract
             // of `RowSource`); `Panels` holds `depth` rows in each panel; `multiply` checked that
             // output, bias and addend contain the last row and column, and that the output is aligned
             // where `stream` is set; the output is borrowed mutably for the whole product and tiles
             // do not overlap.
-            unsafe { S::tile(ProductKind::Floats, rows, columns)(&tile) };
+            unsafe { S::tile(self.shared.product, rows, columns)(&tile) };
             panel += count;
         }
     }

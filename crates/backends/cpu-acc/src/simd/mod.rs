@@ -34,6 +34,7 @@ pub(crate) mod unrolled;
 
 pub(crate) use portable::Portable;
 
+use crate::floats::FloatType;
 use half::{bf16, f16};
 use products::ProductKind;
 use tenon_backend::CpuLevel;
@@ -257,6 +258,15 @@ pub(crate) trait Simd:
         map_words(self, [words; 3], |[word, ..]| {
             let field = (word << (32 - BITS * (nth + 1))) as i32 >> (32 - BITS);
             (field as f32).to_bits()
+        })
+    }
+
+    /// The first f16 of each word in f32, or the second if `nth` is 1.
+    #[inline(always)]
+    fn f16_of_pairs(self, words: Self::V, nth: usize) -> Self::V {
+        map_words(self, [words; 3], |[word, ..]| {
+            let bits = (word >> (16 * nth)) as u16;
+            f16::from_bits(bits).to_f32().to_bits()
         })
     }
 
@@ -495,7 +505,7 @@ impl Level {
         match product {
             ProductKind::Quads => self.quads,
             ProductKind::Bf16Pairs => self.bf16_pairs,
-            ProductKind::Floats | ProductKind::Pairs | ProductKind::WidenedBf16 => true,
+            _ => true,
         }
     }
 
@@ -508,12 +518,13 @@ impl Level {
         }
     }
 
-    /// The fastest product of rows and weights of bf16.
-    pub(crate) fn product_of_bf16(self) -> ProductKind {
-        if self.bf16_pairs {
-            ProductKind::Bf16Pairs
-        } else {
-            ProductKind::WidenedBf16
+    /// The fastest product with weights of this type.
+    pub(crate) fn product_of(self, weights: FloatType) -> ProductKind {
+        match weights {
+            FloatType::F32 => ProductKind::Floats,
+            FloatType::F16 => ProductKind::WidenedF16,
+            FloatType::Bf16 if self.bf16_pairs => ProductKind::Bf16Pairs,
+            FloatType::Bf16 => ProductKind::WidenedBf16,
         }
     }
 

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
-use super::products::{Floats, Pairs, Product, ProductKind, WidenedBf16};
+use super::products::{Floats, Pairs, Product, ProductKind, WidenedBf16, WidenedF16};
 use super::terms::plain_term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd, VectorOp};
@@ -44,6 +44,7 @@ macro_rules! kernels {
 static FLOATS: [Kernel; 6] = kernels!(Floats: 1 2 3 4 5 6);
 static PAIRS: [Kernel; 6] = kernels!(Pairs: 1 2 3 4 5 6);
 static WIDENED_BF16: [Kernel; 6] = kernels!(WidenedBf16: 1 2 3 4 5 6);
+static WIDENED_F16: [Kernel; 6] = kernels!(WidenedF16: 1 2 3 4 5 6);
 
 // SAFETY of every block below: a value of `Neon` exists only on a CPU with the instructions, and
 // the caller of a function with pointers guarantees them as the trait requires.
@@ -172,6 +173,7 @@ impl Simd for Neon {
             ProductKind::Floats => &FLOATS,
             // This level has no instruction for quads or for pairs of bf16.
             ProductKind::Bf16Pairs | ProductKind::WidenedBf16 => &WIDENED_BF16,
+            ProductKind::WidenedF16 => &WIDENED_F16,
             ProductKind::Quads | ProductKind::Pairs => &PAIRS,
         };
         kernels[rows - 1]

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
-use super::products::{Floats, Pairs, Product, ProductKind, WidenedBf16};
+use super::products::{Floats, Pairs, Product, ProductKind, WidenedBf16, WidenedF16};
 use super::terms::plain_term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd};
@@ -35,6 +35,11 @@ static WIDENED_BF16: [Kernel; 3] = [
     tile::<WidenedBf16, 1>,
     tile::<WidenedBf16, 2>,
     tile::<WidenedBf16, 3>,
+];
+static WIDENED_F16: [Kernel; 3] = [
+    tile::<WidenedF16, 1>,
+    tile::<WidenedF16, 2>,
+    tile::<WidenedF16, 3>,
 ];
 
 #[inline(always)]
@@ -171,6 +176,7 @@ impl Simd for Portable {
             ProductKind::Floats => &FLOATS,
             // This level has no instruction for quads or for pairs of bf16.
             ProductKind::Bf16Pairs | ProductKind::WidenedBf16 => &WIDENED_BF16,
+            ProductKind::WidenedF16 => &WIDENED_F16,
             ProductKind::Quads | ProductKind::Pairs => &PAIRS,
         };
         kernels[rows - 1]

@@ -1,5 +1,5 @@
 //! The types of matrix products. A and B are made of words of 32 bits: an element of f32, or two
-//! elements of bf16 or four of 8 bits that are adjacent along the depth. Sums have 32 bits.
+//! elements of f16 or bf16 or four of 8 bits that are adjacent along the depth. Sums have 32 bits.
 
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
@@ -15,6 +15,8 @@ pub(crate) enum ProductKind {
     Bf16Pairs,
     /// [`WidenedBf16`]
     WidenedBf16,
+    /// [`WidenedF16`]
+    WidenedF16,
     /// [`Quads`]
     Quads,
     /// [`Pairs`]
@@ -26,7 +28,7 @@ impl ProductKind {
     pub(crate) fn elements_per_word(self) -> usize {
         match self {
             Self::Floats => 1,
-            Self::Bf16Pairs | Self::WidenedBf16 => 2,
+            Self::Bf16Pairs | Self::WidenedBf16 | Self::WidenedF16 => 2,
             Self::Quads | Self::Pairs => 4,
         }
     }
@@ -35,7 +37,7 @@ impl ProductKind {
     pub(crate) fn row_words(self) -> usize {
         match self {
             Self::Floats | Self::Bf16Pairs | Self::Quads => 1,
-            Self::WidenedBf16 | Self::Pairs => 2,
+            Self::WidenedBf16 | Self::WidenedF16 | Self::Pairs => 2,
         }
     }
 }
@@ -102,27 +104,38 @@ impl<S: Simd> Product<S> for Bf16Pairs {
     }
 }
 
-/// f32 by bf16, of which a word of B has two: a row of A has as many words.
-pub(crate) enum WidenedBf16 {}
+macro_rules! widened {
+    ($(#[$doc:meta] $Product:ident: $columns:ident;)*) => {$(
+        #[$doc]
+        pub(crate) enum $Product {}
 
-impl<S: Simd> Product<S> for WidenedBf16 {
-    const FLOATS: bool = true;
-    const ROW_WORDS: usize = 2;
+        impl<S: Simd> Product<S> for $Product {
+            const FLOATS: bool = true;
+            const ROW_WORDS: usize = 2;
 
-    #[inline(always)]
-    fn columns(s: S, words: S::V, nth: usize) -> S::V {
-        s.bf16_of_pairs(words, nth)
-    }
+            #[inline(always)]
+            fn columns(s: S, words: S::V, nth: usize) -> S::V {
+                s.$columns(words, nth)
+            }
 
-    #[inline(always)]
-    fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
-        s.fma(row, columns, sum)
-    }
+            #[inline(always)]
+            fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
+                s.fma(row, columns, sum)
+            }
 
-    #[inline(always)]
-    fn add(s: S, a: S::V, b: S::V) -> S::V {
-        s.add(a, b)
-    }
+            #[inline(always)]
+            fn add(s: S, a: S::V, b: S::V) -> S::V {
+                s.add(a, b)
+            }
+        }
+    )*};
+}
+
+widened! {
+    /// f32 by bf16, of which a word of B has two: a row of A has as many words.
+    WidenedBf16: bf16_of_pairs;
+    /// f32 by f16, likewise.
+    WidenedF16: f16_of_pairs;
 }
 
 /// u8 by i8, by an instruction that multiplies four and adds the products.

@@ -12,11 +12,11 @@ use std::ops::Range;
 pub(crate) const MAX_DEPTH: usize = 1024;
 
 /// The elements of padding, of any type.
-static ZEROS: [f32; MAX_DEPTH] = [0.0; MAX_DEPTH];
+static ZEROS: [[f32; 2]; MAX_DEPTH] = [[0.0; 2]; MAX_DEPTH];
 
 /// The pointer that means padding: to [`MAX_DEPTH`] elements of 0.
 pub(super) fn padding<T>() -> *const T {
-    const { assert!(size_of::<T>() <= size_of::<f32>()) };
+    const { assert!(size_of::<T>() <= size_of::<[f32; 2]>() && align_of::<T>() <= align_of::<f32>()) };
     ZEROS.as_ptr().cast()
 }
 

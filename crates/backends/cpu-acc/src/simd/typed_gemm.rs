@@ -11,7 +11,7 @@ use super::k_blocks::{KBlock, KBlocks, KC, MAX_POSITIONS, balanced_part};
 use super::products::ProductKind;
 use super::rows::{MAX_DEPTH, RowSource, padding};
 use super::tile::{Epilogue, MAX_ROWS, Prefetch, RowPointers, Tile};
-use super::{Level, MAX_LANES, Simd, VectorOp};
+use super::{Level, Simd, VectorOp};
 use crate::panels::WIDTH;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -69,69 +69,25 @@ impl RowPacking {
     }
 }
 
-impl RowElement for f32 {
-    const IS_WORD: bool = true;
+macro_rules! float_rows {
+    ($($T:ty)*) => {$(
+        impl RowElement for $T {
+            const IS_WORD: bool = Self::IS_F32;
 
-    #[inline(always)]
-    fn pack<S: Simd>(s: S, packing: &RowPacking, from: &[Self], to: &mut [f32], at: usize) {
-        if packing.product == ProductKind::Bf16Pairs {
-            round_row(s, from, &mut halves_mut(to)[at..at + from.len()]);
-        } else {
-            to[at..at + from.len()].copy_from_slice(from);
+            #[inline(always)]
+            fn pack<S: Simd>(s: S, _: &RowPacking, from: &[Self], to: &mut [f32], at: usize) {
+                Self::widen(s, from, &mut to[at..at + from.len()]);
+            }
+
+            #[inline(always)]
+            fn pad(_: &RowPacking, count: usize, to: &mut [f32], at: usize) {
+                to[at..at + count].fill(0.0);
+            }
         }
-    }
-
-    #[inline(always)]
-    fn pad(packing: &RowPacking, count: usize, to: &mut [f32], at: usize) {
-        pad_with_zeros(packing, count, to, at);
-    }
+    )*};
 }
 
-/// Rounds elements to bf16, for [`ProductKind::Bf16Pairs`].
-#[inline(always)]
-fn round_row<S: Simd>(s: S, from: &[f32], to: &mut [u16]) {
-    assert!(from.len() == to.len());
-    let mut at = 0;
-    while at + 2 * S::LANES <= from.len() {
-        let [a, b] = [at, at + S::LANES].map(|at| s.load(&from[at..]));
-        // SAFETY: `TypedGemm::run` checked that the level has the product. `2 * LANES` halves from `at` on are inside.
-        unsafe { s.store_ptr(s.round_to_bf16(a, b), to.as_mut_ptr().add(at).cast()) };
-        at += 2 * S::LANES;
-    }
-    let rest = &from[at..];
-    if !rest.is_empty() {
-        let (a, b) = rest.split_at(rest.len().min(S::LANES));
-        let mut words = [0.0; MAX_LANES];
-        // SAFETY: as above.
-        s.store(
-            unsafe { s.round_to_bf16(s.load_part(a), s.load_part(b)) },
-            &mut words,
-        );
-        to[at..].copy_from_slice(&halves_mut(&mut words)[..rest.len()]);
-    }
-}
-
-/// [`RowElement::pad`] of floating-point types.
-#[inline(always)]
-fn pad_with_zeros(packing: &RowPacking, count: usize, to: &mut [f32], at: usize) {
-    if packing.product == ProductKind::Bf16Pairs {
-        halves_mut(to)[at..at + count].fill(0);
-    } else {
-        to[at..at + count].fill(0.0);
-    }
-}
-
-impl RowElement for f16 {
-    #[inline(always)]
-    fn pack<S: Simd>(s: S, _: &RowPacking, from: &[Self], to: &mut [f32], at: usize) {
-        Self::widen(s, from, &mut to[at..at + from.len()]);
-    }
-
-    #[inline(always)]
-    fn pad(packing: &RowPacking, count: usize, to: &mut [f32], at: usize) {
-        pad_with_zeros(packing, count, to, at);
-    }
-}
+float_rows!(f32 f16);
 
 impl RowElement for bf16 {
     #[inline(always)]
@@ -145,7 +101,11 @@ impl RowElement for bf16 {
 
     #[inline(always)]
     fn pad(packing: &RowPacking, count: usize, to: &mut [f32], at: usize) {
-        pad_with_zeros(packing, count, to, at);
+        if packing.product == ProductKind::Bf16Pairs {
+            halves_mut(to)[at..at + count].fill(0);
+        } else {
+            to[at..at + count].fill(0.0);
+        }
     }
 }
 

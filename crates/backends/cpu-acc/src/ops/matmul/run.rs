@@ -4,8 +4,8 @@ use super::{MatMul, SLOTS};
 use crate::ops::float_gemm::GemmElement;
 use crate::panels::WIDTH;
 use crate::simd::disjoint::{Blocks, MatrixMut, for_each_block, for_each_chunk, for_each_chunk2};
-use crate::simd::gemm::Gemm;
-use crate::simd::rows::Matrix;
+use crate::simd::gemm::{Gemm, RowWords, multiply};
+use crate::simd::rows::{Matrix, RowSource};
 use tenon_base::pool;
 
 /// Matrices of the output from which on whole matrices balance the load of the threads.
@@ -139,26 +139,16 @@ impl<T: GemmElement> MatMulRun<'_, T> {
     /// Computes the columns of one matrix of the output from `first` on that `output` is a view of.
     fn columns_of_one(&self, index: usize, first: usize, b: &[f32], output: MatrixMut<'_, T>) {
         let MatMul {
-            level,
-            rows,
-            depth,
-            scale,
-            activation,
-            ..
+            level, rows, depth, ..
         } = *self.matmul;
         let (a, _) = self.pairs[index];
         let addend = self.addend.map(|addend| {
             let size = self.size();
             &addend[index * size..][first..size]
         });
-        let gemm = Gemm {
-            panels: self.matmul.panels(b, output.columns()),
-            bias: self.bias.map(|bias| &bias[first..]),
-            addend: None,
-            scale,
-            limits: activation.limits,
-            function: activation.function,
-        };
+        let gemm = self
+            .matmul
+            .gemm(b, output.columns(), self.bias.map(|bias| &bias[first..]));
         let range = a * rows * depth..(a + 1) * rows * depth;
         if let Some(floats) = self.floats {
             let a = Matrix::new(&floats[range], rows, depth, depth);
@@ -166,6 +156,59 @@ impl<T: GemmElement> MatMulRun<'_, T> {
         } else {
             let a = Matrix::new(&self.a[range], rows, depth, depth);
             T::multiply(level, &a, &gemm, addend, output);
+        }
+    }
+}
+
+impl MatMul {
+    /// The product by some packed columns of B.
+    fn gemm<'a>(&self, b: &'a [f32], columns: usize, bias: Option<&'a [f32]>) -> Gemm<'a> {
+        Gemm {
+            panels: self.panels(b, columns),
+            bias,
+            addend: None,
+            scale: self.scale,
+            limits: self.activation.limits,
+            function: self.activation.function,
+        }
+    }
+}
+
+/// One execution of a product of f32 by weights of 16 bits.
+pub(super) struct PairedRun<'a> {
+    pub(super) matmul: &'a MatMul,
+    pub(super) pairs: &'a [(usize, usize)],
+    pub(super) weights: &'a [f32],
+    pub(super) bias: Option<&'a [f32]>,
+    pub(super) addend: Option<&'a [f32]>,
+}
+
+impl PairedRun<'_> {
+    /// Computes the output; `a` has the rows of A in pairs.
+    pub(super) fn run<E: RowWords>(&self, a: &[E], output: &mut [f32]) {
+        let MatMul { rows, columns, .. } = *self.matmul;
+        let (packed, depth) = (self.matmul.packed(), self.matmul.depth.div_ceil(2));
+        let size = rows * columns;
+        if size == 0 {
+            return;
+        }
+        for (index, output) in output.chunks_exact_mut(size).enumerate() {
+            let (matrix, b) = self.pairs[index];
+            let gemm = Gemm {
+                addend: self.addend.map(|addend| &addend[index * size..][..size]),
+                ..self
+                    .matmul
+                    .gemm(&self.weights[b * packed..][..packed], columns, self.bias)
+            };
+            let a = Matrix::new(
+                &a[matrix * rows * depth..][..rows * depth],
+                rows,
+                depth,
+                depth,
+            );
+            let a: &dyn RowSource<Element = E> = &a;
+            let output = MatrixMut::new(output, rows, columns, columns);
+            multiply(self.matmul.level, a, &gemm, output);
         }
     }
 }
