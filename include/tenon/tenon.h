@@ -246,6 +246,8 @@ typedef struct tenon_compile_options {
     const char *backend_folder; /* of backends in shared libraries; NULL: those of TENON_BACKEND_PATH */
     const char *const *backend_options; /* "Backend.Option=value" */
     size_t backend_option_count;
+    const char *const *precisions; /* "bf16" (docs/precision.md), or "PATTERN=bf16" for nodes of these names */
+    size_t precision_count;
 } tenon_compile_options;
 
 typedef struct tenon_load_options {

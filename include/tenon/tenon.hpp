@@ -651,6 +651,7 @@ struct CompileOptions {
     std::vector<State> state_pairs;
     std::string backend_folder;
     std::vector<std::string> backend_options;
+    std::vector<std::string> precisions;                       /* "bf16", or "PATTERN=bf16" */
 };
 
 /* A compiled model in memory. */
@@ -708,7 +709,7 @@ template <typename Function> tenon_status with_options(const CompileOptions &giv
     }
     const auto constants = raw(given.constants), known_inputs = raw(given.known_inputs);
     const auto backends = raw(given.backends), folders = raw(given.linked_folders);
-    const auto assignments = raw(given.backend_options);
+    const auto assignments = raw(given.backend_options), precisions = raw(given.precisions);
     const auto set = [](auto &start, std::size_t &count, const auto &values) {
         start = values.data();
         count = values.size();
@@ -722,6 +723,7 @@ template <typename Function> tenon_status with_options(const CompileOptions &giv
     set(options.linked_folders, options.linked_folder_count, folders);
     set(options.state_pairs, options.state_pair_count, states);
     set(options.backend_options, options.backend_option_count, assignments);
+    set(options.precisions, options.precision_count, precisions);
     options.cpu_level = given.cpu_level.empty() ? nullptr : given.cpu_level.c_str();
     options.fixed_sizes = given.fixed_sizes;
     options.states = given.states;

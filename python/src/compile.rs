@@ -27,7 +27,7 @@ impl ModelInput {
 
 /// Compiles the ONNX file of a path, or its bytes.
 #[pyfunction]
-#[pyo3(signature = (model, *, dims, pad, constants, known_inputs, backends, hints, cpu, states, symbolic,
+#[pyo3(signature = (model, *, dims, pad, constants, known_inputs, backends, hints, precisions, cpu, states, symbolic,
     linked_folders, timeout, progress))]
 pub fn compile_model(
     py: Python<'_>,
@@ -38,6 +38,7 @@ pub fn compile_model(
     known_inputs: &Bound<'_, PyDict>,
     backends: Vec<String>,
     hints: Vec<(String, String)>,
+    precisions: Vec<String>,
     cpu: &str,
     states: &Bound<'_, PyAny>,
     symbolic: bool,
@@ -75,6 +76,12 @@ pub fn compile_model(
             pattern: Pattern::new(&pattern),
             backend: BackendId::from(backend),
         });
+    }
+    for rule in precisions {
+        let rule = rule
+            .parse()
+            .map_err(|error: tenon::Error| crate::error::exception(&error))?;
+        compiler = compiler.precision_rule(rule);
     }
     for folder in linked_folders {
         compiler = compiler.linked_folder(folder);

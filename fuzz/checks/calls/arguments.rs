@@ -484,7 +484,7 @@ impl Caller<'_> {
                 backend: caller.text(),
             });
             let states = caller.some(|caller| caller.state(&Default::default()));
-            let backend_options = caller.texts();
+            let (backend_options, precisions) = (caller.texts(), caller.texts());
             CompileOptions {
                 size,
                 task: task.handle,
@@ -514,6 +514,8 @@ impl Caller<'_> {
                 backend_folder: caller.backend_folder(),
                 backend_options: backend_options.start.cast_const(),
                 backend_option_count: backend_options.count,
+                precisions: precisions.start.cast_const(),
+                precision_count: precisions.count,
             }
         });
         (options, task)

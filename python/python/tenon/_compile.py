@@ -41,6 +41,13 @@ def model_source(model: ModelSource) -> str | bytes:
     raise error
 
 
+def precision_rules(precision: str | Mapping[str, str]) -> list[str]:
+    """The rules of a precision: `bf16`, or `pattern=bf16` for each pattern."""
+    if isinstance(precision, str):
+        return [precision]
+    return [f"{pattern}={name}" for pattern, name in precision.items()]
+
+
 def compile(
     model: ModelSource,
     output: str | os.PathLike[str] | None = None,
@@ -51,6 +58,7 @@ def compile(
     known_inputs: Mapping[str, Any] | None = None,
     backends: Sequence[str] = (),
     hints: Mapping[str, str] | None = None,
+    precision: str | Mapping[str, str] = "f32",
     cpu: str = "baseline",
     states: bool | Mapping[str, str] = False,
     symbolic: bool = True,
@@ -70,6 +78,9 @@ def compile(
         known_inputs: the values that inputs will have; their shapes fix symbolic dimensions.
         backends: the backends in order of preference; the default ones if empty.
         hints: patterns of node names, each with the backend that is offered those nodes first.
+        precision: the type of the weights of matrix products and convolutions of f32: `f32`, `f16`, `bf16`, or `fast`
+            (bf16 if the CPU has instructions for it); or patterns of node names to these, of which the first match
+            counts, while all other nodes stay in f32.
         cpu: the instruction sets that prepared constants may rely on: `baseline`, `avx2`, `avx512`, `native`.
         states: whether outputs that are inputs of the next execution are declared as states: found by their names
             and types (`True`), or these outputs to inputs.
@@ -93,6 +104,7 @@ def compile(
             known_inputs=dict(known_inputs or {}),
             backends=list(backends),
             hints=list((hints or {}).items()),
+            precisions=precision_rules(precision),
             cpu=cpu,
             states=states if isinstance(states, bool) else dict(states),
             symbolic=symbolic,

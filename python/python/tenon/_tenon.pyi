@@ -340,6 +340,7 @@ def compile_model(
     known_inputs: dict[str, Any],
     backends: Sequence[str],
     hints: Sequence[tuple[str, str]],
+    precisions: Sequence[str],
     cpu: str,
     states: bool | dict[str, str],
     symbolic: bool,

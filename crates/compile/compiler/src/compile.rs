@@ -122,14 +122,16 @@ pub(crate) fn compile_inferred(
     }
     let states = states::declare(&mut graph, &options.states)?;
     let mut notes = optimise::optimise(&mut graph, options.registry, &selector, control)?;
-    notes.extend(precision::lower(
-        &mut graph,
-        &selector,
-        &options.precisions,
-    )?);
+    let lowered = precision::lower(&mut graph, &selector, &options.precisions)?;
+    notes.extend(lowered.notes);
     pads::add_default_fill(&mut graph)?;
     outputs::restore(&mut graph, names)?;
     let mut compiled = finish(graph, names, notes, options)?;
+    for node in &mut compiled.placement.nodes {
+        if let (None, Some(original)) = (&node.replaced, lowered.originals.get(&node.node)) {
+            node.replaced = Some(original.clone());
+        }
+    }
     let states = states.into_iter().map(|state| StateInfo {
         output: state.output,
         input: state.input,

@@ -59,7 +59,7 @@ pub use netlist::{
     lower_netlist,
 };
 pub use place::{Crossing, Hint, NodePlacement, NodeRefusal, Placement, QueryReason, Target};
-pub use precision::{Precision, Precisions};
+pub use precision::{Precision, PrecisionRule, Precisions, narrow_weights};
 pub use shape_inputs::shape_inputs;
 pub use single::{SingleNode, compile_single};
 pub use specialise::specialise;

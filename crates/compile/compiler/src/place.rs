@@ -112,7 +112,7 @@ pub struct NodePlacement {
     pub subgraph: Option<u32>,
     /// The refusals of the candidates before its executor.
     pub refusals: Vec<NodeRefusal>,
-    /// The nodes that its backend replaced with this one.
+    /// The nodes that its backend replaced with this one, or the node with weights of f32.
     pub replaced: Option<Arc<Graph>>,
 }
 

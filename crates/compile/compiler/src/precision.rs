@@ -8,9 +8,11 @@ use crate::rewrite::operator_of;
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use tenon_base::{CpuLevel, Error, ErrorKind, Pattern, Result};
 use tenon_graph::{
-    Attribute, Attributes, DataType, Graph, Node, Tensor, TensorType, UniqueNames, ValueId,
+    Attribute, Attributes, DataType, Graph, Node, OperatorDef, Tensor, TensorType, UniqueNames,
+    ValueId,
 };
 use tenon_tensor::convert;
 
@@ -86,6 +88,29 @@ impl FromStr for Precision {
     }
 }
 
+/// The precision of all nodes, `bf16`, or of those whose names match a pattern, `head*=f32`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrecisionRule {
+    /// The names; `None` for all nodes that no other rule matches.
+    pub pattern: Option<Pattern>,
+    /// Their precision.
+    pub precision: Precision,
+}
+
+impl FromStr for PrecisionRule {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        // The name of a node may have '='.
+        let (pattern, name) = match text.rsplit_once('=') {
+            Some((pattern, name)) => (Some(Pattern::new(pattern)), name),
+            None => (None, text),
+        };
+        let precision = name.parse()?;
+        Ok(Self { pattern, precision })
+    }
+}
+
 /// The precision of each node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Precisions {
@@ -96,6 +121,14 @@ pub struct Precisions {
 }
 
 impl Precisions {
+    /// Adds a rule.
+    pub fn add(&mut self, rule: PrecisionRule) {
+        match rule.pattern {
+            Some(pattern) => self.exceptions.push((pattern, rule.precision)),
+            None => self.all = rule.precision,
+        }
+    }
+
     fn of(&self, node: &Node) -> Precision {
         let mut exceptions = self.exceptions.iter();
         let exception = exceptions.find(|(pattern, _)| pattern.matches(&node.name));
@@ -123,26 +156,39 @@ impl Precisions {
 }
 
 /// The type of the weights of a product, if it is narrower than that of the other operand.
-pub(crate) fn narrow_weights(node: &Node, inputs: &[Option<TensorType>]) -> Option<DataType> {
-    let dtype = |index: usize| Some(inputs.get(index)?.as_ref()?.dtype());
-    let is_narrow = is_product(node) && dtype(0) == Some(DataType::F32);
-    dtype(1).filter(|&weights| is_narrow && weights != DataType::F32)
+pub fn narrow_weights<'a>(
+    op: &OperatorDef,
+    inputs: impl IntoIterator<Item = Option<&'a TensorType>>,
+) -> Option<DataType> {
+    let mut types = inputs.into_iter().map(|ty| ty.map(TensorType::dtype));
+    let (x, weights) = (types.next()??, types.next()??);
+    let is_narrow = is_product(op) && x == DataType::F32 && weights != DataType::F32;
+    is_narrow.then_some(weights)
 }
 
-fn is_product(node: &Node) -> bool {
-    matches!(node.op.name, "tenon.Conv" | "tenon.MatMul")
+fn is_product(op: &OperatorDef) -> bool {
+    matches!(op.name, "tenon.Conv" | "tenon.MatMul")
 }
 
-/// Converts the weights of nodes of a lower precision whose backend stays the same. Returns notes on what is not as
-/// `precisions` would suggest.
+/// What [`lower`] changed.
+#[derive(Default)]
+pub(crate) struct Lowered {
+    /// What is not as the precisions would suggest.
+    pub notes: Vec<String>,
+    /// For each product with narrower weights its graph with those of f32, by its name.
+    pub originals: HashMap<String, Arc<Graph>>,
+}
+
+/// Converts the weights of nodes of a lower precision whose backend stays the same.
 pub(crate) fn lower(
     graph: &mut Graph,
     selector: &BackendSelector<'_>,
     precisions: &Precisions,
-) -> Result<Vec<String>> {
-    let mut notes = Vec::new();
+) -> Result<Lowered> {
+    let mut lowered = Lowered::default();
+    let notes = &mut lowered.notes;
     if precisions.all().all(|it| it == Precision::F32) {
-        return Ok(notes);
+        return Ok(lowered);
     }
     if !CpuLevel::has_bf16() {
         let mut all = precisions.all();
@@ -179,12 +225,34 @@ pub(crate) fn lower(
         let is_reference = after.is_some_and(Assignment::is_reference);
         let is_kept = Assignment::rank(after) <= before && !is_reference;
         if is_kept {
+            if is_product(node.op) {
+                let original = Arc::new(single(graph, &node));
+                lowered.originals.insert(node.name, original);
+            }
             graph.nodes.extend(new);
         } else {
             graph.nodes.push(node);
         }
     }
-    Ok(notes)
+    Ok(lowered)
+}
+
+/// A graph of one node, with its constants.
+fn single(graph: &Graph, node: &Node) -> Graph {
+    let mut new = Graph::new(node.name.clone());
+    let mut of = |id: &Option<ValueId>| {
+        id.map(|id| {
+            new.values.push(graph.value(id).clone());
+            ValueId(new.values.len() as u32 - 1)
+        })
+    };
+    let node = Node {
+        inputs: node.inputs.iter().map(&mut of).collect(),
+        outputs: node.outputs.iter().map(of).collect(),
+        ..node.clone()
+    };
+    new.nodes.push(node);
+    new
 }
 
 /// The position of the input of a node that can be narrower: a constant of f32.
@@ -201,7 +269,7 @@ fn position(graph: &Graph, node: &Node) -> Option<usize> {
         let by_rows = table.shape().len() == 2 && node.attributes.int("axis", 0).ok()? == 0;
         return (by_rows && table.ty().elements() >= LEAST_TABLE).then_some(0);
     }
-    let weights = constant(1).filter(|_| is_product(node))?;
+    let weights = constant(1).filter(|_| is_product(node.op))?;
     let groups = node.attributes.int("group", 1).ok()?.max(1) as usize;
     let filters = weights.shape().first()? / groups;
     let is_f32 = node.inputs.first().copied()?.is_some_and(|x| {
@@ -253,7 +321,7 @@ impl NarrowWeights {
         new.inputs[position] = Some(value);
         let narrow = graph.value(value).ty.as_ref().map(TensorType::dtype);
         let output = node.outputs.first().copied().flatten();
-        let Some((narrow, output)) = narrow.zip(output).filter(|_| !is_product(node)) else {
+        let Some((narrow, output)) = narrow.zip(output).filter(|_| !is_product(node.op)) else {
             return Ok(vec![new]);
         };
         let of = graph.value(output).clone();

@@ -139,6 +139,9 @@ pub unsafe fn compiler(from: *const CompileOptions) -> Result<Compiler> {
         if let Some(level) = optional(given.cpu_level, "cpu_level")? {
             compiler = compiler.cpu_level(level.parse()?);
         }
+        for rule in texts(given.precisions, given.precision_count, "precisions")? {
+            compiler = compiler.precision_rule(rule.parse()?);
+        }
         let pairs = state_pairs(given.state_pairs, given.state_pair_count)?;
         compiler = compiler.states(match given.states {
             0 => StateSelection::None,

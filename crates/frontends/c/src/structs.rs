@@ -114,6 +114,8 @@ structs! {
         backend_folder: *const c_char,
         backend_options: *const *const c_char,
         backend_option_count: usize,
+        precisions: *const *const c_char,
+        precision_count: usize,
     }
 
     /// How a package is loaded.

@@ -4,7 +4,7 @@ use crate::plugin_flags::BackendFlags;
 use clap::Args;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use tenon::{BackendId, Hint, MemoryStrategy, Pattern, Precision, StatePair, StateSelection};
+use tenon::{BackendId, Hint, MemoryStrategy, Pattern, PrecisionRule, StatePair, StateSelection};
 
 /// How a model becomes a package; read when the file is an ONNX model.
 #[derive(Args, Clone)]
@@ -32,7 +32,7 @@ pub struct CompileFlags {
     /// Compute matrix products and convolutions of f32 with weights of this type: f32 (the default), f16, bf16 or
     /// fast (bf16 if the CPU has instructions for it). With PATTERN, the nodes of this name; repeat for several.
     #[arg(long, value_name = "TYPE|PATTERN=TYPE", value_parser = precision, help_heading = "Compiling")]
-    pub precision: Vec<NodePrecision>,
+    pub precision: Vec<PrecisionRule>,
     /// Keep the plain copy of constants beside the form that a backend has prepared (twice the size).
     #[arg(long, help_heading = "Compiling")]
     pub keep_plain: bool,
@@ -58,13 +58,6 @@ pub struct CompileFlags {
     pub allow_links: Vec<PathBuf>,
     #[command(flatten)]
     pub loading: BackendFlags,
-}
-
-/// The precision of all nodes, or of those of a name.
-#[derive(Clone)]
-pub struct NodePrecision {
-    pub pattern: Option<String>,
-    pub precision: Precision,
 }
 
 impl CompileFlags {
@@ -202,15 +195,9 @@ fn hint(text: &str) -> Result<Hint, String> {
     })
 }
 
-fn precision(text: &str) -> Result<NodePrecision, String> {
-    let (pattern, name) = match text.rsplit_once('=') {
-        Some((pattern, name)) => (Some(pattern.to_owned()), name),
-        None => (None, text),
-    };
-    let precision = name
-        .parse()
-        .map_err(|error: tenon::Error| error.to_string())?;
-    Ok(NodePrecision { pattern, precision })
+fn precision(text: &str) -> Result<PrecisionRule, String> {
+    text.parse()
+        .map_err(|error: tenon::Error| error.to_string())
 }
 
 fn memory_strategy(name: &str) -> Result<&'static dyn MemoryStrategy, String> {

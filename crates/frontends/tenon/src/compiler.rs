@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use tenon_backend::{BackendId, CpuLevel, Registry};
-use tenon_base::{Control, Error, ErrorKind, Location, Pattern, Result, expect_regular_file};
+use tenon_base::{Control, Error, ErrorKind, Location, Result, expect_regular_file};
 use tenon_compiler::{CpuNode, Precisions};
 use tenon_neff::{BucketInfo, Extent, NodeGraph, PaddingInfo};
 use tenon_onnx::{
@@ -15,7 +15,8 @@ use tenon_onnx::{
 use tenon_tensor::{Buffer, BufferMut, Tensor, TensorType};
 
 pub use tenon_compiler::{
-    Hint, MEMORY_STRATEGIES, MemoryStrategy, Precision, StateSelection, memory_strategy,
+    Hint, MEMORY_STRATEGIES, MemoryStrategy, Precision, PrecisionRule, StateSelection,
+    memory_strategy,
 };
 
 /// Compiles ONNX models. Set what differs from the defaults, then call one of the `compile` methods;
@@ -222,7 +223,7 @@ impl Compiler {
     ///
     /// # let onnx = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../models/digits/digits.onnx");
     /// let compiler = Compiler::new().precision(Precision::Bf16);
-    /// let package = compiler.node_precision("conv1*", Precision::F32).compile_file(onnx)?;
+    /// let package = compiler.precision_rule("*conv1*=f32".parse()?).compile_file(onnx)?;
     /// let weights = package.placement_report().nodes.iter();
     /// assert!(weights.filter(|node| node.weights.as_deref() == Some("bf16")).count() > 0);
     /// # Ok::<(), tenon::Error>(())
@@ -233,12 +234,11 @@ impl Compiler {
         self
     }
 
-    /// The precision of nodes whose names match, instead of that of all; the first match counts. An error when
-    /// compiling if there is no such node.
+    /// Adds a precision of some nodes, which counts before that of all; the first one that matches counts. An error when
+    /// compiling if it matches no node.
     #[must_use]
-    pub fn node_precision(mut self, pattern: impl Into<String>, precision: Precision) -> Self {
-        let exception = (Pattern::new(pattern), precision);
-        self.precisions.exceptions.push(exception);
+    pub fn precision_rule(mut self, rule: PrecisionRule) -> Self {
+        self.precisions.add(rule);
         self
     }
 

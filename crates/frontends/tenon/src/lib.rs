@@ -106,8 +106,8 @@ pub mod tap;
 pub use bindings::Bindings;
 
 pub use compiler::{
-    Compiler, Hint, LibraryFunction, MEMORY_STRATEGIES, MemoryStrategy, Precision, StateSelection,
-    memory_strategy,
+    Compiler, Hint, LibraryFunction, MEMORY_STRATEGIES, MemoryStrategy, Precision, PrecisionRule,
+    StateSelection, memory_strategy,
 };
 pub use load_options::LoadOptions;
 pub use model::{Dimension, Model, Signature};

@@ -1,5 +1,6 @@
 """Writes models of operators that onnxruntime lacks or treats in another way, and what onnx's reference evaluator
-computes; for the batches of Scan, what onnxruntime computes.
+computes; for the batches of Scan, what onnxruntime computes. Models whose names start with f16- or bf16- are of f32, and
+are compiled at that precision.
 
 usage: reference.py FOLDER
 
@@ -305,6 +306,27 @@ def halves():
     write("half-conv", [step], {"x": half(1, 4, 9, 8)}, [("y", H)], {"w": half(20, 4, 3, 3), "b": half(20)}, opset=21)
 
 
+def precisions():
+    """Products of f32, which are compiled at the precision of their name; results have a magnitude of about 1."""
+    ids = rng.integers(0, 2048, 7)
+    for precision in ["f16", "bf16"]:
+        save = lambda name, *rest: write(f"{precision}-{name}", *rest, opset=21)
+        product = node("MatMul", ["x", "w"], ["y"])
+        save("matmul", [product], {"x": normal(30, 41)}, [("y", F)], {"w": normal(41, 24) / 6})
+        constants = {"w": normal(300, 512) / 22, "c": normal(300)}
+        step = node("Gemm", ["x", "w", "c"], ["y"], transB=1)
+        save("gemm", [step], {"x": normal(1, 512)}, [("y", F)], constants)
+        constants = {"table": normal(2048, 32), "w": normal(32, 20) / 6}
+        steps = [node("Gather", ["table", "ids"], ["x"]), product]
+        save("embedding", steps, {"ids": ids}, [("y", F)], constants)
+        for channels, groups in [(3, 1), (13, 1), (16, 1), (8, 2)]:
+            shape = 32, channels // groups, 3, 3
+            constants = {"w": normal(*shape) / np.float32(np.sqrt(np.prod(shape[1:]))), "b": normal(32)}
+            conv = node("Conv", ["x", "w", "b"], ["z"], pads=[1, 1, 1, 1], strides=[1, 2], group=groups)
+            inputs = {"x": normal(1, channels, 9, 8)}
+            save(f"conv-{channels}-{groups}", [conv, node("Relu", ["z"], ["y"])], inputs, [("y", F)], constants)
+
+
 optimizers()
 small_types()
 ngrams()
@@ -314,3 +336,4 @@ quantised_convolutions()
 quantised_products()
 quantised_elements()
 halves()
+precisions()

@@ -251,7 +251,7 @@ impl Conv {
     /// Whether the whole input is converted to f32 before: im2col would convert each element at each kernel position,
     /// and short rows are converted faster together. MobileNetV2 takes 0.95 of the time, a detector 0.94.
     fn converts_input(&self) -> bool {
-        let is_half = self.float != FloatType::F32 && !self.keeps_bf16();
+        let is_half = self.float != FloatType::F32;
         is_half && !self.direct && (self.positions() > 1 || self.depth() <= SHORT_ROW)
     }
 
@@ -269,17 +269,18 @@ impl Conv {
         }
     }
 
-    /// Words of the image in pairs of channels, where it is not read in place.
-    fn paired_image(&self, product: ProductKind) -> usize {
-        let pairs = self.paired().input_len();
-        match product {
-            ProductKind::Bf16Pairs => pairs,
-            _ if self.padded().is_none() && self.shape.channels.is_multiple_of(2) => 0,
-            _ => pairs.saturating_mul(2),
-        }
+    /// Whether pairs of f32 are read in place.
+    fn has_pairs_in_place(&self) -> bool {
+        self.padded().is_none() && self.shape.channels.is_multiple_of(2)
     }
 
-    /// Elements of scratch memory: for packed weights that are not constant, for weights and bias in f32 where they
+    /// Words of the image in pairs of channels, of bf16, or of f32 where these are not read in place.
+    fn paired_image(&self) -> usize {
+        let pairs = self.paired().input_len();
+        pairs.saturating_mul(if self.has_pairs_in_place() { 1 } else { 2 })
+    }
+
+    /// Elements of scratch memory at any level, since a package runs on every CPU: for packed weights that are not constant, for weights and bias in f32 where they
     /// are not, and for the padded image or the input in f32.
     fn scratch(&self) -> [usize; 4] {
         let weights = self.positions().saturating_mul(self.depth());
@@ -292,11 +293,10 @@ impl Conv {
                 weights.saturating_mul(self.filters),
             ),
             if_used(self.bias && is_half, self.filters),
-            match (self.product_of_pairs(), self.padded()) {
-                (Some(product), _) => self.paired_image(product),
-                (_, Some(padded)) if self.keeps_bf16() => padded.input_len().div_ceil(2),
-                (_, Some(padded)) => padded.input_len(),
-                _ => if_used(self.converts_input(), self.shape.input_len()),
+            match self.padded() {
+                _ if self.product_of_pairs().is_some() => self.paired_image(),
+                Some(padded) => padded.input_len(),
+                None => if_used(self.converts_input(), self.shape.input_len()),
             },
         ]
     }
@@ -380,18 +380,17 @@ impl BoundConv {
             addend: optional(conv.addend, 3)?,
         };
         let output = outputs.slice::<f32>(0)?;
-        conv.pair_image(product, operands.input, image);
         let weights = weights.elements();
-        match product {
-            ProductKind::Bf16Pairs => conv.run_paired(&*image, weights, &operands, output),
-            _ => {
-                let image = if image.is_empty() {
-                    operands.input
-                } else {
-                    image
-                };
-                conv.run_paired(image.as_chunks::<2>().0, weights, &operands, output);
-            }
+        if product == ProductKind::Bf16Pairs {
+            let image = &mut image[..conv.paired().input_len()];
+            conv.pair_image(product, operands.input, image);
+            conv.run_paired(&*image, weights, &operands, output);
+        } else if conv.has_pairs_in_place() {
+            let pairs = operands.input.as_chunks::<2>().0;
+            conv.run_paired(pairs, weights, &operands, output);
+        } else {
+            conv.pair_image(product, operands.input, image);
+            conv.run_paired(image.as_chunks::<2>().0, weights, &operands, output);
         }
         Ok(())
     }
@@ -464,8 +463,7 @@ impl Conv {
             let a = PaddedIm2col::new(copy, padded);
             return T::multiply_floats(level, &a, &gemm, operands.addend, output);
         }
-        let floats = self
-            .converts_input()
+        let floats = (self.converts_input() && !self.keeps_bf16())
             .then(|| T::floats(&operands.input[..self.shape.input_len()]).load_all(level, scratch));
         let mut rest = weights;
         for part in Part::all(self) {
@@ -516,7 +514,7 @@ impl Conv {
         }
     }
 
-    /// Writes the image in pairs of channels, where it is not read in place.
+    /// Writes the image in pairs of channels.
     fn pair_image(&self, product: ProductKind, from: &[f32], to: &mut [f32]) {
         let channels = self.shape.channels;
         let Some(padded) = self.padded() else {

@@ -236,23 +236,28 @@ impl MatMul {
 
     /// Whether all rows of A are converted to f32 before.
     fn converts_rows(&self) -> bool {
-        let product = self.level.product_of(self.packed_type());
-        let is_half = self.float != FloatType::F32 && product != ProductKind::Bf16Pairs;
+        let is_half = self.float != FloatType::F32;
         is_half && self.constant && self.rows > 1 && self.depth > LONG_ROW
     }
 
-    /// Words of the rows of A for a product of pairs, where they are not read in place.
-    fn paired_rows(&self, product: ProductKind) -> usize {
+    /// Pairs of the rows of A.
+    fn paired_rows(&self) -> usize {
         let rows = self.batches[1].elements().saturating_mul(self.rows);
-        let pairs = rows.saturating_mul(self.depth.div_ceil(2));
-        match product {
-            ProductKind::Bf16Pairs => pairs,
-            _ if self.depth.is_multiple_of(2) => 0,
-            _ => pairs.saturating_mul(2),
-        }
+        rows.saturating_mul(self.depth.div_ceil(2))
     }
 
-    /// Elements of scratch memory: for one packed matrix of B in each slot, and for B, bias and A in f32 where they
+    /// Whether rows of bf16 are multiplied in pairs, without conversion.
+    fn keeps_bf16(&self) -> bool {
+        let product = self.level.product_of(self.packed_type());
+        self.float == FloatType::Bf16 && product == ProductKind::Bf16Pairs
+    }
+
+    /// Whether pairs of f32 are read in place.
+    fn has_pairs_in_place(&self) -> bool {
+        self.depth.is_multiple_of(2)
+    }
+
+    /// Elements of scratch memory at any level, since a package runs on every CPU: for one packed matrix of B in each slot, and for B, bias and A in f32 where they
     /// are not.
     fn scratch(&self) -> [usize; 4] {
         let if_used = |is_used: bool, len: usize| if is_used { len } else { 0 };
@@ -269,7 +274,9 @@ impl MatMul {
             ),
             if_used(self.bias.is_some() && is_half, self.columns),
             match self.product_of_pairs() {
-                Some(product) => self.paired_rows(product),
+                // Of bf16, or of f32 where these are not read in place.
+                Some(_) if self.has_pairs_in_place() => self.paired_rows(),
+                Some(_) => self.paired_rows().saturating_mul(2),
                 None => if_used(self.converts_rows(), self.a_len()),
             },
         ]
@@ -391,11 +398,15 @@ impl BoundMatMul {
             addend: addend.transpose()?,
         };
         let output = outputs.slice::<f32>(0)?;
-        pair_rows(matmul.level, product, a, matmul.depth, scratch);
-        match product {
-            ProductKind::Bf16Pairs => run.run(&*scratch, output),
-            _ if scratch.is_empty() => run.run(a.as_chunks::<2>().0, output),
-            _ => run.run(scratch.as_chunks::<2>().0, output),
+        if product == ProductKind::Bf16Pairs {
+            let rows = &mut scratch[..matmul.paired_rows()];
+            pair_rows(matmul.level, product, a, matmul.depth, rows);
+            run.run(&*rows, output);
+        } else if matmul.has_pairs_in_place() {
+            run.run(a.as_chunks::<2>().0, output);
+        } else {
+            pair_rows(matmul.level, product, a, matmul.depth, scratch);
+            run.run(scratch.as_chunks::<2>().0, output);
         }
         Ok(())
     }
@@ -415,8 +426,7 @@ impl BoundMatMul {
         };
         let addend = matmul.addend.map(|index| inputs.slice::<T>(index));
         let rows = inputs.slice::<T>(0)?;
-        let floats = matmul
-            .converts_rows()
+        let floats = (matmul.converts_rows() && !matmul.keeps_bf16())
             .then(|| T::floats(&rows[..matmul.a_len()]).load_all(level, a));
         let run = MatMulRun {
             matmul,

@@ -1,5 +1,5 @@
 //! Rows of f32 for products with weights of f16 or bf16, whose words are pairs: rounded to pairs of bf16 where the CPU
-//! multiplies these, else pairs of f32, in place where rows have an even length.
+//! multiplies these, else pairs of f32, which rows of an even length are already.
 
 use crate::simd::Level;
 use crate::simd::disjoint::for_each_chunk;
@@ -12,7 +12,7 @@ const CHUNK: usize = 1 << 13;
 /// Words from which on several threads write.
 const PARALLEL: usize = 1 << 16;
 
-/// Writes rows of `depth` elements in pairs to all of `to`, which has none of them where rows are read in place.
+/// Writes rows of `depth` elements in pairs to all of `to`.
 pub(super) fn pair_rows(
     level: Level,
     product: ProductKind,
@@ -26,7 +26,7 @@ pub(super) fn pair_rows(
         } else {
             2
         };
-    if row == 0 || to.is_empty() {
+    if row == 0 {
         return;
     }
     let rows = (CHUNK / row).max(1);

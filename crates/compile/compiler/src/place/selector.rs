@@ -275,7 +275,7 @@ impl<'a> BackendSelector<'a> {
             return Ok(Decision { placement, widened });
         }
         let operands = Operands::of(graph, node);
-        placement.weights = narrow_weights(node, &operands.inputs);
+        placement.weights = narrow_weights(node.op, operands.inputs.iter().map(Option::as_ref));
         for candidate in self.candidates(node, without) {
             let (backend, query) = match candidate {
                 Candidate::Backend(backend, query) => (backend, query),

@@ -226,6 +226,20 @@ static void tasks(const char *onnx, tenon_model model) {
     OK(api->task_free(task));
 }
 
+static void precisions(const char *onnx) {
+    tenon_package package;
+    tenon_compile_options options = TENON_INIT(tenon_compile_options);
+    const char *const rules[] = {"bf16", "no such node=f32", "f17"};
+    options.precisions = rules;
+    options.precision_count = 2;
+    FAILS(TENON_USAGE, "no such node", api->compile_file(onnx, &options, &package));
+    options.precision_count = 3;
+    FAILS(TENON_INVALID_ARGUMENT, "f17", api->compile_file(onnx, &options, &package));
+    options.precision_count = 1;
+    OK(api->compile_file(onnx, &options, &package));
+    OK(api->package_free(package));
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 2);
     CHECK(tenon_api(TENON_API_MAJOR + 1, 0) == NULL);
@@ -244,6 +258,7 @@ int main(int argc, char **argv) {
     quantisation(argv[1]);
     structs(argv[1], model);
     tasks(argv[1], model);
+    precisions(argv[1]);
     handles(model);
     OK(api->package_free(package));
     puts("done");

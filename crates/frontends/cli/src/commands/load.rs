@@ -1,7 +1,7 @@
 //! From a file and flags to a model and its inputs.
 
 use super::input_files::{InputFiles, once, type_of};
-use crate::model_flags::{CompileFlags, DimensionSize, InputFlags, NodePrecision, PictureFlags};
+use crate::model_flags::{CompileFlags, DimensionSize, InputFlags, PictureFlags};
 use crate::output;
 use crate::package_flags::LimitFlags;
 use crate::plugin_flags::{BackendFlags, DeviceFlags};
@@ -310,11 +310,8 @@ pub fn compiler_with(
     for hint in &flags.place {
         compiler = compiler.hint(hint.clone());
     }
-    for NodePrecision { pattern, precision } in &flags.precision {
-        compiler = match pattern {
-            Some(pattern) => compiler.node_precision(pattern, *precision),
-            None => compiler.precision(*precision),
-        };
+    for rule in &flags.precision {
+        compiler = compiler.precision_rule(rule.clone());
     }
     if let Some(strategy) = flags.memory_strategy {
         compiler = compiler.memory_strategy(strategy);

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenon_backend::{Backend, BackendId, CpuLevel, OwnedOperands, Registry};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_bef::{Kernel, Module};
+use tenon_compiler::narrow_weights;
 use tenon_kernels::{Variables, WorkloadCall};
 use tenon_neff::{Contents, NodeGraph, NodeWork, Package};
 use tenon_runtime::{Tap, TapValue};
@@ -284,7 +285,17 @@ impl LockStep<'_> {
         };
         let inputs = values.inputs(call)?;
         let ran = values.outputs(call)?;
-        let again = match (refusal(&**backend, call), self.fused_nodes.get(&call.node)) {
+        let types = call.spec.inputs.iter();
+        let types = types.map(|input| input.as_ref().map(|input| &input.ty));
+        let narrow = narrow_weights(call.spec.op, types);
+        let refused = match narrow {
+            // The graph has the weights of f32.
+            Some(weights) if self.fused_nodes.contains_key(&call.node) => {
+                Some(format!("weights of {weights}"))
+            }
+            _ => refusal(&**backend, call),
+        };
+        let again = match (refused, self.fused_nodes.get(&call.node)) {
             (None, _) => Ok(execute(&**backend, call, &inputs)?),
             (Some(reason), None) => Err(reason),
             (Some(_), Some(graph)) => {
@@ -316,7 +327,10 @@ impl LockStep<'_> {
                 continue;
             };
             let difference = difference(a, b)?;
-            if !self.tolerance.accepts(&difference, a.dtype(), both) {
+            if !self
+                .tolerance
+                .accepts(&difference, narrow.unwrap_or(a.dtype()), both)
+            {
                 found.divergence = Some(Divergence {
                     node: call.node.clone(),
                     operator: call.spec.op.name,

@@ -402,3 +402,35 @@ fn a_difference_within_a_stated_tolerance_is_agreement() {
         assert_eq!(found.divergence.is_none(), agree);
     }
 }
+
+#[test]
+fn products_of_narrower_weights_are_compared_with_those_of_f32() {
+    let onnx = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/digits/digits.onnx");
+    let compiler = Compiler::new().precision(crate::Precision::Bf16);
+    let compiled = compiler.compile_file(onnx).unwrap();
+    let image = random_tensor(
+        &tenon_tensor::TensorType::new(DataType::F32, [1, 1, 8, 8]).unwrap(),
+        7,
+    )
+    .unwrap();
+    let compare = |options: CompareOptions| {
+        let package = compiled.to_neff().unwrap();
+        compare_backends(&package, &[("image", &image)], &options).unwrap()
+    };
+    let options = CompareOptions::new("CpuAcc", "CpuRef");
+    let loss = compare(options.clone().fused_nodes(compiled.fused_nodes()));
+    assert!(
+        loss.divergence.is_none(),
+        "{:?}",
+        loss.divergence.map(|it| it.difference)
+    );
+    let rounded = |node: &&ComparedNode| matches!(node.operator, "tenon.Conv" | "tenon.MatMul");
+    let products: Vec<_> = loss.compared.iter().filter(rounded).collect();
+    assert!(products.len() > 2);
+    // Weights of bf16 have 8 bits.
+    let seen = |node: &&ComparedNode| (1e-5..2e-2).contains(&node.difference.relative);
+    assert!(products.iter().all(seen), "{products:?}");
+    // A package alone has no other weights.
+    let alone = compare(options);
+    assert!(alone.divergence.is_none());
+}
