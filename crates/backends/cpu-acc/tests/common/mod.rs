@@ -136,11 +136,18 @@ impl Case {
         let workload = reference.workload(&self.spec).unwrap();
         let mut expected = self.with_memory(workload, plan);
         expected.execute();
+        let mut scratch = None;
         for level in LEVELS {
             if let Err(refusal) = self.supported(level) {
                 panic!("{what}: refused at {level:?}: {refusal}");
             }
             let mut bound = self.bind(level);
+            let bytes = bound.plan.scratch_bytes;
+            // A package runs on every CPU.
+            assert!(
+                *scratch.get_or_insert(bytes) == bytes,
+                "{what}: the scratch memory depends on the level"
+            );
             bound.execute();
             let first = bound.bytes();
             for (index, ty) in self.spec.outputs.iter().enumerate() {
