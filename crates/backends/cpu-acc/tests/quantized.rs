@@ -546,6 +546,47 @@ fn fused(
     zero(case, random, types.y, &[])
 }
 
+/// Adds a residual of the shape of the output, with the types of the addend and of the sums before, if they are quantised.
+fn with_residual(
+    case: Case,
+    random: &mut Random,
+    (shape, depth): (&[usize], usize),
+    (addend, sums): (DataType, Option<DataType>),
+) -> Case {
+    let mut case = case;
+    while case.spec.inputs.len() < 9 {
+        case = case.none();
+    }
+    let step = 0.02 * (depth as f32).sqrt();
+    let case = if addend == DataType::F32 {
+        let values: Vec<f32> = (0..shape.iter().product())
+            .map(|_| 100.0 * step * random.value())
+            .collect();
+        case.input(shape, &values).none().none()
+    } else {
+        let case = variable(case, random_bytes(random, addend, shape)).constant(&[], &[0.7 * step]);
+        let zero = random_bytes(random, addend, &[]);
+        case.tensor(Some(zero), InputKind::Constant)
+    };
+    match sums {
+        None => case,
+        Some(dtype) => {
+            let zero = random_bytes(random, dtype, &[]);
+            let case = case.constant(&[], &[0.3 * step]);
+            case.tensor(Some(zero), InputKind::Constant)
+        }
+    }
+}
+
+/// The types of a residual and of the sums, for each of [`FUSED_TYPES`].
+const RESIDUALS: [(DataType, Option<DataType>); 5] = [
+    (DataType::U8, Some(DataType::U8)),
+    (DataType::U8, Some(DataType::I8)),
+    (DataType::I8, None),
+    (DataType::F32, Some(DataType::U8)),
+    (DataType::F32, None),
+];
+
 const ACTIVATIONS: [&str; 5] = ["none", "relu", "silu", "none", "gelu"];
 
 #[test]
@@ -593,8 +634,19 @@ fn fused_convolutions_are_within_a_step() {
             let sizes = (x, w, w[0], w[1..].iter().product());
             let case = fused("tenon.QuantizedConv", &mut random, sizes, types);
             let case = with_window(case, window).string("activation", activation);
-            case.outputs(1)
-                .agrees_with_reference(if types.y == DataType::F32 { 1e-4 } else { 1.0 });
+            let case = case.outputs(1);
+            let tolerance = if types.y == DataType::F32 { 1e-4 } else { 1.0 };
+            case.agrees_with_reference(tolerance);
+            let shape = case.spec.outputs[0].as_ref().unwrap().shape().to_vec();
+            for residual in RESIDUALS {
+                // Sums that are rounded either way are a whole step of f32.
+                if types.y != DataType::F32 || residual.1.is_none() {
+                    let case = fused("tenon.QuantizedConv", &mut random, sizes, types);
+                    let case = with_residual(case, &mut random, (&shape, sizes.3), residual);
+                    let case = with_window(case, window).string("activation", activation);
+                    case.outputs(1).agrees_with_reference(tolerance);
+                }
+            }
         }
     }
 }
@@ -616,11 +668,21 @@ fn fused_products_are_within_a_step() {
             };
             let sizes = (a, &b[..], columns, depth);
             let case = fused("tenon.QuantizedMatMul", &mut random, sizes, types);
-            let case = case
-                .int("trans_b", transposed.into())
-                .string("activation", activation);
-            case.outputs(1)
-                .agrees_with_reference(if types.y == DataType::F32 { 1e-4 } else { 1.0 });
+            let finished = |case: Case| {
+                let case = case.int("trans_b", transposed.into());
+                case.string("activation", activation).outputs(1)
+            };
+            let tolerance = if types.y == DataType::F32 { 1e-4 } else { 1.0 };
+            let case = finished(case);
+            case.agrees_with_reference(tolerance);
+            let shape = case.spec.outputs[0].as_ref().unwrap().shape().to_vec();
+            for residual in RESIDUALS {
+                if types.y != DataType::F32 || residual.1.is_none() {
+                    let case = fused("tenon.QuantizedMatMul", &mut random, sizes, types);
+                    let case = with_residual(case, &mut random, (&shape, depth), residual);
+                    finished(case).agrees_with_reference(tolerance);
+                }
+            }
         }
     }
 }

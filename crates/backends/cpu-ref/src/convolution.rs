@@ -234,7 +234,7 @@ fn fused(node: &Node<'_>) -> Result<Kernel, BuildError> {
     })))
 }
 
-/// quantize(activation(conv(dequantize(X), dequantize(W)) + B)), channels last.
+/// quantize(activation(conv(dequantize(X), dequantize(W)) + B + dequantize(Z))), channels last.
 fn fused_quantized(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let convolution = Convolution::new(node, 3, true)?;
     let sum = QuantizedSum::of(node)?;
@@ -245,7 +245,7 @@ fn fused_quantized(node: &Node<'_>) -> Result<Kernel, BuildError> {
             outputs.slice::<Y>(0)?,
             |start, step, to| sum.left(start, step, to),
             |start, filter, to| sum.right((start, 1), (filter, 0), to),
-            |_, filter, total| sum.finish(filter, total),
+            |at, filter, total| sum.finish(at, filter, total),
         );
         Ok(())
     })))

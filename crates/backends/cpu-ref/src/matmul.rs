@@ -239,7 +239,7 @@ fn fused(node: &Node<'_>) -> Result<Kernel, BuildError> {
     })))
 }
 
-/// quantize(activation(dequantize(A) dequantize(B') + bias)).
+/// quantize(activation(dequantize(A) dequantize(B') + bias + dequantize(Z))).
 fn fused_quantized(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let flags = [false, node.attributes.flag("trans_b", false)?];
     let products = BatchedProduct::of(node, 3, flags)?;
@@ -253,9 +253,9 @@ fn fused_quantized(node: &Node<'_>) -> Result<Kernel, BuildError> {
             outputs.slice::<Y>(0)?,
             |start, step, _, to| sum.left(start, step, to),
             |start, step, column, to| sum.right((start, step), (column, along), to),
-            |to, _, _, first, sums| {
-                for ((to, &total), column) in to.iter_mut().zip(sums).zip(first..) {
-                    *to = sum.finish(column, total);
+            |to, at, _, first, sums| {
+                for (nth, (to, &total)) in to.iter_mut().zip(sums).enumerate() {
+                    *to = sum.finish(at + nth, first + nth, total);
                 }
             },
         );

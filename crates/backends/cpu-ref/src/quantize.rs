@@ -184,9 +184,15 @@ impl Weights {
 
 /// What the fused operators on quantized tensors read beside the two tensors: input 0 has the scale 1 and the zero
 /// point 2; input 3 the scales 4 and the zero points 5, one or one for each column of the output; input 6 is the bias, 7
-/// and 8 are the scale and the zero point of the output.
+/// and 8 are the scale and the zero point of the output. Input 9 is added, with the scale 10 and the zero point 11; the
+/// sum is quantized before that with the scale 12 and the zero point 13.
 pub(crate) struct QuantizedSum {
     types: [DataType; 2],
+    /// The types of the addend and of the sum.
+    addend: Option<DataType>,
+    has_addend_zero: bool,
+    sum_type: DataType,
+    has_sum_zero: bool,
     zeros: [bool; 2],
     /// The strides of the scales and zero points of input 3 over columns.
     strides: [usize; 2],
@@ -204,7 +210,17 @@ pub(crate) struct BoundQuantizedSum<'a> {
     bias: Option<&'a [f32]>,
     /// The scale and the zero point of the output, unless it is f32.
     output: Option<(f64, f64)>,
+    addend: Option<Addend<'a>>,
+    /// The scale of the sum before the addition, and the least and the greatest multiple of it.
+    requantized: Option<(f64, [f64; 2])>,
     sum: &'a QuantizedSum,
+}
+
+/// A tensor that is added to the sums, with its scale and its zero point.
+struct Addend<'a> {
+    elements: Elements<'a>,
+    scale: f64,
+    zero: f64,
 }
 
 impl QuantizedSum {
@@ -216,6 +232,10 @@ impl QuantizedSum {
         Ok(Self {
             types: [node.dtype(0)?, node.dtype(3)?],
             zeros: [node.has_input(2), node.has_input(5)],
+            addend: node.optional(9).map(|ty| ty.dtype()),
+            has_addend_zero: node.has_input(11),
+            sum_type: node.optional(13).map_or(DataType::U8, |ty| ty.dtype()),
+            has_sum_zero: node.has_input(13),
             strides: [stride(4), stride(5)],
             activation: Activation::of(node)?,
         })
@@ -235,6 +255,31 @@ impl QuantizedSum {
             .optional::<Y>(8)?
             .map_or(0.0, |zero| zero[0].to_f64());
         let y_scale = inputs.optional::<f32>(7)?;
+        let zero = |has: bool, index: usize, dtype: DataType| -> Result<f64> {
+            Ok(if has {
+                Elements::new(inputs, index, dtype)?.at(0)
+            } else {
+                0.0
+            })
+        };
+        let addend = match self.addend {
+            None => None,
+            Some(dtype) => Some(Addend {
+                elements: Elements::new(inputs, 9, dtype)?,
+                scale: inputs
+                    .optional::<f32>(10)?
+                    .map_or(1.0, |scale| scale[0].into()),
+                zero: zero(self.has_addend_zero, 11, dtype)?,
+            }),
+        };
+        let sum_zero = zero(self.has_sum_zero, 13, self.sum_type)?;
+        let range = match self.sum_type {
+            DataType::I8 => [-128.0, 127.0],
+            _ => [0.0, 255.0],
+        };
+        let requantized = inputs
+            .optional::<f32>(12)?
+            .map(|scale| (scale[0].into(), range.map(|bound| bound - sum_zero)));
         Ok(BoundQuantizedSum {
             left: Elements::new(inputs, 0, left)?,
             right: Elements::new(inputs, 3, right)?,
@@ -244,6 +289,8 @@ impl QuantizedSum {
             right_scales: inputs.slice::<f32>(4)?,
             bias: inputs.optional::<f32>(6)?,
             output: y_scale.map(|scale| (scale[0].into(), y_zero)),
+            addend,
+            requantized,
             sum: self,
         })
     }
@@ -271,12 +318,21 @@ impl BoundQuantizedSum<'_> {
         }
     }
 
-    /// The element of the output of a sum of products of elements in `column`. The value before the quantization and its
-    /// quotient are rounded to f32, as if they were the results of separate operators.
-    pub(crate) fn finish<Y: Number>(&self, column: usize, sum: f64) -> Y {
+    /// The element `at` of the output, of a sum of products of elements in `column`. The value before each quantization,
+    /// its quotient and the terms of the addition are rounded to f32, as if they were the results of separate operators.
+    pub(crate) fn finish<Y: Number>(&self, at: usize, column: usize, sum: f64) -> Y {
         let scale = self.left_scale * f64::from(self.right_scales[column * self.sum.strides[0]]);
         let bias = self.bias.map_or(0.0, |bias| bias[column].into());
-        let value = self.sum.activation.apply(sum * scale + bias);
+        let rounded = |value: f64| f64::from(value as f32);
+        let mut value = sum * scale + bias;
+        if let Some((scale, [low, high])) = self.requantized {
+            let steps = rounded(rounded(value) / scale).round_ties_even();
+            value = rounded(steps.clamp(low, high) * scale);
+        }
+        if let Some(addend) = &self.addend {
+            value += rounded((addend.elements.at(at) - addend.zero) * addend.scale);
+        }
+        let value = self.sum.activation.apply(value);
         Y::of_f64(match self.output {
             None => value,
             Some((scale, zero)) => {

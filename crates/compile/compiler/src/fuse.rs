@@ -31,6 +31,8 @@ pub(crate) const PRODUCTS: &[Rule] = &[
     convolution::bias,
     activation::into_product,
     residual,
+    crate::quantize::residual,
+    crate::quantize::output,
 ];
 
 /// Chains of the elementwise operators that are left.

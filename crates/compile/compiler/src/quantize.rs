@@ -24,6 +24,7 @@ pub(crate) const WEIGHT_ONLY: &str = "tenon.WeightOnlyMatMul";
 /// Positions of the inputs of [`PRODUCTS`].
 pub(crate) const BIAS: usize = 6;
 pub(crate) const Y_SCALE: usize = 7;
+pub(crate) const ADDEND: usize = 9;
 
 /// Data movement of quantized tensors.
 pub(crate) const MOVEMENTS: &[Rule] = &[movement::pair, movement::moved];
@@ -42,6 +43,10 @@ pub(crate) const RULES: &[Rule] = &[
     crate::fuse::matmul_bias,
     products::output,
 ];
+
+/// The residual of an operator on quantized tensors, and the quantization of what it is added to, for graphs whose images
+/// have their channels last.
+pub(crate) use products::{has_plain_sums, is_open_product, output, residual};
 
 /// Whether a node is one of those that the rules start at.
 pub(crate) fn is_quantized(node: &Node) -> bool {

@@ -179,6 +179,53 @@ fn convolutions_between_quantizations_are_one_operator_each() {
     }
 }
 
+/// The residual of a convolution whose result is quantized before the addition, and that of one whose result is not; with
+/// another reader of the quantized result it stays a node.
+#[test]
+fn residuals_are_part_of_the_convolution() {
+    let registry = registry();
+    for (between, sum, outputs, expected) in [
+        (true, "%cd, %xd", "%y", [1, 0]),
+        (true, "%xd, %cd", "%y", [1, 0]),
+        (false, "%c, %xd", "%y", [1, 0]),
+        (false, "%x, %c", "%y", [1, 0]),
+        (true, "%cd, %xd", "%y, %cq", [1, 1]),
+        (true, "%cd, %cd", "%y", [1, 1]),
+    ] {
+        let conversions = if between {
+            "    %cq: u8[1, 6, 9, 9] = QuantizeLinear(%c, %cs, %cz)
+    %cd: f32[1, 6, 9, 9] = DequantizeLinear(%cq, %cs, %cz)\n"
+        } else {
+            ""
+        };
+        let text = format!(
+            "graph \"g\" (%x: f32[1, 6, 9, 9]) -> ({outputs}) {{
+    const %xs: f32[] = [0.0078125]
+    const %xz: u8[] = [128]
+    const %cs: f32[] = [0.01]
+    const %cz: u8[] = [120]
+    const %ws: f32[] = [0.01]
+    const %ys: f32[] = [0.02]
+    const %yz: i8[] = [-100]\n{}    %xq: u8[1, 6, 9, 9] = QuantizeLinear(%x, %xs, %xz)
+    %xd: f32[1, 6, 9, 9] = DequantizeLinear(%xq, %xs, %xz)
+    %wd: f32[6, 6, 3, 3] = DequantizeLinear(%w, %ws)
+    %c: f32[1, 6, 9, 9] = Conv(%xd, %wd) {{pads = [1, 1, 1, 1]}}
+{conversions}    %s: f32[1, 6, 9, 9] = Add({sum})
+    %r: f32[1, 6, 9, 9] = Relu(%s)
+    %y: i8[1, 6, 9, 9] = QuantizeLinear(%r, %ys, %yz)\n}}",
+            integers("w", "i8[6, 6, 3, 3]", [-127, 127]),
+        );
+        let graph: Graph = text
+            .parse()
+            .unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let compiled = compiled(&graph, &registry, &["CpuAcc", "CpuRef"], 0.03);
+        let found = operators(&compiled);
+        let count = |name: &str| found.iter().filter(|found| **found == name).count();
+        let found = ["tenon.QuantizedConv", "tenon.Elementwise"].map(count);
+        assert_eq!(found, expected, "{}", compiled.graph);
+    }
+}
+
 #[test]
 fn a_backend_without_the_operators_computes_as_before() {
     let graph = images();

@@ -221,6 +221,21 @@ def quantised_convolutions():
             node("QuantizeLinear", ["r" if at % 2 else "c", "y_scale", "y_zero"], ["y"]),
         ]
         write(f"qdq-conv-{at}", steps, x, output, constants, opset=21)
+        # A residual, of the quantized result or of the result itself.
+        x["z"] = bytes_of(kind, *ReferenceEvaluator(onnx.load(FOLDER / f"qdq-conv-{at}.onnx")).run(None, x)[0].shape)
+        constants |= parameters(kind, 0.03, 6, "z") | parameters(kind, 0.008 * depth**0.5, 4, "t")
+        for name, source in (("residual", "dy"), ("residual-of-sums", "c")):
+            added = steps[:4] + [
+                node("QuantizeLinear", ["c", "y_scale", "y_zero"], ["q"]),
+                node("DequantizeLinear", ["q", "y_scale", "y_zero"], ["dy"]),
+                node("DequantizeLinear", ["z", "z_scale", "z_zero"], ["dz"]),
+                node("Add", [source, "dz"] if at % 2 else ["dz", source], ["a"]),
+                node("Relu", ["a"], ["ra"]),
+                node("QuantizeLinear", ["ra" if at % 2 else "a", "t_scale", "t_zero"], ["t"]),
+            ]
+            if source == "c":
+                del added[4:6]
+            write(f"qdq-{name}-{at}", added, x, [("t", output[0][1])], constants, opset=21)
 
 
 def quantised_products():

@@ -38,6 +38,7 @@ const PATTERNS: &[(&str, &str)] = &[
     ("tenon.MatMul", "*ab bc c"),
     ("tenon.QuantizedMatMul", "*ab _ _ bc _ _ c _ _"),
     ("tenon.QuantizedMatMul", "*ab _ _ bc c c"),
+    ("tenon.QuantizedMatMul", "ab _ _ bc _ _ c _ _ ac _ _ _ _"),
     ("tenon.WeightOnlyMatMul", "*ab bc c c c"),
     ("tenon.WeightOnlyMatMul", "*ab bc _ _ c"),
     ("Gemm", "ab bc c"),

@@ -327,6 +327,18 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn load_bytes(self, from: &[u8], flip: u8) -> __m256 {
+        let mut eight = [0; 8];
+        let count = from.len().min(8);
+        eight[..count].copy_from_slice(&from[..count]);
+        unsafe {
+            let bytes = _mm_cvtsi64_si128(i64::from_le_bytes(eight));
+            let bytes = _mm_xor_si128(bytes, _mm_set1_epi8(flip as i8));
+            _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes))
+        }
+    }
+
+    #[inline(always)]
     fn store_bytes(self, v: __m256, to: &mut [u8]) {
         unsafe {
             // The low byte of each word, in the low words of both halves.

@@ -341,6 +341,19 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn load_bytes(self, from: &[u8], flip: u8) -> __m512 {
+        unsafe {
+            let bytes = if from.len() >= 16 {
+                _mm_loadu_si128(from.as_ptr().cast())
+            } else {
+                _mm_maskz_loadu_epi8(first(from.len()), from.as_ptr().cast())
+            };
+            let bytes = _mm_xor_si128(bytes, _mm_set1_epi8(flip as i8));
+            _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))
+        }
+    }
+
+    #[inline(always)]
     fn store_bytes(self, v: __m512, to: &mut [u8]) {
         unsafe {
             let integers = _mm512_cvtps_epi32(v);

@@ -270,6 +270,17 @@ pub(crate) trait Simd:
         })
     }
 
+    /// The bytes of `from`, at most [`Arithmetic::LANES`], with the bits of `flip` inverted, in f32; other lanes are
+    /// unspecified.
+    #[inline(always)]
+    fn load_bytes(self, from: &[u8], flip: u8) -> Self::V {
+        let mut lanes = [0.0; MAX_LANES];
+        for (lane, &byte) in lanes[..Self::LANES].iter_mut().zip(from) {
+            *lane = f32::from(byte ^ flip);
+        }
+        self.load(&lanes)
+    }
+
     /// The low 8 bits of integers in f32, of a magnitude below 2^31, to the first `count` elements of `to`.
     #[inline(always)]
     fn store_bytes(self, v: Self::V, to: &mut [u8]) {

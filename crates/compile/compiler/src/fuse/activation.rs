@@ -1,7 +1,7 @@
 //! Activations that exporters write as several nodes, and activations in the epilogue of a matmul or
 //! convolution.
 
-use crate::quantize::{PRODUCTS as QUANTIZED_PRODUCTS, Y_SCALE};
+use crate::quantize::{PRODUCTS as QUANTIZED_PRODUCTS, is_open_product};
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::{Attribute, Attributes, Node, ValueId};
@@ -273,7 +273,7 @@ pub(crate) fn into_product(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<O
         let Some(product) = rewriter.sole_producer_of(node, 0, op) else {
             continue;
         };
-        let is_quantized = QUANTIZED_PRODUCTS.contains(op) && product.inputs.len() > Y_SCALE;
+        let is_quantized = QUANTIZED_PRODUCTS.contains(op) && !is_open_product(product);
         if is_quantized || product.attributes.string("activation", "none")? != "none" {
             continue;
         }

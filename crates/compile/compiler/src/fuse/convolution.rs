@@ -1,6 +1,9 @@
 //! The epilogue of a convolution or matmul: bias and residual.
 
-use crate::quantize::{BIAS as QUANTIZED_BIAS, PRODUCTS as QUANTIZED_PRODUCTS, WEIGHT_ONLY};
+use crate::quantize::{
+    BIAS as QUANTIZED_BIAS, PRODUCTS as QUANTIZED_PRODUCTS, WEIGHT_ONLY, has_plain_sums,
+    is_open_product,
+};
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
 use tenon_graph::{Node, ValueId};
@@ -78,7 +81,11 @@ fn open_product(
     ) else {
         return Ok(None);
     };
-    let open = product.attributes.string("activation", "none")? == "none"
+    // A residual of a quantized product may be behind a quantization of the sums.
+    let is_closed = QUANTIZED_PRODUCTS.contains(&product.op.name)
+        && !(is_open_product(product) && has_plain_sums(product)?);
+    let open = !is_closed
+        && product.attributes.string("activation", "none")? == "none"
         && rewriter.ty(made)? == rewriter.ty(output)?;
     Ok(open.then(|| product.clone()))
 }

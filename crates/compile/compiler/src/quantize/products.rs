@@ -1,6 +1,6 @@
 //! Convolutions and matmuls on quantized tensors, and what is fused into them.
 
-use super::{PRODUCTS, Parameters, Quantized, Y_SCALE};
+use super::{ADDEND, PRODUCTS, Parameters, Quantized, Y_SCALE};
 use crate::clean::perm_of;
 use crate::fuse::{broadcast_bias, is_activation};
 use crate::layout::{self, channels_last, to_channels_last, transposed_back, window};
@@ -290,8 +290,95 @@ pub(crate) fn before_transpose(rewriter: &mut Rewriter<'_>, node: &Node) -> Resu
 }
 
 /// Whether a node is an operator on quantized tensors with a result of f32.
-fn is_open_product(node: &Node) -> bool {
-    PRODUCTS.contains(&node.op.name) && node.inputs.len() <= Y_SCALE
+pub(crate) fn is_open_product(node: &Node) -> bool {
+    PRODUCTS.contains(&node.op.name) && !has_input(node, Y_SCALE)
+}
+
+/// Whether an operator of [`PRODUCTS`] may add a residual to its sums: it has neither one nor an activation.
+pub(crate) fn has_plain_sums(node: &Node) -> Result<bool> {
+    Ok(!has_input(node, ADDEND) && node.attributes.string("activation", "none")? == "none")
+}
+
+fn has_input(node: &Node, index: usize) -> bool {
+    node.inputs.get(index).copied().flatten().is_some()
+}
+
+/// Fuses the addition of a tensor of the same shape to the result, which may be quantized and dequantized before.
+pub(crate) fn residual(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    let Some(&Some(output)) = node.outputs.first() else {
+        return Ok(Outcome::Keep);
+    };
+    if node.op.name != "Add" {
+        return Ok(Outcome::Keep);
+    }
+    for (side, other) in [(0, 1), (1, 0)] {
+        let (Some(sum), Some(other)) = (rewriter.input(node, side), rewriter.input(node, other))
+        else {
+            continue;
+        };
+        let fits = rewriter.ty(sum)?.dtype() == DataType::F32
+            && rewriter.same_type(sum, output)?
+            && rewriter.same_type(other, output)?
+            && rewriter.constant(Some(other)).is_none();
+        let product = if fits { summed(rewriter, sum)? } else { None };
+        let Some((product, requantization)) = product else {
+            continue;
+        };
+        let quantized = Quantized::of(rewriter, Some(other))?;
+        let addend = match quantized.filter(|it| it.parameters.axis.is_none()) {
+            Some(quantized) => quantized.inputs(),
+            None => [Some(other), None, None],
+        };
+        let mut new = product;
+        new.inputs.resize(Y_SCALE, None);
+        new.inputs.extend([None, None]);
+        new.inputs.extend(addend);
+        new.inputs.extend(requantization);
+        while new.inputs.last().is_some_and(Option::is_none) {
+            new.inputs.pop();
+        }
+        new.outputs.clone_from(&node.outputs);
+        return Ok(Outcome::Replace(new));
+    }
+    Ok(Outcome::Keep)
+}
+
+/// The operator of [`PRODUCTS`] that computes `value` for one use alone, and the parameters that its result is quantized
+/// and dequantized with.
+fn summed(rewriter: &Rewriter<'_>, value: ValueId) -> Result<Option<(Node, [Option<ValueId>; 2])>> {
+    let Some(producer) = rewriter.producer(value) else {
+        return Ok(None);
+    };
+    if rewriter.uses(value) != 1 {
+        return Ok(None);
+    }
+    if is_open_product(producer) {
+        let product = has_plain_sums(producer)?.then(|| (producer.clone(), [None, None]));
+        return Ok(product);
+    }
+    let Some(Quantized { bytes, parameters }) = Quantized::of(rewriter, Some(value))? else {
+        return Ok(None);
+    };
+    let Some(product) = rewriter.producer(bytes) else {
+        return Ok(None);
+    };
+    if !PRODUCTS.contains(&product.op.name)
+        || rewriter.uses(bytes) != 1
+        || !has_plain_sums(product)?
+    {
+        return Ok(None);
+    }
+    let input = |index: usize| rewriter.input(product, index);
+    let Some(scale) = input(Y_SCALE) else {
+        return Ok(None);
+    };
+    let own = Parameters {
+        scale,
+        zero: input(Y_SCALE + 1),
+        axis: None,
+    };
+    let equal = own.equal(parameters, rewriter);
+    Ok(equal.then(|| (product.clone(), [Some(own.scale), own.zero])))
 }
 
 /// Fuses the QuantizeLinear of the result.
@@ -313,9 +400,12 @@ pub(crate) fn output(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome
         // Without a zero point the result is u8.
         zero = Some(rewriter.add_constant(&format!("{}.zero", node.name), Tensor::scalar(0i8)?));
     }
-    new.inputs.resize(Y_SCALE, None);
-    new.inputs.push(Some(parameters.scale));
-    new.inputs.extend(zero.map(Some));
+    let len = Y_SCALE + if zero.is_some() { 2 } else { 1 };
+    new.inputs.resize(new.inputs.len().max(len), None);
+    new.inputs[Y_SCALE] = Some(parameters.scale);
+    if zero.is_some() {
+        new.inputs[Y_SCALE + 1] = zero;
+    }
     new.outputs.clone_from(&node.outputs);
     Ok(Outcome::Replace(new))
 }

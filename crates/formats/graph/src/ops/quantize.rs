@@ -112,6 +112,29 @@ pub(super) fn expect_scales_of_product(
         .found(format_args!("{x} times {w} divided by {y}")))
 }
 
+/// Checks that the quotient of two scalar scales which are known is finite in f32.
+pub(super) fn expect_finite_quotient(
+    node: &Inference<'_>,
+    (x, x_name): (usize, &str),
+    (y, y_name): (usize, &str),
+) -> Result<()> {
+    let scale = |index: usize| -> Result<Option<f64>> {
+        let scales = node.constant(index).map(reals).transpose()?;
+        Ok(scales.and_then(|scales| scales.first().copied()))
+    };
+    let (Some(x), Some(y)) = (scale(x)?, scale(y)?) else {
+        return Ok(());
+    };
+    if ((x / y) as f32).is_finite() {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "the quotient of '{x_name}' and '{y_name}' is not finite in f32"
+    ))
+    .expected("scales whose quotient is finite")
+    .found(format_args!("{x} divided by {y}")))
+}
+
 fn reals(tensor: &Tensor) -> Result<Vec<f64>> {
     let wide = convert(tensor, DataType::F64)?;
     Ok(wide.as_slice::<f64>().unwrap_or_default().to_vec())

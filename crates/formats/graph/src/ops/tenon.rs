@@ -2,7 +2,7 @@
 //! dimensions, channels; weights are in ONNX's order.
 
 use super::matmul::product_shape;
-use super::quantize::{ScaleUse, expect_scales, expect_scales_of_product};
+use super::quantize::{ScaleUse, expect_finite_quotient, expect_scales, expect_scales_of_product};
 use super::rows::*;
 use super::shapes::{
     Inferred, broadcasts_to, choice, expect_dtype, expect_optional_shape, expect_scalar,
@@ -66,6 +66,11 @@ const X: OperandDef = required("X", FLOATS);
 const Y: OperandDef = required("Y", FLOATS);
 const Y_SCALE: OperandDef = optional("y_scale", F32);
 const Y_ZERO: OperandDef = optional("y_zero_point", BYTES);
+const ADDEND: OperandDef = optional("Z", BYTES_OR_F32);
+const Z_SCALE: OperandDef = optional("z_scale", F32);
+const Z_ZERO: OperandDef = optional("z_zero_point", BYTES);
+const S_SCALE: OperandDef = optional("s_scale", F32);
+const S_ZERO: OperandDef = optional("s_zero_point", BYTES);
 const FLOATS_OR_BYTES: Types = Types::Only(&[
     DataType::F32,
     DataType::F64,
@@ -121,25 +126,28 @@ operators! { "tenon"
             TRANS_B,
         ] matmul;
     /// Convolution of quantized tensors with epilogue: X [N, spatial..., C] of one to three spatial dimensions,
-    /// W [M, C/group, kernel...], B [M]. Scales and zero points are scalars, those of W also [M]; an omitted zero
-    /// point is 0. Y = quantize(activation(conv(dequantize(X), dequantize(W)) + B)), where padding is 0, of the
-    /// type of y_zero_point, or u8; without y_scale Y is f32 and is not quantized.
+    /// W [M, C/group, kernel...], B [M], Z [N, output..., M]. Scales and zero points are scalars, those of W also
+    /// [M]; an omitted zero point is 0. With S = conv(dequantize(X), dequantize(W)) + B, where padding is 0,
+    /// Y = quantize(activation(S + dequantize(Z))), of the type of y_zero_point, or u8; without y_scale Y is f32 and
+    /// is not quantized. Z without z_scale is f32. With s_scale S is quantized to the type of s_zero_point, or u8, and
+    /// dequantized before Z is added.
     Compute "tenon.QuantizedConv"
         (required("X", BYTES), required("x_scale", F32), optional("x_zero_point", BYTES),
          required("W", BYTES), required("w_scale", F32), optional("w_zero_point", BYTES),
-         optional("B", F32), Y_SCALE, Y_ZERO)
+         optional("B", F32), Y_SCALE, Y_ZERO, ADDEND, Z_SCALE, Z_ZERO, S_SCALE, S_ZERO)
         -> (required("Y", BYTES_OR_F32))
         [
             ACTIVATION, ALPHA, AUTO_PAD, BETA, DILATIONS, GROUP, PADS, STRIDES,
         ] quantized_conv;
-    /// Matmul of quantized tensors with epilogue: A [.., M, K], B [.., K, N], bias [N]; leading dimensions are
-    /// broadcast. Scales and zero points are scalars, those of B also [N]; an omitted zero point is 0.
-    /// Y = quantize(activation(dequantize(A) dequantize(B') + bias)), of the type of y_zero_point, or u8; without
-    /// y_scale Y is f32 and is not quantized.
+    /// Matmul of quantized tensors with epilogue: A [.., M, K], B [.., K, N], bias [N], Z of the result's shape;
+    /// leading dimensions are broadcast. Scales and zero points are scalars, those of B also [N]; an omitted zero
+    /// point is 0. With S = dequantize(A) dequantize(B') + bias, Y = quantize(activation(S + dequantize(Z))), of the
+    /// type of y_zero_point, or u8; without y_scale Y is f32 and is not quantized. Z without z_scale is f32. With s_scale
+    /// S is quantized to the type of s_zero_point, or u8, and dequantized before Z is added.
     Compute "tenon.QuantizedMatMul"
         (required("A", BYTES), required("a_scale", F32), optional("a_zero_point", BYTES),
          required("B", BYTES), required("b_scale", F32), optional("b_zero_point", BYTES),
-         optional("bias", F32), Y_SCALE, Y_ZERO)
+         optional("bias", F32), Y_SCALE, Y_ZERO, ADDEND, Z_SCALE, Z_ZERO, S_SCALE, S_ZERO)
         -> (required("Y", BYTES_OR_F32))
         [ACTIVATION, ALPHA, BETA, TRANS_B] quantized_matmul;
     /// Matmul with quantized weights (weight-only quantization): A [.., M, K], B [K, N], bias [N], Z of the result's
@@ -253,6 +261,10 @@ fn quantized(node: &Inference<'_>, shape: Vec<usize>, names: [&str; 5]) -> Infer
         (2, x_zero),
         (7, "y_scale"),
         (8, "y_zero_point"),
+        (10, "z_scale"),
+        (11, "z_zero_point"),
+        (12, "s_scale"),
+        (13, "s_zero_point"),
     ];
     for (index, name) in scalars {
         expect_scalar(node, index, name)?;
@@ -261,7 +273,11 @@ fn quantized(node: &Inference<'_>, shape: Vec<usize>, names: [&str; 5]) -> Infer
     one_or_each(node, 4, w_scale, last[0])?;
     one_or_each(node, 5, w_zero, last[0])?;
     expect_optional_shape(node, 6, bias, last)?;
-    expect_scales_of_product(node, [(1, x_scale), (4, w_scale), (7, "y_scale")])?;
+    let names = [(1, x_scale), (4, w_scale)];
+    for divisor in [(7, "y_scale"), (12, "s_scale")] {
+        expect_scales_of_product(node, [names[0], names[1], divisor])?;
+    }
+    addend(node, &shape)?;
     let dtype = match (node.optional(7), node.optional(8)) {
         (None, None) => DataType::F32,
         (Some(_), None) => DataType::U8,
@@ -271,6 +287,37 @@ fn quantized(node: &Inference<'_>, shape: Vec<usize>, names: [&str; 5]) -> Infer
         }
     };
     one(dtype, shape)
+}
+
+/// Checks the addend of [`quantized`], which has the shape of the output, and its parameters.
+fn addend(node: &Inference<'_>, shape: &[usize]) -> Result<()> {
+    for (index, name, required, required_name) in [
+        (10, "z_scale", 9, "Z"),
+        (11, "z_zero_point", 10, "z_scale"),
+        (12, "s_scale", 9, "Z"),
+        (13, "s_zero_point", 12, "s_scale"),
+    ] {
+        if node.optional(index).is_some() && node.optional(required).is_none() {
+            let message = format!("input '{name}' is present without '{required_name}'");
+            return Err(invalid(message));
+        }
+    }
+    let Some(z) = node.optional(9) else {
+        return Ok(());
+    };
+    expect_shape(z, "Z", shape)?;
+    expect_finite_quotient(node, (12, "s_scale"), (7, "y_scale"))?;
+    if node.optional(10).is_none() {
+        return expect_dtype(z, "Z", DataType::F32);
+    }
+    if z.dtype() == DataType::F32 {
+        return Err(invalid("input 'Z' is f32 and has a scale"));
+    }
+    if let Some(zero) = node.optional(11) {
+        expect_dtype(zero, "z_zero_point", z.dtype())?;
+    }
+    expect_scales(node, 10, "z_scale", ScaleUse::Factor)?;
+    expect_finite_quotient(node, (10, "z_scale"), (7, "y_scale"))
 }
 
 /// The shape of the output of a convolution with the weights input `weights`.

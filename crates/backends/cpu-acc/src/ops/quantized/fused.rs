@@ -1,5 +1,5 @@
 //! `tenon.QuantizedConv`, `tenon.QuantizedMatMul` and `MatMulInteger` with constant weights: products of quantised operands
-//! as sums of integers, which the epilogue converts to the quantised output or to f32.
+//! as sums of integers, which the epilogue converts to the quantised output or to f32, with a residual where there is one.
 //!
 //! With the zero points `x0` and `w0` the sum of `(x - x0) (w - w0)` over `K` elements is that of `x w`, less
 //! `x0` times the sum of `w`, less `w0` times the sum of `x`, plus `K x0 w0` (Jacob et al., "Quantization and Training
@@ -47,6 +47,12 @@ struct InputPositions {
     bias: usize,
     y_scale: usize,
     y_zero: usize,
+    z: usize,
+    z_scale: usize,
+    z_zero: usize,
+    /// Of the sums before Z is added.
+    s_scale: usize,
+    s_zero: usize,
 }
 
 /// Those of the fused operators.
@@ -59,6 +65,11 @@ const FUSED: InputPositions = InputPositions {
     bias: 6,
     y_scale: 7,
     y_zero: 8,
+    z: 9,
+    z_scale: 10,
+    z_zero: 11,
+    s_scale: 12,
+    s_zero: 13,
 };
 
 /// A position that no operator has an input at.
@@ -74,6 +85,11 @@ const INTEGERS: InputPositions = InputPositions {
     bias: NONE,
     y_scale: NONE,
     y_zero: NONE,
+    z: NONE,
+    z_scale: NONE,
+    z_zero: NONE,
+    s_scale: NONE,
+    s_zero: NONE,
 };
 
 /// The rows of the product.
@@ -94,6 +110,13 @@ enum Output {
     Quantized(ByteType),
 }
 
+/// The elements of the addend.
+#[derive(Clone, Copy)]
+enum AddendType {
+    Floats,
+    Bytes(ByteType),
+}
+
 /// A product of quantised operands.
 #[derive(Clone, Copy)]
 struct QuantizedProduct {
@@ -109,6 +132,9 @@ struct QuantizedProduct {
     inputs: InputPositions,
     types: [ByteType; 2],
     output: Output,
+    addend: Option<AddendType>,
+    /// The type that the sums are rounded to before the addition, if they are.
+    sum_type: ByteType,
     activation: Activation,
 }
 
@@ -185,6 +211,15 @@ impl QuantizedProduct {
                     .ok_or_else(|| refuse("no kernel for the type of the output"))?,
             ),
         };
+        let byte_type = |dtype: DataType| {
+            ByteType::of(dtype).ok_or_else(|| refuse("no kernel for the type of the addend"))
+        };
+        let addend = match signature.optional(inputs.z).map(|ty| ty.dtype()) {
+            None => None,
+            Some(DataType::F32) => Some(AddendType::Floats),
+            Some(dtype) => Some(AddendType::Bytes(byte_type(dtype)?)),
+        };
+        let sum_zero = signature.optional(inputs.s_zero);
         Ok(Self {
             level: signature.level,
             rows: Rows::Matrix(0),
@@ -198,6 +233,8 @@ impl QuantizedProduct {
                 ByteType::of_input(signature, inputs.w)?,
             ],
             output,
+            addend,
+            sum_type: byte_type(sum_zero.map_or(DataType::U8, |ty| ty.dtype()))?,
             activation: Activation::of(signature)?,
         })
     }
@@ -211,6 +248,11 @@ impl QuantizedProduct {
             w_zero,
             bias,
             y_scale,
+            z,
+            z_scale,
+            z_zero,
+            s_scale,
+            s_zero,
             ..
         } = self.inputs;
         if !signature.is_constant(w) {
@@ -224,8 +266,17 @@ impl QuantizedProduct {
         Parameter::of(signature, w_scale, self.columns)?;
         Parameter::zero_point(signature, w_zero, w, self.columns)?;
         Parameter::of(signature, y_scale, 1)?;
-        for input in [x_scale, w_scale, bias, y_scale] {
+        for input in [x_scale, w_scale, bias, y_scale, z_scale, s_scale] {
             signature.float_input(input, FloatType::F32)?;
+        }
+        if let Some(addend) = signature.optional(z) {
+            if addend.elements() != signature.output(0)?.elements() {
+                return Err(refuse("no kernel for an addend of another shape"));
+            }
+            Parameter::of(signature, z_scale, 1)?;
+            Parameter::zero_point(signature, z_zero, z, 1)?;
+            Parameter::of(signature, s_scale, 1)?;
+            Parameter::of(signature, s_zero, 1)?;
         }
         Ok(Box::new(self))
     }
@@ -404,6 +455,7 @@ impl BoundProduct {
             let sink = Conversion {
                 parameters,
                 first: group * product.padded_columns(),
+                first_column: group * columns,
                 element: PhantomData,
             };
             let packing = RowPacking {

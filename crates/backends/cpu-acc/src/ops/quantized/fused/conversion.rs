@@ -1,11 +1,12 @@
 //! The conversion of sums of integers to elements of the output, with the parameters of an execution.
 
-use super::{BoundProduct, Output};
+use super::{AddendType, BoundProduct, ByteType, Output, QuantizedProduct};
 use crate::activation::Activation;
 use crate::simd::Simd;
 use crate::simd::math::{UnaryFunction, map_in_place};
 use crate::simd::typed_gemm::{RowPosition, Sink, words_mut};
 use std::marker::PhantomData;
+use std::ops::Range;
 use tenon_backend::Inputs;
 use tenon_base::Result;
 
@@ -27,13 +28,65 @@ pub(super) struct Parameters<'a> {
     /// The zero point of Y, and the bounds of a quantised element less it.
     y_zero: f32,
     y_limits: [f32; 2],
+    addend: Option<Addend<'a>>,
+}
+
+/// What is added to the values.
+struct Addend<'a> {
+    elements: AddendElements<'a>,
+    /// Subtracted from the elements, which are multiplied by the factor then.
+    zero: f32,
+    factor: f32,
+    /// Where values are rounded to integers before: their bounds, and what the integers are multiplied by.
+    rounding: Option<([f32; 2], f32)>,
+}
+
+/// Elements in the layout of the output.
+#[derive(Clone, Copy)]
+enum AddendElements<'a> {
+    Floats(&'a [f32]),
+    Bytes(&'a [u8], ByteType),
+}
+
+impl<'a> Addend<'a> {
+    /// The addend of values that are divided by `divisor`, if there is one.
+    fn read(product: &QuantizedProduct, inputs: &Inputs<'a>, divisor: f64) -> Result<Option<Self>> {
+        let at = product.inputs;
+        let zero = |input: usize, ty: ByteType| -> Result<i32> {
+            let zero = inputs.optional::<u8>(input)?;
+            Ok(zero.map_or(ty.moved(0), |zero| ty.moved(zero[0])))
+        };
+        let factor = |scale: f32| (f64::from(scale) / divisor) as f32;
+        let scale = inputs.optional::<f32>(at.z_scale)?;
+        let (elements, zero_point) = match product.addend {
+            None => return Ok(None),
+            Some(AddendType::Floats) => (AddendElements::Floats(inputs.slice::<f32>(at.z)?), 0),
+            Some(AddendType::Bytes(ty)) => {
+                let elements = AddendElements::Bytes(inputs.slice::<u8>(at.z)?, ty);
+                (elements, zero(at.z_zero, ty)?)
+            }
+        };
+        let rounding = match inputs.optional::<f32>(at.s_scale)? {
+            None => None,
+            Some(scale) => {
+                let least = -zero(at.s_zero, product.sum_type)? as f32;
+                Some(([least, least + 255.0], factor(scale[0])))
+            }
+        };
+        Ok(Some(Self {
+            elements,
+            zero: zero_point as f32,
+            factor: factor(scale.map_or(1.0, |scale| scale[0])),
+            rounding,
+        }))
+    }
 }
 
 impl<'a> Parameters<'a> {
     /// Reads the parameters and computes those of columns into `vectors`.
     pub(super) fn read(
         bound: &BoundProduct,
-        inputs: &Inputs<'_>,
+        inputs: &Inputs<'a>,
         [corrections, factors, summands, zeros]: [&'a mut [f32]; 4],
     ) -> Result<Self> {
         let product = &bound.product;
@@ -51,6 +104,8 @@ impl<'a> Parameters<'a> {
         let Activation { limits, function } = product.activation;
         // The function is one of values that are not divided by the scale of Y.
         let divisor = if function.is_some() { 1.0 } else { y_scale };
+        let sum_scale = inputs.optional::<f32>(at.s_scale)?;
+        let sum_divisor = sum_scale.map_or(divisor, |scale| f64::from(scale[0]));
         let of_column = |list: &[f32], column: usize| f64::from(list[column.min(list.len() - 1)]);
         let (columns, padded) = (product.group_columns(), product.padded_columns());
         zeros.fill(0.0);
@@ -68,8 +123,9 @@ impl<'a> Parameters<'a> {
                 let correction = all.wrapping_sub(x_zero.wrapping_mul(bound.sums[at]));
                 corrections[at] = f32::from_bits(correction as u32);
                 zeros[at] = f32::from_bits(w_zero as u32);
-                factors[at] = (x_scale * of_column(w_scales, column) / divisor) as f32;
-                summands[at] = bias.map_or(0.0, |bias| (f64::from(bias[column]) / divisor) as f32);
+                factors[at] = (x_scale * of_column(w_scales, column) / sum_divisor) as f32;
+                let summand = bias.map_or(0.0, |bias| f64::from(bias[column]));
+                summands[at] = (summand / sum_divisor) as f32;
             }
         }
         let (least, y_zero) = match product.output {
@@ -92,6 +148,7 @@ impl<'a> Parameters<'a> {
             function: function.map(|function| (function, (1.0 / y_scale) as f32)),
             y_zero,
             y_limits: [least - y_zero, least + 255.0 - y_zero],
+            addend: Addend::read(product, inputs, divisor)?,
         })
     }
 }
@@ -150,6 +207,8 @@ pub(super) struct Conversion<'a, T> {
     pub(super) parameters: &'a Parameters<'a>,
     /// The first element of the group in the vectors of columns.
     pub(super) first: usize,
+    /// The first column of the group in the output.
+    pub(super) first_column: usize,
     pub(super) element: PhantomData<T>,
 }
 
@@ -169,9 +228,9 @@ impl<T: Converted> Sink for Conversion<'_, T> {
             }
         }
         // Whole panels, of which `to` has the columns that exist.
-        let corrections = parameters.corrections[columns.clone()].chunks_exact(S::LANES);
-        let to = to.chunks_mut(S::LANES);
         if T::IS_SUM {
+            let corrections = parameters.corrections[columns].chunks_exact(S::LANES);
+            let to = to.chunks_mut(S::LANES);
             let constants = T::constants(s, parameters, parameters.limits);
             for ((sums, corrections), to) in sums.chunks_exact(S::LANES).zip(corrections).zip(to) {
                 let sum = s.add_integers(s.load(sums), s.load(corrections));
@@ -179,26 +238,60 @@ impl<T: Converted> Sink for Conversion<'_, T> {
             }
             return;
         }
+        let Some(addend) = &parameters.addend else {
+            return self.convert(s, columns, sums, to, NoAddend);
+        };
+        let start = self.first_column + position.offset + position.columns.start;
+        match addend.elements {
+            AddendElements::Floats(elements) => {
+                let row = addend.row(s, &elements[start..start + to.len()]);
+                self.convert(s, columns, sums, to, row);
+            }
+            AddendElements::Bytes(elements, ty) => {
+                let row = addend.row(s, &elements[start..start + to.len()]);
+                self.convert(s, columns, sums, to, ByteRow(row, ty.flip()));
+            }
+        }
+    }
+}
+
+impl<T: Converted> Conversion<'_, T> {
+    /// Converts sums of `columns`, which are those of the vectors of columns.
+    #[inline(always)]
+    fn convert<S: Simd>(
+        &self,
+        s: S,
+        columns: Range<usize>,
+        sums: &mut [f32],
+        to: &mut [T],
+        addend: impl AddendRow<S>,
+    ) {
+        let parameters = self.parameters;
+        let corrections = parameters.corrections[columns.clone()].chunks_exact(S::LANES);
         let factors = parameters.factors[columns.clone()].chunks_exact(S::LANES);
         let summands = parameters.summands[columns].chunks_exact(S::LANES);
-        let of_columns = corrections.zip(factors).zip(summands);
+        let to = to.chunks_mut(S::LANES);
+        let of_columns = corrections.zip(factors).zip(summands).enumerate();
         let Some((function, factor)) = parameters.function else {
             let constants = T::constants(s, parameters, parameters.limits);
             let sums = sums.chunks_exact(S::LANES);
-            for ((sums, ((corrections, factors), summands)), to) in sums.zip(of_columns).zip(to) {
+            for ((sums, (at, ((corrections, factors), summands))), to) in
+                sums.zip(of_columns).zip(to)
+            {
                 let sum = s.add_integers(s.load(sums), s.load(corrections));
                 let value = s.integers_to_floats(sum);
                 let value = s.fma(value, s.load(factors), s.load(summands));
-                T::store(s, &constants, value, to);
+                T::store(s, &constants, addend.add(s, at, value), to);
             }
             return;
         };
         let [low, high] = parameters.limits.map(|limit| s.splat(limit));
         let vectors = sums.chunks_exact_mut(S::LANES).zip(of_columns);
-        for (sums, ((corrections, factors), summands)) in vectors {
+        for (sums, (at, ((corrections, factors), summands))) in vectors {
             let sum = s.add_integers(s.load(sums), s.load(corrections));
             let value = s.integers_to_floats(sum);
             let value = s.fma(value, s.load(factors), s.load(summands));
+            let value = addend.add(s, at, value);
             s.store(s.min(high, s.max(low, value)), sums);
         }
         map_in_place(s, function, sums);
@@ -207,5 +300,80 @@ impl<T: Converted> Sink for Conversion<'_, T> {
         for (sums, to) in sums.chunks_exact(S::LANES).zip(to) {
             T::store(s, &constants, s.mul(s.load(sums), factor), to);
         }
+    }
+}
+
+/// What is added to the values of a row.
+trait AddendRow<S: Simd> {
+    /// The vector `at` of the row, after the addition.
+    fn add(&self, s: S, at: usize, value: S::V) -> S::V;
+}
+
+struct NoAddend;
+
+impl<S: Simd> AddendRow<S> for NoAddend {
+    #[inline(always)]
+    fn add(&self, _: S, _: usize, value: S::V) -> S::V {
+        value
+    }
+}
+
+/// A row of an [`Addend`], with its parameters as vectors.
+struct Row<'a, E, S: Simd> {
+    elements: &'a [E],
+    zero: S::V,
+    factor: S::V,
+    /// The bounds and the factor of values that are rounded before.
+    rounding: Option<[S::V; 3]>,
+}
+
+impl Addend<'_> {
+    #[inline(always)]
+    fn row<'r, E, S: Simd>(&self, s: S, elements: &'r [E]) -> Row<'r, E, S> {
+        Row {
+            elements,
+            zero: s.splat(self.zero),
+            factor: s.splat(self.factor),
+            rounding: self
+                .rounding
+                .map(|([low, high], factor)| [s.splat(low), s.splat(high), s.splat(factor)]),
+        }
+    }
+}
+
+impl<E, S: Simd> Row<'_, E, S> {
+    /// The elements of vector `at`: none beyond the columns that exist.
+    #[inline(always)]
+    fn vector(&self, at: usize) -> &[E] {
+        let start = self.elements.len().min(at * S::LANES);
+        &self.elements[start..self.elements.len().min(start + S::LANES)]
+    }
+
+    /// Adds a vector of elements to values.
+    #[inline(always)]
+    fn add_elements(&self, s: S, elements: S::V, value: S::V) -> S::V {
+        let value = match self.rounding {
+            None => value,
+            Some([low, high, factor]) => s.mul(s.round(s.min(high, s.max(low, value))), factor),
+        };
+        s.fma(elements, self.factor, value)
+    }
+}
+
+impl<S: Simd> AddendRow<S> for Row<'_, f32, S> {
+    #[inline(always)]
+    fn add(&self, s: S, at: usize, value: S::V) -> S::V {
+        self.add_elements(s, s.load_part(self.vector(at)), value)
+    }
+}
+
+/// A row of bytes, with the bits of the number inverted.
+struct ByteRow<'a, S: Simd>(Row<'a, u8, S>, u8);
+
+impl<S: Simd> AddendRow<S> for ByteRow<'_, S> {
+    #[inline(always)]
+    fn add(&self, s: S, at: usize, value: S::V) -> S::V {
+        let elements = s.load_bytes(self.0.vector(at), self.1);
+        self.0.add_elements(s, s.sub(elements, self.0.zero), value)
     }
 }
