@@ -294,6 +294,11 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn invert(self, words: __m256, mask: __m256) -> __m256 {
+        unsafe { _mm256_xor_ps(words, mask) }
+    }
+
+    #[inline(always)]
     fn add_integers(self, a: __m256, b: __m256) -> __m256 {
         unsafe {
             let sum = _mm256_add_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b));

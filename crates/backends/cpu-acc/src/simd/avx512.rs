@@ -300,6 +300,11 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn invert(self, words: __m512, mask: __m512) -> __m512 {
+        unsafe { _mm512_xor_ps(words, mask) }
+    }
+
+    #[inline(always)]
     fn add_integers(self, a: __m512, b: __m512) -> __m512 {
         unsafe {
             let sum = _mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b));

@@ -187,7 +187,7 @@ impl<R: RowSource<Element: RowWords> + ?Sized> VectorOp for ParallelGemm<'_, R> 
             next_panel,
         };
         let panels = &shared.gemm.panels;
-        let Some(division) = Division::new::<S>(shared.a, panels) else {
+        let Some(division) = Division::new::<S, _>(shared.a, row_tiles.count, panels) else {
             return part((0..row_tiles.count, 0..panels.count()), None).eval(simd);
         };
         division.for_each(|chunk, ranges| {
@@ -212,9 +212,13 @@ pub(super) struct Division {
 }
 
 impl Division {
-    /// Divides the product of `a` and `panels` among the threads; `None` where one thread computes all of it.
-    pub(super) fn new<S: Simd>(a: &(impl RowSource + ?Sized), panels: &Panels<'_>) -> Option<Self> {
-        let row_tiles = a.rows().div_ceil(S::TILE_ROWS);
+    /// Divides the product of `a`, which has `row_tiles`, and `panels` among the threads; `None` where one thread
+    /// computes all of it.
+    pub(super) fn new<S: Simd, A: RowSource + ?Sized>(
+        a: &A,
+        row_tiles: usize,
+        panels: &Panels<'_>,
+    ) -> Option<Self> {
         let pairs = panels.count().div_ceil(S::TILE_PANELS);
         let operations = a
             .rows()
@@ -228,7 +232,11 @@ impl Division {
         let chunks = (operations / CHUNK_OPERATIONS).clamp(threads, 4 * threads);
         // Every thread reads all of the operand that is not divided: divide the larger of A and B,
         // and the other one as well only where the larger one has too few tiles.
-        let by_pair = panels.elements().len() > a.footprint();
+        let is_larger = panels.elements().len() > a.footprint();
+        // Each chunk reads its rows of bytes into the first level cache, which takes long beside their products: a chunk
+        // has all panels where there are enough tiles.
+        let has_tiles = size_of::<A::Element>() == 1 && row_tiles >= 4 * threads;
+        let by_pair = is_larger && !has_tiles;
         let (divided, others) = if by_pair {
             (pairs, row_tiles)
         } else {
@@ -572,6 +580,7 @@ impl<R: RowSource<Element: RowWords> + ?Sized> GemmPart<'_, R> {
                     lines,
                 },
                 next_rows,
+                flip: 0,
             };
             // SAFETY: `eval` received a value of `S`, which exists only on a CPU with its
             // instructions, and the level has those of the product (`Level::product_of`). `point` wrote pointers that are valid for the K block (the contract

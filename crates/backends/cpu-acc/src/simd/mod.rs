@@ -230,6 +230,12 @@ pub(crate) trait Simd:
         })
     }
 
+    /// Words with the bits of `mask` inverted.
+    #[inline(always)]
+    fn invert(self, words: Self::V, mask: Self::V) -> Self::V {
+        map_words(self, [words, mask, mask], |[word, mask, _]| word ^ mask)
+    }
+
     /// The sum of words of i32.
     #[inline(always)]
     fn add_integers(self, a: Self::V, b: Self::V) -> Self::V {

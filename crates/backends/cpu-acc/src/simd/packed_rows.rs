@@ -23,7 +23,7 @@ thread_local! {
 }
 
 /// Whether rows that start at these addresses alias in more lines than a cache set has ways.
-pub(super) fn rows_alias(rows: &[*const f32]) -> bool {
+pub(super) fn rows_alias<T>(rows: &[*const T]) -> bool {
     match *rows {
         [first, second, ..] if rows.len() > L1_WAYS => (second as usize)
             .abs_diff(first as usize)

@@ -49,6 +49,11 @@ pub(crate) trait Product<S: Simd> {
     /// Words of a row of A for each row of B in words.
     const ROW_WORDS: usize;
 
+    /// What a word of a row of A is multiplied as, where `flip` has the bits that may be inverted.
+    #[inline(always)]
+    fn row(_: S, word: S::V, _flip: S::V) -> S::V {
+        word
+    }
     /// What word `nth` of a row of A is multiplied by, of words of B.
     fn columns(s: S, words: S::V, nth: usize) -> S::V;
     /// `sum + row * columns`; `row` has the same word in all lanes.
@@ -138,12 +143,18 @@ widened! {
     WidenedF16: f16_of_pairs;
 }
 
-/// u8 by i8, by an instruction that multiplies four and adds the products.
+/// u8 by i8, by an instruction that multiplies four and adds the products. Elements of A that are i8 become u8 by inverting
+/// their first bit.
 pub(crate) enum Quads {}
 
 impl<S: Simd> Product<S> for Quads {
     const FLOATS: bool = false;
     const ROW_WORDS: usize = 1;
+
+    #[inline(always)]
+    fn row(s: S, word: S::V, flip: S::V) -> S::V {
+        s.invert(word, flip)
+    }
 
     #[inline(always)]
     fn columns(_: S, words: S::V, _: usize) -> S::V {

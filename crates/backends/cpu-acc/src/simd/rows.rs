@@ -7,14 +7,14 @@
 use super::tile::{MAX_ROWS, RowPointers};
 use std::ops::Range;
 
-/// Most elements of a row that are read at one kernel position, and so the length of the row of zeros
+/// Most words of 32 bits of a row that are read at one kernel position, and so the length of the row of zeros
 /// that padding is read from.
 pub(crate) const MAX_DEPTH: usize = 1024;
 
 /// The elements of padding, of any type.
 static ZEROS: [[f32; 2]; MAX_DEPTH] = [[0.0; 2]; MAX_DEPTH];
 
-/// The pointer that means padding: to [`MAX_DEPTH`] elements of 0.
+/// The pointer that means padding: to [`MAX_DEPTH`] words of 0.
 pub(super) fn padding<T>() -> *const T {
     const { assert!(size_of::<T>() <= size_of::<[f32; 2]>() && align_of::<T>() <= align_of::<f32>()) };
     ZEROS.as_ptr().cast()
@@ -37,8 +37,12 @@ pub(crate) unsafe trait RowSource: Sync {
     fn depth(&self) -> usize;
     /// Elements of memory that all rows together read, for deciding how to divide the work.
     fn footprint(&self) -> usize;
+    /// Whether padding is read from [`padding`].
+    fn pads_with_zeros(&self) -> bool {
+        false
+    }
     /// Writes pointers to rows `rows` (at most [`MAX_ROWS`]) at the start of `depth`, for each of
-    /// `positions`. The depth range is at most [`MAX_DEPTH`] long.
+    /// `positions`. The depth range is at most [`MAX_DEPTH`] words long.
     fn point(
         &self,
         rows: Range<usize>,
@@ -169,6 +173,8 @@ pub(crate) struct Im2col<'a, T = f32> {
     origin: [i32; 3],
     first_channel: usize,
     depth: usize,
+    /// The pixel that padding is read from, if not zeros.
+    padding: Option<&'a [T]>,
 }
 
 impl<'a, T> Im2col<'a, T> {
@@ -200,7 +206,18 @@ impl<'a, T> Im2col<'a, T> {
             origin,
             first_channel,
             depth,
+            padding: None,
         }
+    }
+
+    /// The same with a pixel that padding is read from.
+    ///
+    /// # Panics
+    /// When the pixel has fewer channels.
+    pub(crate) fn with_padding(self, pixel: &'a [T]) -> Self {
+        assert!(pixel.len() >= self.depth);
+        let padding = Some(pixel);
+        Self { padding, ..self }
     }
 }
 
@@ -265,8 +282,8 @@ impl Pixel {
 
 // SAFETY: `new` checked that the input holds the shape and that `depth` channels from `first_channel`
 // on are within a pixel. `point` asserts that the depth range is among them, and writes the address of
-// a pixel only when its coordinates are inside the image, else that of `padding`, which has `MAX_DEPTH`
-// elements, and asserts that the range is no longer.
+// a pixel only when its coordinates are inside the image, else that of a pixel which has `depth` elements
+// (`with_padding`), or of `padding`, which has `MAX_DEPTH` words, and asserts that the range is no longer.
 unsafe impl<T: Sync> RowSource for Im2col<'_, T> {
     type Element = T;
 
@@ -286,6 +303,10 @@ unsafe impl<T: Sync> RowSource for Im2col<'_, T> {
         self.shape.images * self.shape.size.iter().product::<usize>() * self.depth
     }
 
+    fn pads_with_zeros(&self) -> bool {
+        self.padding.is_none()
+    }
+
     #[inline(always)]
     fn point(
         &self,
@@ -295,7 +316,14 @@ unsafe impl<T: Sync> RowSource for Im2col<'_, T> {
         table: &mut [RowPointers<Self::Element>],
     ) {
         let shape = &self.shape;
-        assert!(rows.end <= shape.pixels() && depth.end <= self.depth && depth.len() <= MAX_DEPTH);
+        assert!(rows.end <= shape.pixels() && depth.end <= self.depth);
+        let padding = match self.padding {
+            Some(pixel) => pixel.as_ptr(),
+            None => {
+                assert!(depth.len() * size_of::<T>() <= size_of_val(&ZEROS));
+                padding()
+            }
+        };
         if positions.is_empty() {
             return;
         }
@@ -346,7 +374,7 @@ unsafe impl<T: Sync> RowSource for Im2col<'_, T> {
             for r in 0..MAX_ROWS {
                 let inside = ((corners[2][r] + right as i32) as u32) < widths[r];
                 let address = offset.wrapping_add(lines[r]);
-                pointers[r] = if inside { address } else { padding() };
+                pointers[r] = if inside { address } else { padding };
             }
             kx += 1;
             is_new_row = kx == kernel_width;

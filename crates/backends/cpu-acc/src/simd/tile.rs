@@ -56,6 +56,9 @@ pub(crate) struct Tile<'a> {
     /// Elements of C from a row of the tile to that of the tile which is computed next in these columns: its lines are
     /// prefetched during the sum. 0 where there is none.
     pub(crate) next_rows: usize,
+    /// The bits of words of A that are inverted, see [`Product::row`]; none in tiles of [`Simd::TILE_ROWS`] rows, whose
+    /// sums leave no register for them.
+    pub(crate) flip: u32,
 }
 
 /// The operations fused into the last store of a tile:
@@ -141,6 +144,7 @@ unsafe fn compute_chains<
         }
     }
     let mut sums = [[[s.splat(0.0); VECTORS]; ROWS]; CHAINS];
+    let flip = s.splat(f32::from_bits(tile.flip));
     let mut b = tile.panel;
     // From the end of a position's rows of B to the panels after these.
     let to_next_panels = panels
@@ -184,10 +188,10 @@ unsafe fn compute_chains<
                         .wrapping_add(tile.offsets[line / panels]);
                     prefetch(row.wrapping_add(line % panels * WIDTH));
                 }
-                step::<S, P, ROWS, VECTORS>(s, rows, k, b, tile.panel_stride, &mut sums[0]);
+                step::<S, P, ROWS, VECTORS>(s, (rows, flip), k, b, tile.panel_stride, &mut sums[0]);
                 step::<S, P, ROWS, VECTORS>(
                     s,
-                    rows,
+                    (rows, flip),
                     k + 1,
                     b.add(WIDTH),
                     tile.panel_stride,
@@ -195,7 +199,7 @@ unsafe fn compute_chains<
                 );
                 step::<S, P, ROWS, VECTORS>(
                     s,
-                    rows,
+                    (rows, flip),
                     k + 2,
                     b.add(2 * WIDTH),
                     tile.panel_stride,
@@ -203,7 +207,7 @@ unsafe fn compute_chains<
                 );
                 step::<S, P, ROWS, VECTORS>(
                     s,
-                    rows,
+                    (rows, flip),
                     k + 3,
                     b.add(3 * WIDTH),
                     tile.panel_stride,
@@ -217,7 +221,7 @@ unsafe fn compute_chains<
             // SAFETY: `k` is below `depth`, so that the step reads elements of the rows and of the
             // panels that the caller guarantees; `b` is at row `k` of this position.
             unsafe {
-                step::<S, P, ROWS, VECTORS>(s, rows, k, b, tile.panel_stride, &mut sums[0]);
+                step::<S, P, ROWS, VECTORS>(s, (rows, flip), k, b, tile.panel_stride, &mut sums[0]);
                 b = b.add(WIDTH);
             }
             k += 1;
@@ -255,7 +259,7 @@ unsafe fn compute_chains<
 #[inline(always)]
 unsafe fn step<S: Simd, P: Product<S>, const ROWS: usize, const VECTORS: usize>(
     s: S,
-    rows: &[*const f32; ROWS],
+    (rows, flip): (&[*const f32; ROWS], S::V),
     k: usize,
     b: *const f32,
     panel_stride: usize,
@@ -276,8 +280,13 @@ unsafe fn step<S: Simd, P: Product<S>, const ROWS: usize, const VECTORS: usize>(
             *column = P::columns(s, unsafe { s.load_ptr(b.add(at)) }, nth);
         }
         for (row, sums) in rows.iter().zip(&mut *sums) {
-            // SAFETY: the caller guarantees the elements or words of each row.
-            let a = s.splat(unsafe { *row.add(k * P::ROW_WORDS + nth) });
+            // SAFETY: the caller guarantees the elements or words of each row. Words of bytes may be unaligned.
+            let a = s.splat(unsafe { row.add(k * P::ROW_WORDS + nth).read_unaligned() });
+            let a = if ROWS < S::TILE_ROWS {
+                P::row(s, a, flip)
+            } else {
+                a
+            };
             for (sum, &column) in sums.iter_mut().zip(&columns) {
                 *sum = P::multiply_add(s, a, column, *sum);
             }

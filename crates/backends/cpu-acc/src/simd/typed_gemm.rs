@@ -8,6 +8,7 @@ use super::disjoint::{MatrixMut, RowLayout};
 use super::elements::VectorElement;
 use super::gemm::{Division, GROUP_BYTES, Gemm, RowTiles};
 use super::k_blocks::{KBlock, KBlocks, KC, MAX_POSITIONS, balanced_part};
+use super::packed_rows::rows_alias;
 use super::products::ProductKind;
 use super::rows::{MAX_DEPTH, RowSource, padding};
 use super::tile::{Epilogue, MAX_ROWS, Prefetch, RowPointers, Tile};
@@ -33,6 +34,11 @@ pub(crate) trait RowElement: Copy + Send + Sync + 'static {
     /// Whether elements are words themselves, so that rows need not be packed for [`ProductKind::Floats`].
     const IS_WORD: bool = false;
 
+    /// Whether the words of a packed row are those of the row itself, where it has whole words.
+    fn is_packed(_packing: &RowPacking) -> bool {
+        Self::IS_WORD
+    }
+
     /// Writes `from` to a packed row, from element `at` on.
     fn pack<S: Simd>(s: S, packing: &RowPacking, from: &[Self], to: &mut [f32], at: usize);
 
@@ -51,7 +57,7 @@ pub(crate) trait RowElement: Copy + Send + Sync + 'static {
 pub(crate) struct RowPacking {
     /// The product that rows are packed for.
     pub(crate) product: ProductKind,
-    /// Whether elements are i8, which are packed as u8 that are greater by 128.
+    /// Whether elements are i8, which are multiplied as u8 that are greater by 128.
     pub(crate) signed: bool,
     /// The element that padding has, before that.
     pub(crate) padding: u8,
@@ -66,6 +72,13 @@ impl RowPacking {
             product,
             ..Self::default()
         }
+    }
+}
+
+impl RowPacking {
+    /// The bits of a word that differ between elements and the u8 that are multiplied.
+    fn flip(&self) -> u32 {
+        if self.signed { 0x8080_8080 } else { 0 }
     }
 }
 
@@ -99,6 +112,10 @@ impl RowElement for bf16 {
         }
     }
 
+    fn is_packed(packing: &RowPacking) -> bool {
+        packing.product == ProductKind::Bf16Pairs
+    }
+
     #[inline(always)]
     fn pad(packing: &RowPacking, count: usize, to: &mut [f32], at: usize) {
         if packing.product == ProductKind::Bf16Pairs {
@@ -110,14 +127,13 @@ impl RowElement for bf16 {
 }
 
 impl RowElement for u8 {
+    fn is_packed(packing: &RowPacking) -> bool {
+        packing.product == ProductKind::Quads && !packing.sums
+    }
+
     #[inline(always)]
     fn pack<S: Simd>(_: S, _: &RowPacking, from: &[Self], to: &mut [f32], at: usize) {
-        let to = &mut bytes_mut(to)[at..at + from.len()];
-        let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<16>(), to.as_chunks_mut::<16>());
-        to.copy_from_slice(from);
-        for (to, from) in to_rest.iter_mut().zip(from_rest) {
-            *to = *from;
-        }
+        copy_bytes(from, &mut bytes_mut(to)[at..at + from.len()]);
     }
 
     #[inline(always)]
@@ -127,9 +143,10 @@ impl RowElement for u8 {
 
     #[inline(always)]
     fn complete(packing: &RowPacking, to: &mut [f32], len: usize) -> i32 {
-        if packing.signed {
+        let flip = packing.flip();
+        if flip != 0 {
             for word in &mut to[..len] {
-                *word = f32::from_bits(word.to_bits() ^ 0x8080_8080);
+                *word = f32::from_bits(word.to_bits() ^ flip);
             }
         }
         let sum = if packing.sums {
@@ -148,6 +165,34 @@ impl RowElement for u8 {
             }
         }
         sum
+    }
+}
+
+/// Copies short rows by overlapping chunks of fixed lengths: `memcpy` of 21 bytes, a row of the kernel in an image of three
+/// channels, takes as long as its products.
+#[inline(always)]
+fn copy_bytes(from: &[u8], to: &mut [u8]) {
+    /// Copies the first and the last `N` bytes of slices of the same length.
+    #[inline(always)]
+    fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) -> bool {
+        let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) else {
+            return false;
+        };
+        let (first, last) = (*first, *last);
+        if let Some(to) = to.first_chunk_mut() {
+            *to = first;
+        }
+        if let Some(to) = to.last_chunk_mut() {
+            *to = last;
+        }
+        true
+    }
+    if from.len() > 32 {
+        to.copy_from_slice(from);
+    } else if !copy_ends::<16>(from, to) && !copy_ends::<8>(from, to) && !copy_ends::<4>(from, to) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = *from;
+        }
     }
 }
 
@@ -229,6 +274,7 @@ impl<T: RowElement, K: Sink> TypedGemm<'_, T, K> {
         level.run(ParallelGemm {
             product: self,
             level,
+            in_place: self.reads_in_place(),
             output: output.as_mut_ptr(),
             layout: output.layout(),
         });
@@ -244,12 +290,43 @@ impl<T: RowElement, K: Sink> TypedGemm<'_, T, K> {
         self.depth()
             .div_ceil(self.packing.product.elements_per_word())
     }
+
+    /// Whether rows are read where they are: packed rows would have the same words, the rows of a tile do not alias in
+    /// the first level cache, and few panels are multiplied by each row. Packed rows are faster for many.
+    fn reads_in_place(&self) -> bool {
+        if T::IS_WORD {
+            return self.packing.product == ProductKind::Floats;
+        }
+        let depth = self.a.depth();
+        let per_word = self.packing.product.elements_per_word();
+        let is_packed = T::is_packed(&self.packing)
+            && depth > 0
+            && depth.is_multiple_of(per_word)
+            && self.a.positions() > 0
+            && self.gemm.panels.count() <= GROUP_PANELS
+            // The padding of bytes is their zero point.
+            && (size_of::<T>() > 1 || !self.a.pads_with_zeros());
+        if !is_packed {
+            return false;
+        }
+        let mut table = [[std::ptr::null(); MAX_ROWS]];
+        // In the middle, where fewer rows are padding.
+        let start = self.a.rows() / 2;
+        let rows = start..self.a.rows().min(start + MAX_ROWS);
+        let count = rows.len();
+        let position = self.a.positions() / 2;
+        self.a
+            .point(rows, position..position + 1, 0..per_word, &mut table);
+        !rows_alias(&table[0][..count])
+    }
 }
 
 /// A product divided among threads.
 struct ParallelGemm<'a, T, K: Sink> {
     product: &'a TypedGemm<'a, T, K>,
     level: Level,
+    /// Whether rows of A are read where they are.
+    in_place: bool,
     output: *mut K::Element,
     layout: RowLayout,
 }
@@ -263,7 +340,9 @@ impl<T: RowElement, K: Sink> VectorOp for ParallelGemm<'_, T, K> {
 
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
-        let row_tiles = RowTiles::new(self.product.a.rows(), S::TILE_ROWS);
+        // The largest tile leaves no register for the bits that are inverted.
+        let spared = usize::from(self.flip() != 0);
+        let row_tiles = RowTiles::new(self.product.a.rows(), S::TILE_ROWS - spared);
         let panels = &self.product.gemm.panels;
         let all = &self;
         let part = |(tiles, panels)| Part {
@@ -272,9 +351,20 @@ impl<T: RowElement, K: Sink> VectorOp for ParallelGemm<'_, T, K> {
             tiles,
             panels,
         };
-        match Division::new::<S>(self.product.a, panels) {
+        match Division::new::<S, _>(self.product.a, row_tiles.count, panels) {
             None => part((0..row_tiles.count, 0..panels.count())).eval(s),
             Some(division) => division.for_each(|_, ranges| self.level.run(part(ranges))),
+        }
+    }
+}
+
+impl<T: RowElement, K: Sink> ParallelGemm<'_, T, K> {
+    /// The bits of words that the kernels invert: packed rows are inverted before.
+    fn flip(&self) -> u32 {
+        if self.in_place {
+            self.product.packing.flip()
+        } else {
+            0
         }
     }
 }
@@ -317,7 +407,7 @@ struct Sizes {
     sums_stride: usize,
     /// Words of a packed row for each row of B in words.
     row_words: usize,
-    /// Where rows of A are read where they are, the K blocks, whose rows are those of some kernel positions.
+    /// Where rows of A are read where they are, the K blocks in words, whose rows are those of some kernel positions.
     in_place: Option<KBlocks>,
 }
 
@@ -326,8 +416,10 @@ impl Sizes {
         let product = part.all.product;
         let words = product.words();
         let row_words = product.packing.product.row_words();
-        let is_in_place = T::IS_WORD && product.packing.product == ProductKind::Floats;
-        let in_place = is_in_place.then(|| KBlocks::new(product.a.positions(), product.a.depth()));
+        let in_place = part.all.in_place.then(|| {
+            let depth = product.a.depth() / product.packing.product.elements_per_word();
+            KBlocks::new(product.a.positions(), depth)
+        });
         let blocks = match in_place {
             Some(blocks) => blocks.count(),
             None => words.div_ceil(KC).max(1),
@@ -339,10 +431,10 @@ impl Sizes {
             (group - group % tile_panels).min(part.panels.len().next_multiple_of(tile_panels));
         let packed_stride = block * row_words + GAP;
         let sums_stride = group * WIDTH + GAP;
-        // What is kept of each tile while panels are multiplied by it: packed rows or sums.
+        // What is kept of each tile while panels are multiplied by it: rows or sums.
         let kept = match in_place {
-            Some(_) => sums_stride,
-            None => packed_stride,
+            Some(_) if T::IS_WORD || blocks > 1 => sums_stride,
+            _ => packed_stride,
         };
         let tiles = PACKED_BYTES / (MAX_ROWS * kept * size_of::<f32>());
         Self {
@@ -391,7 +483,8 @@ impl<T: RowElement, K: Sink> VectorOp for Part<'_, T, K> {
         sums.resize(sums.len().max(kept * sums_of_tile), 0.0);
         row_sums.resize(row_sums.len().max(sizes.tiles * MAX_ROWS), 0);
         let product = self.all.product;
-        let words = |block| sizes.words(product.words(), block, product.a.depth());
+        let depth = product.a.depth() / product.packing.product.elements_per_word();
+        let words = |block| sizes.words(product.words(), block, depth);
         let mut table = [[std::ptr::null(); MAX_ROWS]; MAX_POSITIONS];
         for first in self.tiles.clone().step_by(sizes.tiles) {
             let tiles = first..self.tiles.end.min(first + sizes.tiles);
@@ -475,7 +568,7 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
         }
     }
 
-    /// Pointers to a K block of rows of A where they are, whose elements are f32.
+    /// Pointers to a K block of rows of A where they are, which have whole words.
     #[inline(always)]
     fn point<'t>(
         &self,
@@ -483,13 +576,14 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
         block: &KBlock,
         table: &'t mut [RowPointers; MAX_POSITIONS],
     ) -> &'t [RowPointers] {
-        assert!(T::IS_WORD);
         let table = &mut table[..block.positions.len()];
-        // SAFETY: f32 is the only element that is a word, so that the pointers have the same type.
+        // SAFETY: pointers to elements have the size and the alignment of pointers to words, and are initialised.
         let pointers = unsafe {
             std::slice::from_raw_parts_mut(table.as_mut_ptr().cast::<RowPointers<T>>(), table.len())
         };
-        let (positions, depth) = (block.positions.clone(), block.depth.clone());
+        let positions = block.positions.clone();
+        let per_word = self.all.product.packing.product.elements_per_word();
+        let depth = block.depth.start * per_word..block.depth.end * per_word;
         self.all.product.a.point(rows, positions, depth, pointers);
         table
     }
@@ -623,6 +717,7 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
                     lines: next.map_or(0, |_| step.share.len()),
                 },
                 next_rows: 0,
+                flip: self.all.flip(),
             };
             // SAFETY: a value of `S` exists only on a CPU with its instructions, and `run` checked that
             // the level has the product. Packed rows have `row_words` words for each of `words`
@@ -803,59 +898,90 @@ mod tests {
         }
     }
 
+    /// Packed rows, and rows in place where pixels are whole words and padding is a pixel.
     #[test]
     fn windows_of_bytes_have_the_padding_of_their_zero_point() {
-        let shape = Geometry {
-            images: 2,
-            size: [1, 7, 5],
-            channels: 6,
-            kernel: [1, 3, 3],
-            strides: [1, 2, 1],
-            dilations: [1, 1, 1],
-            before: [0, 1, 1],
-            after: [0, 1, 1],
-            output: [1, 4, 5],
-        };
-        let (depth, columns, padding) = (6 * 9, 20, 77);
+        for channels in [6, 8, 24] {
+            let shape = Geometry {
+                images: 2,
+                size: [1, 7, 5],
+                channels,
+                kernel: [1, 3, 3],
+                strides: [1, 2, 1],
+                dilations: [1, 1, 1],
+                before: [0, 1, 1],
+                after: [0, 1, 1],
+                output: [1, 4, 5],
+            };
+            for (level, kind) in levels() {
+                for signed in [false, true] {
+                    for has_pixel in [false, true] {
+                        check_windows(shape, (level, kind), signed, has_pixel);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check_windows(
+        shape: Geometry,
+        (level, kind): (Level, ProductKind),
+        signed: bool,
+        pixel: bool,
+    ) {
+        let channels = shape.channels;
+        let (depth, columns, padding) = (channels * 9, 20, 77);
         let (input, b) = (bytes(shape.input_len(), 3), bytes(depth * columns, 4));
         let panels = panels_of_bytes(&b, depth, columns);
+        let flip = if signed { 0x80 } else { 0 };
         let at = |image: usize, y: i64, x: i64, channel: usize| {
             let inside = (0..7).contains(&y) && (0..5).contains(&x);
-            let index = ((image * 7 + y as usize % 8) * 5 + x as usize % 8) * 6 + channel;
-            if inside { input[index] } else { padding }
+            let index = ((image * 7 + y as usize % 8) * 5 + x as usize % 8) * channels + channel;
+            flip ^ if inside { input[index] } else { padding }
         };
-        for (level, kind) in levels() {
-            let mut output = vec![[0; 2]; shape.pixels() * columns];
-            let product = TypedGemm {
-                a: &Im2col::new(&input, shape, [0, -1, -1], 0, 6),
-                gemm: &Gemm::new(Panels::new(&panels, depth.div_ceil(4), columns)),
-                packing: RowPacking {
-                    signed: false,
-                    padding,
-                    sums: false,
-                    product: kind,
-                },
-                sink: &Integers,
-            };
-            product.run(
-                level,
-                MatrixMut::new(&mut output, shape.pixels(), columns, columns),
-            );
-            for (index, found) in output.iter().enumerate() {
-                let (pixel, column) = (index / columns, index % columns);
-                let (image, y, x) = (pixel / 20, pixel % 20 / 5, pixel % 5);
-                let terms = (0..depth).map(|k| {
-                    let (ky, kx, channel) = (k / 18, k / 6 % 3, k % 6);
-                    let a = at(
-                        image,
-                        2 * y as i64 + ky as i64 - 1,
-                        x as i64 + kx as i64 - 1,
-                        channel,
-                    );
-                    i32::from(a) * i32::from(b[k * columns + column] as i8)
-                });
-                assert_eq!(found[0], terms.sum::<i32>(), "{level:?} {kind:?} {index}");
-            }
+        let mut output = vec![[0; 2]; shape.pixels() * columns];
+        let windows = Im2col::new(&input, shape, [0, -1, -1], 0, channels);
+        let pixel_of_padding = vec![padding; channels];
+        let a = if pixel {
+            windows.with_padding(&pixel_of_padding)
+        } else {
+            windows
+        };
+        let product = TypedGemm {
+            a: &a,
+            gemm: &Gemm::new(Panels::new(&panels, depth.div_ceil(4), columns)),
+            packing: RowPacking {
+                product: kind,
+                signed,
+                padding,
+                sums: false,
+            },
+            sink: &Integers,
+        };
+        assert_eq!(
+            product.reads_in_place(),
+            pixel && kind == ProductKind::Quads && channels.is_multiple_of(4)
+        );
+        product.run(
+            level,
+            MatrixMut::new(&mut output, shape.pixels(), columns, columns),
+        );
+        for (index, found) in output.iter().enumerate() {
+            let (row, column) = (index / columns, index % columns);
+            let (image, y, x) = (row / 20, row % 20 / 5, row % 5);
+            let terms = (0..depth).map(|k| {
+                let (position, channel) = (k / channels, k % channels);
+                let (ky, kx) = (position / 3, position % 3);
+                let a = at(
+                    image,
+                    2 * y as i64 + ky as i64 - 1,
+                    x as i64 + kx as i64 - 1,
+                    channel,
+                );
+                i32::from(a) * i32::from(b[k * columns + column] as i8)
+            });
+            let case = (level, kind, signed, pixel, index);
+            assert_eq!(found[0], terms.sum::<i32>(), "{case:?}");
         }
     }
 }

@@ -361,11 +361,16 @@ impl QuantizedProduct {
         }
     }
 
-    /// Words of scratch memory: for each column its correction, factor, summand and zero point; for the padded image.
+    /// Words of scratch memory: for each column its correction, factor, summand and zero point; for the padded image, or a
+    /// pixel of the padding.
     fn scratch(&self) -> [usize; 5] {
         let columns = self.groups.saturating_mul(self.padded_columns());
-        let padded = self.padded().map_or(0, |padded| padded.input_len());
-        [columns, columns, columns, columns, padded.div_ceil(QUAD)]
+        let padding = match (self.padded(), self.rows) {
+            (Some(padded), _) => padded.input_len(),
+            (None, Rows::Windows(shape)) => shape.channels / self.groups,
+            (None, Rows::Matrix(_)) => 0,
+        };
+        [columns, columns, columns, columns, padding.div_ceil(QUAD)]
     }
 }
 
@@ -415,6 +420,7 @@ impl Workload for BoundProduct {
         let [a, b, c, d, copy] = split_scratch(scratch, product.scratch());
         let parameters = Parameters::read(self, &inputs, [a, b, c, d])?;
         let mut input = inputs.slice::<u8>(X)?;
+        let mut pixel: &[u8] = &[];
         let padded = product.padded();
         if let (Rows::Windows(shape), Some(padded)) = (product.rows, &padded) {
             let copy = &mut bytes_mut(copy)[..padded.input_len()];
@@ -422,13 +428,15 @@ impl Workload for BoundProduct {
                 to.copy_from_slice(&input[range]);
             });
             input = copy;
+        } else {
+            bytes_mut(copy).fill(parameters.padding);
+            pixel = bytes_of(copy);
         }
+        let images = (input, padded, pixel);
         match product.output {
-            Output::Integers => self.run(input, padded, &parameters, outputs.slice::<i32>(0)?),
-            Output::Floats => self.run(input, padded, &parameters, outputs.slice::<f32>(0)?),
-            Output::Quantized(_) => {
-                self.run(input, padded, &parameters, outputs.slice::<u8>(0)?);
-            }
+            Output::Integers => self.run(images, &parameters, outputs.slice::<i32>(0)?),
+            Output::Floats => self.run(images, &parameters, outputs.slice::<f32>(0)?),
+            Output::Quantized(_) => self.run(images, &parameters, outputs.slice::<u8>(0)?),
         }
         Ok(())
     }
@@ -439,11 +447,10 @@ impl Workload for BoundProduct {
 }
 
 impl BoundProduct {
-    /// Computes all groups; with `padded` the input is the padded copy.
+    /// Computes all groups; with `padded` the input is the padded copy, else padding is read from `pixel`.
     fn run<T: Converted>(
         &self,
-        input: &[u8],
-        padded: Option<Geometry>,
+        (input, padded, pixel): (&[u8], Option<Geometry>, &[u8]),
         parameters: &Parameters<'_>,
         output: &mut [T],
     ) {
@@ -483,7 +490,8 @@ impl BoundProduct {
                             &rows
                         }
                         None => {
-                            windows = Im2col::new(input, shape, origin, group * depth, depth);
+                            windows = Im2col::new(input, shape, origin, group * depth, depth)
+                                .with_padding(pixel);
                             &windows
                         }
                     };
