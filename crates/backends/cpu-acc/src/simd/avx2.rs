@@ -3,7 +3,9 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::math::{self, UnaryFunction};
-use super::products::{Floats, Pairs, Product, ProductKind, Quads, WidenedBf16, WidenedF16};
+use super::products::{
+    Floats, Pairs, Product, ProductKind, Quads, SignedQuads, WidenedBf16, WidenedF16,
+};
 use super::terms::term_vectors;
 use super::tile::{Kernel, Tile, compute};
 use super::{Arithmetic, Simd, VectorOp};
@@ -34,9 +36,11 @@ unsafe fn tile<P: Product<Avx2>, const ROWS: usize, const VECTORS: usize>(tile: 
 /// # Safety
 /// As for [`tile`]; the CPU has AVX-VNNI besides.
 #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
-unsafe fn tile_of_quads<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
+unsafe fn tile_of_quads<P: Product<Avx2>, const ROWS: usize, const VECTORS: usize>(
+    tile: &Tile<'_>,
+) {
     // SAFETY: the caller guarantees the instructions and the tile.
-    unsafe { compute::<Avx2, Quads, ROWS, VECTORS>(Avx2(()), tile) }
+    unsafe { compute::<Avx2, P, ROWS, VECTORS>(Avx2(()), tile) }
 }
 
 /// # Safety
@@ -59,7 +63,10 @@ macro_rules! kernels {
             [$([tile::<WidenedBf16, $rows, 1>, tile::<WidenedBf16, $rows, 2>]),*];
         static WIDENED_F16: Kernels =
             [$([tile::<WidenedF16, $rows, 1>, tile::<WidenedF16, $rows, 2>]),*];
-        static QUADS: Kernels = [$([tile_of_quads::<$rows, 1>, tile_of_quads::<$rows, 2>]),*];
+        static QUADS: Kernels =
+            [$([tile_of_quads::<Quads, $rows, 1>, tile_of_quads::<Quads, $rows, 2>]),*];
+        static SIGNED_QUADS: Kernels =
+            [$([tile_of_quads::<SignedQuads, $rows, 1>, tile_of_quads::<SignedQuads, $rows, 2>]),*];
     };
 }
 
@@ -235,6 +242,7 @@ impl Simd for Avx2 {
             ProductKind::Bf16Pairs | ProductKind::WidenedBf16 => &WIDENED_BF16,
             ProductKind::WidenedF16 => &WIDENED_F16,
             ProductKind::Quads => &QUADS,
+            ProductKind::SignedQuads => &SIGNED_QUADS,
             ProductKind::Pairs => &PAIRS,
         };
         kernels[rows - 1][columns.div_ceil(8) - 1]

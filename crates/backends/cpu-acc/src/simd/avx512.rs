@@ -4,7 +4,7 @@
 
 use super::math::{self, UnaryFunction};
 use super::products::{
-    Bf16Pairs, Floats, Pairs, Product, ProductKind, Quads, WidenedBf16, WidenedF16,
+    Bf16Pairs, Floats, Pairs, Product, ProductKind, Quads, SignedQuads, WidenedBf16, WidenedF16,
 };
 use super::terms::term_vectors;
 use super::tile::{Kernel, Tile, compute};
@@ -36,9 +36,11 @@ unsafe fn tile<P: Product<Avx512>, const ROWS: usize, const VECTORS: usize>(tile
 /// # Safety
 /// As for [`tile`]; the CPU has AVX-512 VNNI besides.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
-unsafe fn tile_of_quads<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
+unsafe fn tile_of_quads<P: Product<Avx512>, const ROWS: usize, const VECTORS: usize>(
+    tile: &Tile<'_>,
+) {
     // SAFETY: the caller guarantees the instructions and the tile.
-    unsafe { compute::<Avx512, Quads, ROWS, VECTORS>(Avx512(()), tile) }
+    unsafe { compute::<Avx512, P, ROWS, VECTORS>(Avx512(()), tile) }
 }
 
 /// # Safety
@@ -70,7 +72,10 @@ macro_rules! kernels {
         static WIDENED_F16: Kernels =
             [$([tile::<WidenedF16, $rows, 1>, tile::<WidenedF16, $rows, 2>]),*];
         static BF16_PAIRS: Kernels = [$([tile_of_bf16::<$rows, 1>, tile_of_bf16::<$rows, 2>]),*];
-        static QUADS: Kernels = [$([tile_of_quads::<$rows, 1>, tile_of_quads::<$rows, 2>]),*];
+        static QUADS: Kernels =
+            [$([tile_of_quads::<Quads, $rows, 1>, tile_of_quads::<Quads, $rows, 2>]),*];
+        static SIGNED_QUADS: Kernels =
+            [$([tile_of_quads::<SignedQuads, $rows, 1>, tile_of_quads::<SignedQuads, $rows, 2>]),*];
     };
 }
 
@@ -230,6 +235,7 @@ impl Simd for Avx512 {
             ProductKind::WidenedBf16 => &WIDENED_BF16,
             ProductKind::WidenedF16 => &WIDENED_F16,
             ProductKind::Quads => &QUADS,
+            ProductKind::SignedQuads => &SIGNED_QUADS,
             ProductKind::Pairs => &PAIRS,
         };
         kernels[rows - 1][columns.div_ceil(16) - 1]

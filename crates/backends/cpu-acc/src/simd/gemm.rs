@@ -580,7 +580,6 @@ impl<R: RowSource<Element: RowWords> + ?Sized> GemmPart<'_, R> {
                     lines,
                 },
                 next_rows,
-                flip: 0,
             };
             // SAFETY: `eval` received a value of `S`, which exists only on a CPU with its
             // instructions, and the level has those of the product (`Level::product_of`). `point` wrote pointers that are valid for the K block (the contract

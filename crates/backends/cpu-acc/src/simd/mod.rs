@@ -520,7 +520,7 @@ impl Level {
     /// Whether there are the instructions of a product.
     pub(crate) fn has(self, product: ProductKind) -> bool {
         match product {
-            ProductKind::Quads => self.quads,
+            ProductKind::Quads | ProductKind::SignedQuads => self.quads,
             ProductKind::Bf16Pairs => self.bf16_pairs,
             _ => true,
         }

@@ -174,7 +174,7 @@ impl Simd for Neon {
             // This level has no instruction for quads or for pairs of bf16.
             ProductKind::Bf16Pairs | ProductKind::WidenedBf16 => &WIDENED_BF16,
             ProductKind::WidenedF16 => &WIDENED_F16,
-            ProductKind::Quads | ProductKind::Pairs => &PAIRS,
+            ProductKind::Quads | ProductKind::SignedQuads | ProductKind::Pairs => &PAIRS,
         };
         kernels[rows - 1]
     }

@@ -19,6 +19,8 @@ pub(crate) enum ProductKind {
     WidenedF16,
     /// [`Quads`]
     Quads,
+    /// [`SignedQuads`]
+    SignedQuads,
     /// [`Pairs`]
     Pairs,
 }
@@ -29,14 +31,14 @@ impl ProductKind {
         match self {
             Self::Floats => 1,
             Self::Bf16Pairs | Self::WidenedBf16 | Self::WidenedF16 => 2,
-            Self::Quads | Self::Pairs => 4,
+            Self::Quads | Self::SignedQuads | Self::Pairs => 4,
         }
     }
 
     /// [`Product::ROW_WORDS`]
     pub(crate) fn row_words(self) -> usize {
         match self {
-            Self::Floats | Self::Bf16Pairs | Self::Quads => 1,
+            Self::Floats | Self::Bf16Pairs | Self::Quads | Self::SignedQuads => 1,
             Self::WidenedBf16 | Self::WidenedF16 | Self::Pairs => 2,
         }
     }
@@ -49,9 +51,9 @@ pub(crate) trait Product<S: Simd> {
     /// Words of a row of A for each row of B in words.
     const ROW_WORDS: usize;
 
-    /// What a word of a row of A is multiplied as, where `flip` has the bits that may be inverted.
+    /// What a word of a row of A is multiplied as.
     #[inline(always)]
-    fn row(_: S, word: S::V, _flip: S::V) -> S::V {
+    fn row(_: S, word: S::V) -> S::V {
         word
     }
     /// What word `nth` of a row of A is multiplied by, of words of B.
@@ -143,34 +145,45 @@ widened! {
     WidenedF16: f16_of_pairs;
 }
 
-/// u8 by i8, by an instruction that multiplies four and adds the products. Elements of A that are i8 become u8 by inverting
-/// their first bit.
+/// u8 by i8, by an instruction that multiplies four and adds the products.
 pub(crate) enum Quads {}
 
-impl<S: Simd> Product<S> for Quads {
-    const FLOATS: bool = false;
-    const ROW_WORDS: usize = 1;
+/// i8 by i8, by the same instruction: the elements of A become u8, which are greater by 128, as they are read.
+pub(crate) enum SignedQuads {}
 
-    #[inline(always)]
-    fn row(s: S, word: S::V, flip: S::V) -> S::V {
-        s.invert(word, flip)
-    }
+macro_rules! quads {
+    ($($Product:ident($s:ident, $word:ident): $row:expr;)*) => {$(
+        impl<S: Simd> Product<S> for $Product {
+            const FLOATS: bool = false;
+            const ROW_WORDS: usize = 1;
 
-    #[inline(always)]
-    fn columns(_: S, words: S::V, _: usize) -> S::V {
-        words
-    }
+            #[inline(always)]
+            fn row($s: S, $word: S::V) -> S::V {
+                $row
+            }
 
-    #[inline(always)]
-    fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
-        // SAFETY: kernels of `Quads` require a CPU with the instruction (`tile_of_quads` of each level).
-        unsafe { s.add_products_of_quads(row, columns, sum) }
-    }
+            #[inline(always)]
+            fn columns(_: S, words: S::V, _: usize) -> S::V {
+                words
+            }
 
-    #[inline(always)]
-    fn add(s: S, a: S::V, b: S::V) -> S::V {
-        s.add_integers(a, b)
-    }
+            #[inline(always)]
+            fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
+                // SAFETY: kernels of quads require a CPU with the instruction (`tile_of_quads` of each level).
+                unsafe { s.add_products_of_quads(row, columns, sum) }
+            }
+
+            #[inline(always)]
+            fn add(s: S, a: S::V, b: S::V) -> S::V {
+                s.add_integers(a, b)
+            }
+        }
+    )*};
+}
+
+quads! {
+    Quads(_s, word): word;
+    SignedQuads(s, word): s.invert(word, s.splat(f32::from_bits(0x8080_8080)));
 }
 
 /// u8 by i8, widened to pairs of i16, whose products are exact: the sum of two products of bytes can exceed 16 bits.

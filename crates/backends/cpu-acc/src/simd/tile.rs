@@ -56,9 +56,6 @@ pub(crate) struct Tile<'a> {
     /// Elements of C from a row of the tile to that of the tile which is computed next in these columns: its lines are
     /// prefetched during the sum. 0 where there is none.
     pub(crate) next_rows: usize,
-    /// The bits of words of A that are inverted, see [`Product::row`]; none in tiles of [`Simd::TILE_ROWS`] rows, whose
-    /// sums leave no register for them.
-    pub(crate) flip: u32,
 }
 
 /// The operations fused into the last store of a tile:
@@ -144,7 +141,6 @@ unsafe fn compute_chains<
         }
     }
     let mut sums = [[[s.splat(0.0); VECTORS]; ROWS]; CHAINS];
-    let flip = s.splat(f32::from_bits(tile.flip));
     let mut b = tile.panel;
     // From the end of a position's rows of B to the panels after these.
     let to_next_panels = panels
@@ -188,10 +184,10 @@ unsafe fn compute_chains<
                         .wrapping_add(tile.offsets[line / panels]);
                     prefetch(row.wrapping_add(line % panels * WIDTH));
                 }
-                step::<S, P, ROWS, VECTORS>(s, (rows, flip), k, b, tile.panel_stride, &mut sums[0]);
+                step::<S, P, ROWS, VECTORS>(s, rows, k, b, tile.panel_stride, &mut sums[0]);
                 step::<S, P, ROWS, VECTORS>(
                     s,
-                    (rows, flip),
+                    rows,
                     k + 1,
                     b.add(WIDTH),
                     tile.panel_stride,
@@ -199,7 +195,7 @@ unsafe fn compute_chains<
                 );
                 step::<S, P, ROWS, VECTORS>(
                     s,
-                    (rows, flip),
+                    rows,
                     k + 2,
                     b.add(2 * WIDTH),
                     tile.panel_stride,
@@ -207,7 +203,7 @@ unsafe fn compute_chains<
                 );
                 step::<S, P, ROWS, VECTORS>(
                     s,
-                    (rows, flip),
+                    rows,
                     k + 3,
                     b.add(3 * WIDTH),
                     tile.panel_stride,
@@ -221,7 +217,7 @@ unsafe fn compute_chains<
             // SAFETY: `k` is below `depth`, so that the step reads elements of the rows and of the
             // panels that the caller guarantees; `b` is at row `k` of this position.
             unsafe {
-                step::<S, P, ROWS, VECTORS>(s, (rows, flip), k, b, tile.panel_stride, &mut sums[0]);
+                step::<S, P, ROWS, VECTORS>(s, rows, k, b, tile.panel_stride, &mut sums[0]);
                 b = b.add(WIDTH);
             }
             k += 1;
@@ -259,7 +255,7 @@ unsafe fn compute_chains<
 #[inline(always)]
 unsafe fn step<S: Simd, P: Product<S>, const ROWS: usize, const VECTORS: usize>(
     s: S,
-    (rows, flip): (&[*const f32; ROWS], S::V),
+    rows: &[*const f32; ROWS],
     k: usize,
     b: *const f32,
     panel_stride: usize,
@@ -282,11 +278,7 @@ unsafe fn step<S: Simd, P: Product<S>, const ROWS: usize, const VECTORS: usize>(
         for (row, sums) in rows.iter().zip(&mut *sums) {
             // SAFETY: the caller guarantees the elements or words of each row. Words of bytes may be unaligned.
             let a = s.splat(unsafe { row.add(k * P::ROW_WORDS + nth).read_unaligned() });
-            let a = if ROWS < S::TILE_ROWS {
-                P::row(s, a, flip)
-            } else {
-                a
-            };
+            let a = P::row(s, a);
             for (sum, &column) in sums.iter_mut().zip(&columns) {
                 *sum = P::multiply_add(s, a, column, *sum);
             }

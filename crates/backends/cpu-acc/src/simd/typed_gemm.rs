@@ -341,7 +341,7 @@ impl<T: RowElement, K: Sink> VectorOp for ParallelGemm<'_, T, K> {
     #[inline(always)]
     fn eval<S: Simd>(self, s: S) {
         // The largest tile leaves no register for the bits that are inverted.
-        let spared = usize::from(self.flip() != 0);
+        let spared = usize::from(self.kernel() == ProductKind::SignedQuads);
         let row_tiles = RowTiles::new(self.product.a.rows(), S::TILE_ROWS - spared);
         let panels = &self.product.gemm.panels;
         let all = &self;
@@ -359,12 +359,13 @@ impl<T: RowElement, K: Sink> VectorOp for ParallelGemm<'_, T, K> {
 }
 
 impl<T: RowElement, K: Sink> ParallelGemm<'_, T, K> {
-    /// The bits of words that the kernels invert: packed rows are inverted before.
-    fn flip(&self) -> u32 {
-        if self.in_place {
-            self.product.packing.flip()
+    /// The product of the kernels: packed rows of i8 are u8.
+    fn kernel(&self) -> ProductKind {
+        let packing = &self.product.packing;
+        if self.in_place && packing.signed {
+            ProductKind::SignedQuads
         } else {
-            0
+            packing.product
         }
     }
 }
@@ -666,7 +667,7 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
         sums: &mut [f32],
         sizes: Sizes,
     ) {
-        let TypedGemm { gemm, packing, .. } = *self.all.product;
+        let TypedGemm { gemm, .. } = *self.all.product;
         let (all, panels, words) = (&gemm.panels, &step.panels, &step.words);
         let panel_stride = all.depth() * WIDTH;
         let mut offsets = [0; MAX_ROWS];
@@ -683,7 +684,7 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
             let column = panel * WIDTH;
             let columns =
                 ((panels.end - panel).min(S::TILE_PANELS) * WIDTH).min(all.columns() - column);
-            let kernel = S::tile(packing.product, count, columns);
+            let kernel = S::tile(self.all.kernel(), count, columns);
             let at = panel * panel_stride + words.start * WIDTH;
             let elements = all.elements();
             let next = step.next.as_ref().map(|(next, words)| {
@@ -717,7 +718,6 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
                     lines: next.map_or(0, |_| step.share.len()),
                 },
                 next_rows: 0,
-                flip: self.all.flip(),
             };
             // SAFETY: a value of `S` exists only on a CPU with its instructions, and `run` checked that
             // the level has the product. Packed rows have `row_words` words for each of `words`
