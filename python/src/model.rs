@@ -147,7 +147,7 @@ pub fn placement_report<'py>(
             });
             serde_json::json!({
                 "node": node.node, "operator": node.operator, "backend": node.backend,
-                "refusals": refusals.collect::<Vec<_>>(),
+                "weights": node.weights, "refusals": refusals.collect::<Vec<_>>(),
             })
         })
         .collect();

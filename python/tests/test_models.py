@@ -175,6 +175,24 @@ def test_sessions_keep_states():
     assert declared.states == {"present": "past"}
 
 
+def test_precision(digits):
+    def weights(**options):
+        nodes = tenon.compile(DIGITS, **options).placement.nodes
+        return {node.weights for node in nodes}
+
+    assert weights() == {None}
+    assert weights(precision="bf16") == {None, "bf16"}
+    assert weights(precision={"*conv1*": "f16", "*": "bf16"}) == {None, "f16", "bf16"}
+    with pytest.raises(tenon.InvalidArgument, match="f17"):
+        tenon.compile(DIGITS, precision="f17")
+    with pytest.raises(tenon.Error, match="no such node"):
+        tenon.compile(DIGITS, precision={"no such node": "bf16"})
+    precise, narrow = (tenon.load(tenon.compile(DIGITS, precision=name)) for name in ("f32", "bf16"))
+    image = numpy.full((1, 1, 8, 8), 0.5, numpy.float32)
+    results = [numpy.asarray(model(image)[0]) for model in (precise, narrow)]
+    assert 0 < numpy.abs(results[0] - results[1]).max() < 0.05 * numpy.abs(results[0]).max()
+
+
 def test_placement_and_hints(digits):
     placement = digits.placement
     assert sum(placement.counts().values()) == len(placement.nodes) == 10

@@ -1,7 +1,9 @@
 """Measures OpenVINO on one model, the fields of `tenon bench --json` on stdout.
 
-Usage: python openvino_bench.py MODEL.onnx MODEL.npz THREADS SECONDS
+Usage: python openvino_bench.py MODEL.onnx MODEL.npz THREADS SECONDS [PRECISION]
 """
+
+import sys
 
 import openvino as ov
 import timing
@@ -16,8 +18,9 @@ def load():
         "PERFORMANCE_HINT": "LATENCY",
         "NUM_STREAMS": 1,
         "INFERENCE_NUM_THREADS": threads,
-        "INFERENCE_PRECISION_HINT": "f32",
     }
+    if len(sys.argv) > 5:
+        settings["INFERENCE_PRECISION_HINT"] = sys.argv[5]
     request = ov.Core().compile_model(model, "CPU", settings).create_infer_request()
 
 

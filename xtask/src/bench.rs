@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: Tenon compared with other runtimes on the same models in the same run.
 
+mod bf16;
 mod dynamic;
 mod half;
 mod limits;
@@ -60,11 +61,14 @@ pub struct Options {
     /// Measure models in half precision instead, beside the same models in f32.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "nrt"])]
     half: bool,
-    /// Print the time of each model beside the least that the machine allows instead.
+    /// Measure models with weights of bf16 instead, beside the same models in f32 and OpenVINO's default.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "half", "nrt"])]
+    bf16: bool,
+    /// Print the time of each model beside the least that the machine allows instead.
+    #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "half", "bf16", "nrt"])]
     limits: bool,
     /// Measure calls from Python instead, compared with Rust and onnxruntime.
-    #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "half", "limits", "nrt", "names"])]
+    #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "half", "bf16", "limits", "nrt", "names"])]
     python: bool,
     /// Measure calls of the C interface and the pipelining of nodes instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "names"])]
@@ -100,19 +104,30 @@ const COMPILE_SECONDS: &[(&str, f64)] = &[("bert", 1.5), ("resnet50", 0.7)];
 const COMPILE_MEMORY: f64 = 2.2;
 
 /// A runtime that Tenon is compared with: its name, and the script that measures it.
+#[derive(Clone, Copy)]
 struct Peer {
     name: &'static str,
     script: &'static str,
+    /// Arguments after those of all scripts.
+    arguments: &'static [&'static str],
 }
 
 const ONNXRUNTIME: Peer = Peer {
     name: "onnxruntime 1.31.1",
     script: "onnxruntime_bench.py",
+    arguments: &[],
 };
 
 const OPENVINO: Peer = Peer {
     name: "OpenVINO 2026.4.1",
     script: "openvino_bench.py",
+    arguments: &["f32"],
+};
+
+/// The same with the precision that it selects itself.
+const OPENVINO_DEFAULT: Peer = Peer {
+    arguments: &[],
+    ..OPENVINO
 };
 
 /// The peers of whole models. onnxruntime is the first one.
@@ -213,6 +228,10 @@ pub fn run(options: &Options) -> Result<()> {
     if options.half {
         let text = half::section(&comparison)?;
         return report(&of_level("Half precision"), &text, options.write);
+    }
+    if options.bf16 {
+        let text = bf16::section(&comparison)?;
+        return report(&of_level("bf16"), &text, options.write);
     }
     if options.limits {
         let text = limits::section(&comparison)?;
@@ -366,7 +385,7 @@ impl Comparison<'_> {
             let mut command = Command::new(self.python);
             command.arg(root().join("xtask/python").join(peer.script));
             command.args([&files.model, &files.arrays]);
-            command.args([&threads, &seconds]);
+            command.args([&threads, &seconds]).args(peer.arguments);
             command
         });
         std::iter::once(ours)

@@ -31,6 +31,8 @@ class PlacedNode:
     """A backend's name, `dma`, `view`, `host` or `cpu node`."""
     refusals: Sequence[Refusal]
     """Why backends of higher preference refused it."""
+    weights: str | None = None
+    """The type of its weights, if it is narrower than that of its other operands (`precision`)."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Placement:
                 node["operator"],
                 node["backend"],
                 tuple(Refusal(**refusal) for refusal in node["refusals"]),
+                node["weights"],
             )
             for node in report["nodes"]
         ]

@@ -2,7 +2,7 @@
 
 use super::table::{met, time};
 use super::{
-    Comparison, Files, MODELS, Measurement, NO_ROUND, ONNXRUNTIME, agreement, best, cpu, date,
+    Comparison, Files, MODELS, Measurement, NO_ROUND, ONNXRUNTIME, Peer, agreement, best, cpu, date,
 };
 use crate::{Result, models};
 
@@ -44,17 +44,8 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
         let agreement = agreement(comparison.tenon, &half.package, &half.arrays)?;
         let difference = agreement.difference;
         for &threads in &options.threads {
-            let mut rounds: [Vec<Measurement>; 3] = Default::default();
-            for _ in 0..options.rounds {
-                let measured = comparison.round(&single, threads, &[])?.into_iter();
-                let measured = measured.chain(comparison.round(&half, threads, &[ONNXRUNTIME])?);
-                for (all, measured) in rounds.iter_mut().zip(measured) {
-                    all.push(measured);
-                }
-            }
-            let [Some(single), Some(half), Some(peer)] = rounds.map(|all| best(all.iter())) else {
-                return Err(NO_ROUND.into());
-            };
+            let [single, half, peer] =
+                alternate(comparison, [&single, &half], threads, ONNXRUNTIME)?;
             let ratio = half.median_us / single.median_us;
             lines.push(format!(
                 "| {name} | {threads} | {} | {} | {ratio:.2} | {} | {} | {:.2} | {difference:.0e} |",
@@ -68,4 +59,26 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
     }
     lines.push(String::new());
     Ok(lines.join("\n"))
+}
+
+/// Measures Tenon on two models and a peer on the second one, which alternate.
+pub(super) fn alternate(
+    comparison: &Comparison<'_>,
+    [first, second]: [&Files; 2],
+    threads: usize,
+    peer: Peer,
+) -> Result<[Measurement; 3]> {
+    let mut rounds: [Vec<Measurement>; 3] = Default::default();
+    let peers = [peer];
+    for _ in 0..comparison.options.rounds {
+        let measured = comparison.round(first, threads, &[])?.into_iter();
+        let measured = measured.chain(comparison.round(second, threads, &peers)?);
+        for (all, measured) in rounds.iter_mut().zip(measured) {
+            all.push(measured);
+        }
+    }
+    let [Some(first), Some(second), Some(peer)] = rounds.map(|all| best(all.iter())) else {
+        return Err(NO_ROUND.into());
+    };
+    Ok([first, second, peer])
 }

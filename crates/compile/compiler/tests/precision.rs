@@ -113,7 +113,7 @@ fn weights_of_products_and_tables_are_narrower() {
 }
 
 #[test]
-fn nodes_have_a_precision_of_their_own() {
+fn exceptions_have_another_precision() {
     let registry = registry();
     let precisions = |exceptions: &[(&str, Precision)]| Precisions {
         all: Precision::Bf16,

@@ -71,6 +71,7 @@ Examples:
   tenon compile model.onnx --bucket sequence=64,128 --pad ids=0 --pad mask=0
   tenon compile model.onnx -o model.neff --backends CpuRef   plain and exact
   tenon compile model.onnx --place 'head/*=CpuRef' --placement
+  tenon compile model.onnx --precision fast --precision 'head*=f32'
   tenon compile gpt2.onnx --dim batch=1 --auto-state   the cache grows in place
   tenon compile model.onnx --cpu-node Resize_7=libown.so:resize
   tenon compile snapshots/1/model.onnx --allow-links blobs

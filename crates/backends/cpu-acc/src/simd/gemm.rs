@@ -484,7 +484,7 @@ impl<R: RowSource<Element: RowWords> + ?Sized> GemmPart<'_, R> {
             self.point(block, tile, &mut table[..1]);
             let rows = table[0].iter().take(self.rows(tile).len());
             for (&row, to) in rows.zip(packed.rows(index)) {
-                // SAFETY: `point` wrote a pointer to so many words of this row for each of the
+                // SAFETY: `point` wrote a pointer to `words` words of this row for each of the
                 // tile's rows (the contract of `RowSource`), which A borrows.
                 let row = unsafe { std::slice::from_raw_parts(row, words) };
                 to[..words].copy_from_slice(row);
