@@ -196,7 +196,8 @@ pub(crate) fn lower(
             notes.push("precision fast: f32, since the CPU has no instructions for bf16".into());
         }
         if all.any(|it| it == Precision::Bf16) {
-            let text = "precision bf16: products of f32 with weights of bf16, since the CPU has no instructions for bf16";
+            let text = "precision bf16: products of f32 with weights of bf16, since the CPU has no \
+                        instructions for bf16";
             notes.push(text.into());
         }
     }

@@ -280,8 +280,8 @@ impl Conv {
         pairs.saturating_mul(if self.has_pairs_in_place() { 1 } else { 2 })
     }
 
-    /// Elements of scratch memory at any level, since a package runs on every CPU: for packed weights that are not constant, for weights and bias in f32 where they
-    /// are not, and for the padded image or the input in f32.
+    /// Elements of scratch memory at any level, since a package runs on every CPU: for packed weights that are not
+    /// constant, for weights and bias in f32 where they are not, and for the padded image, the input in f32 or in pairs.
     fn scratch(&self) -> [usize; 4] {
         let weights = self.positions().saturating_mul(self.depth());
         let if_used = |is_used: bool, len: usize| if is_used { len } else { 0 };
@@ -605,8 +605,8 @@ pub(super) fn padded(shape: &Geometry) -> Option<Geometry> {
     })
 }
 
-/// Copies an image and its padding, which has the element `padding`. `copy` copies some elements of the image, to pixels of
-/// the channels of `padded`.
+/// Copies an image and its padding, which has the element `padding`. `copy` copies some elements of the image to pixels
+/// with the channels of `padded`.
 pub(super) fn pad<T: Copy + Send + Sync>(
     shape: &Geometry,
     padded: &Geometry,

@@ -257,8 +257,8 @@ impl MatMul {
         self.depth.is_multiple_of(2)
     }
 
-    /// Elements of scratch memory at any level, since a package runs on every CPU: for one packed matrix of B in each slot, and for B, bias and A in f32 where they
-    /// are not.
+    /// Elements of scratch memory at any level, since a package runs on every CPU: for one packed matrix of B in each
+    /// slot, and for B, bias and A in f32 where they are not, or A in pairs.
     fn scratch(&self) -> [usize; 4] {
         let if_used = |is_used: bool, len: usize| if is_used { len } else { 0 };
         let is_half = self.float != FloatType::F32;

@@ -581,12 +581,12 @@ impl<R: RowSource<Element: RowWords> + ?Sized> GemmPart<'_, R> {
                 },
                 next_rows,
             };
-            // SAFETY: `eval` received a value of `S`, which exists only on a CPU with its
-            // instructions, and the level has those of the product (`Level::product_of`). `point` wrote pointers that are valid for the K block (the contract
-            // of `RowSource`); `Panels` holds `depth` rows in each panel; `multiply` checked that
-            // output, bias and addend contain the last row and column, and that the output is aligned
-            // where `stream` is set; the output is borrowed mutably for the whole product and tiles
-            // do not overlap.
+            // SAFETY: `eval` received a value of `S`, which exists only on a CPU with its instructions, and the level has
+            // those of the product (`Level::product_of`). `point` wrote pointers that are valid for the K block (the contract
+            // of `RowSource`), whose elements have the words that the product reads (checked by `multiply`); `Panels` holds
+            // `depth` rows in each panel; `multiply` checked that output, bias and addend contain the last row and column,
+            // and that the output is aligned where `stream` is set; the output is borrowed mutably for the whole product and
+            // tiles do not overlap.
             unsafe { S::tile(self.shared.product, rows, columns)(&tile) };
             panel += count;
         }
