@@ -75,6 +75,17 @@ pub struct Options {
     nrt: bool,
 }
 
+impl Options {
+    /// The chosen models of f32.
+    fn float_models(&self) -> Vec<&'static str> {
+        let floats = MODELS.iter().filter(|(_, limit)| limit.is_some());
+        let names = floats.map(|(name, _)| *name);
+        names
+            .filter(|name| self.names.is_empty() || self.names.iter().any(|n| n == name))
+            .collect()
+    }
+}
+
 /// A measured model, and its largest latency as a multiple of the best peer's.
 const MODELS: &[(&str, Option<f64>)] = &[
     ("resnet50", Some(1.0)),

@@ -2,7 +2,7 @@
 
 use super::half::alternate;
 use super::table::{met, time};
-use super::{Comparison, Files, MODELS, OPENVINO_DEFAULT, agreement, cpu, date};
+use super::{Comparison, Files, OPENVINO_DEFAULT, agreement, cpu, date};
 use crate::{Result, models};
 
 /// Largest latency as a multiple of OpenVINO's.
@@ -11,11 +11,7 @@ const LIMIT: f64 = 0.9;
 /// The section of the models in bf16.
 pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
     let options = comparison.options;
-    let chosen = MODELS.iter().filter(|(_, limit)| limit.is_some());
-    let chosen = chosen.map(|(name, _)| *name);
-    let chosen: Vec<&str> = chosen
-        .filter(|name| options.names.is_empty() || options.names.iter().any(|n| n == name))
-        .collect();
+    let chosen = options.float_models();
     let folder = models(&Vec::from_iter(
         chosen.iter().map(|name| (*name).to_owned()),
     ))?;

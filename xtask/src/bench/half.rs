@@ -2,7 +2,7 @@
 
 use super::table::{met, time};
 use super::{
-    Comparison, Files, MODELS, Measurement, NO_ROUND, ONNXRUNTIME, Peer, agreement, best, cpu, date,
+    Comparison, Files, Measurement, NO_ROUND, ONNXRUNTIME, Peer, agreement, best, cpu, date,
 };
 use crate::{Result, models};
 
@@ -12,11 +12,7 @@ const LIMIT: f64 = 1.1;
 /// The section of the models in half precision.
 pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
     let options = comparison.options;
-    let chosen = MODELS.iter().filter(|(_, limit)| limit.is_some());
-    let chosen = chosen.map(|(name, _)| *name);
-    let chosen: Vec<&str> = chosen
-        .filter(|name| options.names.is_empty() || options.names.iter().any(|n| n == name))
-        .collect();
+    let chosen = options.float_models();
     let half = |name: &str| format!("{name}-f16");
     let singles: Vec<String> = chosen.iter().map(|name| (*name).to_owned()).collect();
     models(&singles)?;
