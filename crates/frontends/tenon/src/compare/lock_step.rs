@@ -13,6 +13,7 @@ use tenon_backend::{Backend, BackendId, CpuLevel, OwnedOperands, Registry};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_bef::{Kernel, Module};
 use tenon_compiler::narrow_weights;
+use tenon_graph::ValueId;
 use tenon_kernels::{Variables, WorkloadCall};
 use tenon_neff::{Contents, NodeGraph, NodeWork, Package};
 use tenon_runtime::{Tap, TapValue};
@@ -298,6 +299,23 @@ impl LockStep<'_> {
         let again = match (refused, self.fused_nodes.get(&call.node)) {
             (None, _) => Ok(execute(&**backend, call, &inputs)?),
             (Some(reason), None) => Err(reason),
+            (Some(_), Some(graph)) if narrow.is_some() => {
+                // One node, whose operands may be views with other names than the variables.
+                let names = |ids: &[Option<ValueId>], tensors: Vec<Option<Tensor>>| {
+                    let named = ids.iter().zip(tensors);
+                    let named =
+                        named.map(|(id, tensor)| Some((graph.value((*id)?).name.clone(), tensor?)));
+                    named.collect::<OperandTensors>()
+                };
+                let node = graph.nodes.first();
+                let [given, outputs] = [
+                    node.map_or(&[][..], |node| &node.inputs),
+                    node.map_or(&[][..], |node| &node.outputs),
+                ];
+                let results = ran.iter().map(|ran| Some(ran.as_ref()?.1.clone()));
+                let outputs = names(outputs, results.collect());
+                fused::execute(&**backend, graph, &names(given, inputs.clone()), &outputs)?
+            }
             (Some(_), Some(graph)) => {
                 let given = values.named(call, inputs.clone());
                 fused::execute(&**backend, graph, &given, &ran)?
