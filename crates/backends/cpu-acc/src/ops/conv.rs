@@ -9,7 +9,6 @@ use super::conv_parts::Part;
 use super::depthwise;
 use super::element_types::of_float;
 use super::float_gemm::GemmElement;
-use super::pairs::{pair_rows, pair_some};
 use super::prepared::{Fill, Preparation, Weights};
 use super::{Kernel, split_scratch, total_len};
 use crate::activation::Activation;
@@ -18,9 +17,9 @@ use crate::panels::{Panels, WIDTH, layout, packed_len, word_rows};
 use crate::signature::{Signature, refuse};
 use crate::simd::Level;
 use crate::simd::disjoint::{MatrixMut, for_each_chunk};
-use crate::simd::gemm::{Gemm, RowWords, multiply};
+use crate::simd::gemm::Gemm;
 use crate::simd::products::ProductKind;
-use crate::simd::rows::{Geometry, Im2col, Matrix, PaddedIm2col, RowSource};
+use crate::simd::rows::{Geometry, Im2col, Matrix, PaddedIm2col};
 use std::ops::Range;
 use tenon_backend::{Inputs, Operands, Outputs, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::Result;
@@ -113,7 +112,7 @@ impl Conv {
     }
 
     /// The type of packed weights. In pairs the channels of a kernel position are even.
-    fn packed_type(&self) -> FloatType {
+    pub(super) fn packed_type(&self) -> FloatType {
         let is_even = self.depth().is_multiple_of(2);
         let in_pairs = match (self.float, self.weights) {
             // A channel can be added.
@@ -126,12 +125,6 @@ impl Conv {
         } else {
             FloatType::F32
         }
-    }
-
-    /// The product with pairs of weights, where all other operands are of f32.
-    fn product_of_pairs(&self) -> Option<ProductKind> {
-        let is_mixed = self.float == FloatType::F32 && self.packed_type() != FloatType::F32;
-        is_mixed.then(|| self.level.product_of(self.packed_type()))
     }
 
     /// Rows of packed weights of one group before they are paired, for some kernel positions.
@@ -149,7 +142,7 @@ impl Conv {
     }
 
     /// Words of the packed weights of one group, for some kernel positions.
-    fn packed_group(&self, positions: usize) -> usize {
+    pub(super) fn packed_group(&self, positions: usize) -> usize {
         packed_len(self.packed_rows(positions), self.group_filters())
     }
 
@@ -243,7 +236,7 @@ impl Conv {
     }
 
     /// The shape of the image with its padding, when whole kernel rows are read from a padded copy.
-    fn padded(&self) -> Option<Geometry> {
+    pub(super) fn padded(&self) -> Option<Geometry> {
         let is_plain = self.groups == 1 && !self.transposed;
         is_plain.then(|| padded(&self.shape)).flatten()
     }
@@ -261,28 +254,9 @@ impl Conv {
         self.float == FloatType::Bf16 && product == ProductKind::Bf16Pairs
     }
 
-    /// The shape of the image in pairs of channels, with its padding where that is stored.
-    fn paired(&self) -> Geometry {
-        Geometry {
-            channels: self.shape.channels.div_ceil(2),
-            ..self.padded().unwrap_or(self.shape)
-        }
-    }
-
-    /// Whether pairs of f32 are read in place.
-    fn has_pairs_in_place(&self) -> bool {
-        self.padded().is_none() && self.shape.channels.is_multiple_of(2)
-    }
-
-    /// Words of the image in pairs of channels, of bf16, or of f32 where these are not read in place.
-    fn paired_image(&self) -> usize {
-        let pairs = self.paired().input_len();
-        pairs.saturating_mul(if self.has_pairs_in_place() { 1 } else { 2 })
-    }
-
     /// Elements of scratch memory at any level, since a package runs on every CPU: for packed weights that are not
     /// constant, for weights and bias in f32 where they are not, and for the padded image, the input in f32 or in pairs.
-    fn scratch(&self) -> [usize; 4] {
+    pub(super) fn scratch(&self) -> [usize; 4] {
         let weights = self.positions().saturating_mul(self.depth());
         let if_used = |is_used: bool, len: usize| if is_used { len } else { 0 };
         let is_half = self.float != FloatType::F32;
@@ -339,8 +313,8 @@ impl Kernel for Conv {
 }
 
 /// A convolution with its weights, ready to execute.
-struct BoundConv {
-    conv: Conv,
+pub(super) struct BoundConv {
+    pub(super) conv: Conv,
     /// `None` where they are not constant.
     weights: Option<Weights>,
 }
@@ -360,41 +334,6 @@ impl Workload for BoundConv {
 }
 
 impl BoundConv {
-    /// f32 by weights of 16 bits.
-    fn run_pairs(
-        &self,
-        product: ProductKind,
-        weights: &Weights,
-        inputs: &Inputs<'_>,
-        outputs: &mut Outputs<'_>,
-    ) -> Result<()> {
-        let conv = &self.conv;
-        let sizes = conv.scratch();
-        let scratch = super::scratch(outputs, total_len(sizes))?;
-        let [.., image] = split_scratch(scratch, sizes);
-        let optional =
-            |is_used: bool, index: usize| is_used.then(|| inputs.slice::<f32>(index)).transpose();
-        let operands = ConvOperands {
-            input: &inputs.slice::<f32>(0)?[..conv.shape.input_len()],
-            bias: optional(conv.bias, 2)?,
-            addend: optional(conv.addend, 3)?,
-        };
-        let output = outputs.slice::<f32>(0)?;
-        let weights = weights.elements();
-        if product == ProductKind::Bf16Pairs {
-            let image = &mut image[..conv.paired().input_len()];
-            conv.pair_image(product, operands.input, image);
-            conv.run_paired(&*image, weights, &operands, output);
-        } else if conv.has_pairs_in_place() {
-            let pairs = operands.input.as_chunks::<2>().0;
-            conv.run_paired(pairs, weights, &operands, output);
-        } else {
-            conv.pair_image(product, operands.input, image);
-            conv.run_paired(image.as_chunks::<2>().0, weights, &operands, output);
-        }
-        Ok(())
-    }
-
     fn run<T: GemmElement>(&self, inputs: &Inputs<'_>, outputs: &mut Outputs<'_>) -> Result<()> {
         let conv = &self.conv;
         let sizes = conv.scratch();
@@ -514,67 +453,13 @@ impl Conv {
         }
     }
 
-    /// Writes the image in pairs of channels.
-    fn pair_image(&self, product: ProductKind, from: &[f32], to: &mut [f32]) {
-        let channels = self.shape.channels;
-        let Some(padded) = self.padded() else {
-            return pair_rows(self.level, product, from, channels, to);
-        };
-        // In words.
-        let each = channels.div_ceil(2)
-            * if product == ProductKind::Bf16Pairs {
-                1
-            } else {
-                2
-            };
-        let padded = Geometry {
-            channels: each,
-            ..padded
-        };
-        pad(&self.shape, &padded, 0.0, to, &|range, to| {
-            pair_some(self.level, product, &from[range], channels, to);
-        });
-    }
-
-    /// Computes the output from the image in pairs of channels.
-    fn run_paired<E: RowWords>(
-        &self,
-        image: &[E],
-        weights: &[f32],
-        operands: &ConvOperands<'_, f32>,
-        output: &mut [f32],
-    ) {
-        let (shape, filters, rows) = (self.paired(), self.group_filters(), self.shape.pixels());
-        let (depth, packed) = (
-            shape.channels / self.groups,
-            self.packed_group(self.positions()),
-        );
-        let origin = shape.before.map(|before| -(before as i32));
-        for group in 0..self.groups {
-            let first = group * filters;
-            let bias = operands.bias.map(|bias| &bias[first..]);
-            let gemm = Gemm {
-                addend: operands.addend.map(|addend| &addend[first..]),
-                ..self.gemm(&weights[group * packed..][..packed], self.positions(), bias)
-            };
-            let output = MatrixMut::new(&mut output[first..], rows, filters, self.filters);
-            let (padded, matrix, windows);
-            let a: &dyn RowSource<Element = E> = if self.padded().is_some() {
-                padded = PaddedIm2col::new(image, shape);
-                &padded
-            } else if shape.is_pointwise() && self.groups == 1 {
-                matrix = Matrix::new(image, rows, depth, depth);
-                &matrix
-            } else {
-                windows = Im2col::new(image, shape, origin, group * depth, depth);
-                &windows
-            };
-            multiply(self.level, a, &gemm, output);
-        }
-    }
-
     /// The product of one group at some kernel positions.
-    fn gemm<'a>(&self, weights: &'a [f32], positions: usize, bias: Option<&'a [f32]>) -> Gemm<'a> {
+    pub(super) fn gemm<'a>(
+        &self,
+        weights: &'a [f32],
+        positions: usize,
+        bias: Option<&'a [f32]>,
+    ) -> Gemm<'a> {
         let depth = self.plain_rows(positions);
         Gemm {
             panels: Panels::of(self.packed_type(), weights, depth, self.group_filters()),

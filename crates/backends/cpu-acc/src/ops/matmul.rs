@@ -11,7 +11,7 @@ use super::prepared::{Fill, Preparation, Weights};
 use super::{split_scratch, total_len};
 use crate::activation::Activation;
 use crate::floats::{FloatType, Floats};
-use crate::ops::pairs::pair_rows;
+use crate::ops::pairs::write_pairs;
 use crate::panels::{Panels, layout, pack_columns, pack_rows, packed_len, word_rows};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::Level;
@@ -400,12 +400,12 @@ impl BoundMatMul {
         let output = outputs.slice::<f32>(0)?;
         if product == ProductKind::Bf16Pairs {
             let rows = &mut scratch[..matmul.paired_rows()];
-            pair_rows(matmul.level, product, a, matmul.depth, rows);
+            write_pairs(matmul.level, product, a, matmul.depth, rows);
             run.run(&*rows, output);
         } else if matmul.has_pairs_in_place() {
             run.run(a.as_chunks::<2>().0, output);
         } else {
-            pair_rows(matmul.level, product, a, matmul.depth, scratch);
+            write_pairs(matmul.level, product, a, matmul.depth, scratch);
             run.run(scratch.as_chunks::<2>().0, output);
         }
         Ok(())

@@ -11,6 +11,7 @@ mod col2im;
 mod columns;
 mod conditional;
 mod conv;
+mod conv_pairs;
 mod conv_parts;
 mod deformable;
 mod depthwise;

@@ -13,7 +13,7 @@ const CHUNK: usize = 1 << 13;
 const PARALLEL: usize = 1 << 16;
 
 /// Writes rows of `depth` elements in pairs to all of `to`.
-pub(super) fn pair_rows(
+pub(super) fn write_pairs(
     level: Level,
     product: ProductKind,
     from: &[f32],
@@ -34,12 +34,12 @@ pub(super) fn pair_rows(
     for_each_chunk(to, rows * row, parallel, |chunk, to| {
         let first = chunk * rows * depth;
         let from = &from[first..][..to.len() / row * depth];
-        pair_some(level, product, from, depth, to);
+        write_some_pairs(level, product, from, depth, to);
     });
 }
 
 /// The same on one thread.
-pub(super) fn pair_some(
+pub(super) fn write_some_pairs(
     level: Level,
     product: ProductKind,
     from: &[f32],

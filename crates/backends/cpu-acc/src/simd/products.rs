@@ -57,11 +57,21 @@ pub(crate) trait Product<S: Simd> {
         word
     }
     /// What word `nth` of a row of A is multiplied by, of words of B.
-    fn columns(s: S, words: S::V, nth: usize) -> S::V;
+    #[inline(always)]
+    fn columns(_: S, words: S::V, _nth: usize) -> S::V {
+        words
+    }
     /// `sum + row * columns`; `row` has the same word in all lanes.
     fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V;
     /// The sum of two sums.
-    fn add(s: S, a: S::V, b: S::V) -> S::V;
+    #[inline(always)]
+    fn add(s: S, a: S::V, b: S::V) -> S::V {
+        if Self::FLOATS {
+            s.add(a, b)
+        } else {
+            s.add_integers(a, b)
+        }
+    }
 }
 
 /// f32 by f32.
@@ -72,18 +82,8 @@ impl<S: Simd> Product<S> for Floats {
     const ROW_WORDS: usize = 1;
 
     #[inline(always)]
-    fn columns(_: S, words: S::V, _: usize) -> S::V {
-        words
-    }
-
-    #[inline(always)]
     fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
         s.fma(row, columns, sum)
-    }
-
-    #[inline(always)]
-    fn add(s: S, a: S::V, b: S::V) -> S::V {
-        s.add(a, b)
     }
 }
 
@@ -95,95 +95,78 @@ impl<S: Simd> Product<S> for Bf16Pairs {
     const ROW_WORDS: usize = 1;
 
     #[inline(always)]
-    fn columns(_: S, words: S::V, _: usize) -> S::V {
-        words
-    }
-
-    #[inline(always)]
     fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
         // SAFETY: kernels of `Bf16Pairs` require a CPU with the instruction (`tile_of_bf16` of the level).
         unsafe { s.add_products_of_bf16(row, columns, sum) }
     }
+}
+
+/// f32 by bf16, of which a word of B has two: a row of A has as many words.
+pub(crate) enum WidenedBf16 {}
+
+impl<S: Simd> Product<S> for WidenedBf16 {
+    const FLOATS: bool = true;
+    const ROW_WORDS: usize = 2;
 
     #[inline(always)]
-    fn add(s: S, a: S::V, b: S::V) -> S::V {
-        s.add(a, b)
+    fn columns(s: S, words: S::V, nth: usize) -> S::V {
+        s.bf16_of_pairs(words, nth)
+    }
+
+    #[inline(always)]
+    fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
+        s.fma(row, columns, sum)
     }
 }
 
-macro_rules! widened {
-    ($(#[$doc:meta] $Product:ident: $columns:ident;)*) => {$(
-        #[$doc]
-        pub(crate) enum $Product {}
+/// f32 by f16, likewise.
+pub(crate) enum WidenedF16 {}
 
-        impl<S: Simd> Product<S> for $Product {
-            const FLOATS: bool = true;
-            const ROW_WORDS: usize = 2;
+impl<S: Simd> Product<S> for WidenedF16 {
+    const FLOATS: bool = true;
+    const ROW_WORDS: usize = 2;
 
-            #[inline(always)]
-            fn columns(s: S, words: S::V, nth: usize) -> S::V {
-                s.$columns(words, nth)
-            }
+    #[inline(always)]
+    fn columns(s: S, words: S::V, nth: usize) -> S::V {
+        s.f16_of_pairs(words, nth)
+    }
 
-            #[inline(always)]
-            fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
-                s.fma(row, columns, sum)
-            }
-
-            #[inline(always)]
-            fn add(s: S, a: S::V, b: S::V) -> S::V {
-                s.add(a, b)
-            }
-        }
-    )*};
-}
-
-widened! {
-    /// f32 by bf16, of which a word of B has two: a row of A has as many words.
-    WidenedBf16: bf16_of_pairs;
-    /// f32 by f16, likewise.
-    WidenedF16: f16_of_pairs;
+    #[inline(always)]
+    fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
+        s.fma(row, columns, sum)
+    }
 }
 
 /// u8 by i8, by an instruction that multiplies four and adds the products.
 pub(crate) enum Quads {}
 
+impl<S: Simd> Product<S> for Quads {
+    const FLOATS: bool = false;
+    const ROW_WORDS: usize = 1;
+
+    #[inline(always)]
+    fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
+        // SAFETY: kernels of quads require a CPU with the instruction (`tile_of_quads` of each level).
+        unsafe { s.add_products_of_quads(row, columns, sum) }
+    }
+}
+
 /// i8 by i8, by the same instruction: the elements of A become u8, which are greater by 128, as they are read.
 pub(crate) enum SignedQuads {}
 
-macro_rules! quads {
-    ($($Product:ident($s:ident, $word:ident): $row:expr;)*) => {$(
-        impl<S: Simd> Product<S> for $Product {
-            const FLOATS: bool = false;
-            const ROW_WORDS: usize = 1;
+impl<S: Simd> Product<S> for SignedQuads {
+    const FLOATS: bool = false;
+    const ROW_WORDS: usize = 1;
 
-            #[inline(always)]
-            fn row($s: S, $word: S::V) -> S::V {
-                $row
-            }
+    #[inline(always)]
+    fn row(s: S, word: S::V) -> S::V {
+        s.invert(word, s.splat(f32::from_bits(0x8080_8080)))
+    }
 
-            #[inline(always)]
-            fn columns(_: S, words: S::V, _: usize) -> S::V {
-                words
-            }
-
-            #[inline(always)]
-            fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
-                // SAFETY: kernels of quads require a CPU with the instruction (`tile_of_quads` of each level).
-                unsafe { s.add_products_of_quads(row, columns, sum) }
-            }
-
-            #[inline(always)]
-            fn add(s: S, a: S::V, b: S::V) -> S::V {
-                s.add_integers(a, b)
-            }
-        }
-    )*};
-}
-
-quads! {
-    Quads(_s, word): word;
-    SignedQuads(s, word): s.invert(word, s.splat(f32::from_bits(0x8080_8080)));
+    #[inline(always)]
+    fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
+        Quads::multiply_add(s, row, columns, sum)
+    }
 }
 
 /// u8 by i8, widened to pairs of i16, whose products are exact: the sum of two products of bytes can exceed 16 bits.
@@ -202,10 +185,5 @@ impl<S: Simd> Product<S> for Pairs {
     #[inline(always)]
     fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V {
         s.add_products_of_pairs(row, columns, sum)
-    }
-
-    #[inline(always)]
-    fn add(s: S, a: S::V, b: S::V) -> S::V {
-        s.add_integers(a, b)
     }
 }

@@ -66,7 +66,7 @@ pub(crate) struct RowPacking {
 }
 
 impl RowPacking {
-    /// That of elements of no bytes.
+    /// For elements that are not bytes.
     pub(crate) fn of(product: ProductKind) -> Self {
         Self {
             product,
