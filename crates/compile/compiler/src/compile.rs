@@ -122,13 +122,13 @@ pub(crate) fn compile_inferred(
     }
     let states = states::declare(&mut graph, &options.states)?;
     let mut notes = optimise::optimise(&mut graph, options.registry, &selector, control)?;
-    let lowered = precision::lower(&mut graph, &selector, &options.precisions)?;
-    notes.extend(lowered.notes);
+    let applied = precision::apply(&mut graph, &selector, &options.precisions)?;
+    notes.extend(applied.notes);
     pads::add_default_fill(&mut graph)?;
     outputs::restore(&mut graph, names)?;
     let mut compiled = finish(graph, names, notes, options)?;
     for node in &mut compiled.placement.nodes {
-        if let (None, Some(original)) = (&node.replaced, lowered.originals.get(&node.node)) {
+        if let (None, Some(original)) = (&node.replaced, applied.originals.get(&node.node)) {
             node.replaced = Some(original.clone());
         }
     }

@@ -170,9 +170,9 @@ fn is_product(op: &OperatorDef) -> bool {
     matches!(op.name, "tenon.Conv" | "tenon.MatMul")
 }
 
-/// What [`lower`] changed.
+/// What [`apply`] changed.
 #[derive(Default)]
-pub(crate) struct Lowered {
+pub(crate) struct Applied {
     /// What is not as the precisions would suggest.
     pub notes: Vec<String>,
     /// For each product with narrower weights its graph with those of f32, by its name.
@@ -180,15 +180,15 @@ pub(crate) struct Lowered {
 }
 
 /// Converts the weights of nodes of a lower precision whose backend stays the same.
-pub(crate) fn lower(
+pub(crate) fn apply(
     graph: &mut Graph,
     selector: &BackendSelector<'_>,
     precisions: &Precisions,
-) -> Result<Lowered> {
-    let mut lowered = Lowered::default();
-    let notes = &mut lowered.notes;
+) -> Result<Applied> {
+    let mut applied = Applied::default();
+    let notes = &mut applied.notes;
     if precisions.all().all(|it| it == Precision::F32) {
-        return Ok(lowered);
+        return Ok(applied);
     }
     if !CpuLevel::has_bf16() {
         let mut all = precisions.all();
@@ -228,14 +228,14 @@ pub(crate) fn lower(
         if is_kept {
             if is_product(node.op) {
                 let original = Arc::new(single(graph, &node));
-                lowered.originals.insert(node.name, original);
+                applied.originals.insert(node.name, original);
             }
             graph.nodes.extend(new);
         } else {
             graph.nodes.push(node);
         }
     }
-    Ok(lowered)
+    Ok(applied)
 }
 
 /// A graph of one node, with its constants.

@@ -13,7 +13,7 @@ use tenon_backend::{Backend, BackendId, CpuLevel, OwnedOperands, Registry};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_bef::{Kernel, Module};
 use tenon_compiler::narrow_weights;
-use tenon_graph::ValueId;
+use tenon_graph::Graph;
 use tenon_kernels::{Variables, WorkloadCall};
 use tenon_neff::{Contents, NodeGraph, NodeWork, Package};
 use tenon_runtime::{Tap, TapValue};
@@ -289,33 +289,17 @@ impl LockStep<'_> {
         let types = call.spec.inputs.iter();
         let types = types.map(|input| input.as_ref().map(|input| &input.ty));
         let narrow = narrow_weights(call.spec.op, types);
-        let refused = match narrow {
-            // The graph has the weights of f32.
-            Some(weights) if self.fused_nodes.contains_key(&call.node) => {
-                Some(format!("weights of {weights}"))
+        let graph = self.fused_nodes.get(&call.node);
+        let again = match (refusal(&**backend, call), graph) {
+            (_, Some(original)) if narrow.is_some() => {
+                let (call, inputs) = with_weights_of(original, call, &inputs);
+                match refusal(&**backend, &call) {
+                    None => Ok(execute(&**backend, &call, &inputs)?),
+                    Some(reason) => Err(reason),
+                }
             }
-            _ => refusal(&**backend, call),
-        };
-        let again = match (refused, self.fused_nodes.get(&call.node)) {
             (None, _) => Ok(execute(&**backend, call, &inputs)?),
             (Some(reason), None) => Err(reason),
-            (Some(_), Some(graph)) if narrow.is_some() => {
-                // One node, whose operands may be views with other names than the variables.
-                let names = |ids: &[Option<ValueId>], tensors: Vec<Option<Tensor>>| {
-                    let named = ids.iter().zip(tensors);
-                    let named =
-                        named.map(|(id, tensor)| Some((graph.value((*id)?).name.clone(), tensor?)));
-                    named.collect::<OperandTensors>()
-                };
-                let node = graph.nodes.first();
-                let [given, outputs] = [
-                    node.map_or(&[][..], |node| &node.inputs),
-                    node.map_or(&[][..], |node| &node.outputs),
-                ];
-                let results = ran.iter().map(|ran| Some(ran.as_ref()?.1.clone()));
-                let outputs = names(outputs, results.collect());
-                fused::execute(&**backend, graph, &names(given, inputs.clone()), &outputs)?
-            }
             (Some(_), Some(graph)) => {
                 let given = values.named(call, inputs.clone());
                 fused::execute(&**backend, graph, &given, &ran)?
@@ -398,6 +382,28 @@ fn merge_runs(found: &mut Comparison, positions: &mut HashMap<String, usize>) {
 fn refusal(backend: &dyn Backend, call: &WorkloadCall) -> Option<String> {
     let supported = call.spec.with_view(|node| backend.supports(node));
     supported.err().map(|refusal| refusal.to_string())
+}
+
+/// A product and its inputs with the weights of `original`, the graph of the node with weights of f32.
+fn with_weights_of(
+    original: &Graph,
+    call: &WorkloadCall,
+    inputs: &[Option<Tensor>],
+) -> (WorkloadCall, Vec<Option<Tensor>>) {
+    let (mut call, mut inputs) = (call.clone(), inputs.to_vec());
+    let node = original.nodes.iter().flat_map(|node| &node.inputs);
+    let operands = call.spec.inputs.iter_mut().zip(&mut inputs);
+    for ((spec, input), id) in operands.zip(node) {
+        let constant = id.and_then(|id| original.value(id).constant.as_ref());
+        if let (Some(spec), Some(constant)) = (spec, constant)
+            && spec.ty != *constant.ty()
+        {
+            spec.ty = constant.ty().clone();
+            spec.constant = Some(constant.clone());
+            *input = Some(constant.clone());
+        }
+    }
+    (call, inputs)
 }
 
 /// The outputs of a call on a backend.
