@@ -390,6 +390,31 @@ fn convolutions_of_half_precision() {
     }
 }
 
+/// Winograd's algorithms with weights of 16 bits.
+#[test]
+fn convolutions_of_tiles_by_narrow_weights() {
+    let mut random = Random::new(23);
+    for (size, channels, filters) in [([20, 23], 32, 48), ([14, 14], 128, 128), ([8, 9], 144, 160)]
+    {
+        for (narrow, tolerance) in [(DataType::F16, 4e-3), (DataType::BF16, 1.6e-2)] {
+            let image = [1, size[0], size[1], channels];
+            let weights = [filters, channels, 3, 3];
+            let mut values = random.values(weights.iter().product());
+            let scale = 1.0 / (9 * channels) as f32;
+            values.iter_mut().for_each(|value| *value *= scale);
+            Case::new("tenon.Conv")
+                .input(&image, &random.values(image.iter().product()))
+                .tensor(
+                    Some(converted(narrow, &weights, &values)),
+                    InputKind::Constant,
+                )
+                .f32_output(&[1, size[0], size[1], filters])
+                .ints("pads", &[1; 4])
+                .agrees_with_reference(tolerance);
+        }
+    }
+}
+
 #[test]
 fn shapes_that_do_not_fit_are_refused() {
     let case = |image: &[usize], weights: &[usize], output: &[usize]| {

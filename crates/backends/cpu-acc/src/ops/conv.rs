@@ -10,6 +10,7 @@ use super::depthwise;
 use super::element_types::of_float;
 use super::float_gemm::GemmElement;
 use super::prepared::{Fill, Preparation, Weights};
+use super::winograd::Winograd;
 use super::{Kernel, split_scratch, total_len};
 use crate::activation::Activation;
 use crate::floats::{FloatType, Floats};
@@ -268,9 +269,12 @@ impl Conv {
             ),
             if_used(self.bias && is_half, self.filters),
             match self.padded() {
-                _ if self.product_of_pairs().is_some() => self.paired_image(),
+                _ if self.product_of_pairs().is_some() => {
+                    self.paired_image().max(Winograd::most_scratch(self))
+                }
                 Some(padded) => padded.input_len(),
-                None => if_used(self.converts_input(), self.shape.input_len()),
+                None if self.converts_input() => self.shape.input_len(),
+                None => Winograd::most_scratch(self),
             },
         ]
     }
@@ -305,9 +309,19 @@ impl Kernel for Conv {
         } else {
             None
         };
+        let winograd = match (&weights, Winograd::fastest(&self)) {
+            (Some(weights), Some(winograd)) => {
+                let weights =
+                    weights.widened(self.packed_type(), self.plain_rows(self.positions()))?;
+                let weights = winograd.transform_weights(self.level, weights.elements())?;
+                Some((winograd, weights))
+            }
+            _ => None,
+        };
         Ok(Box::new(BoundConv {
             conv: *self,
             weights,
+            winograd,
         }))
     }
 }
@@ -317,6 +331,7 @@ pub(super) struct BoundConv {
     pub(super) conv: Conv,
     /// `None` where they are not constant.
     weights: Option<Weights>,
+    winograd: Option<(Winograd, Weights)>,
 }
 
 impl Workload for BoundConv {
@@ -324,6 +339,9 @@ impl Workload for BoundConv {
         let (inputs, mut outputs) = operands.split();
         if let (Some(product), Some(weights)) = (self.conv.product_of_pairs(), &self.weights) {
             return self.run_pairs(product, weights, &inputs, &mut outputs);
+        }
+        if let Some((winograd, weights)) = &self.winograd {
+            return self.run_winograd(winograd, weights, &inputs, &mut outputs);
         }
         of_float!(self.conv.float, T => self.run::<T>(&inputs, &mut outputs))
     }
@@ -334,6 +352,27 @@ impl Workload for BoundConv {
 }
 
 impl BoundConv {
+    fn run_winograd(
+        &self,
+        winograd: &Winograd,
+        weights: &Weights,
+        inputs: &Inputs<'_>,
+        outputs: &mut Outputs<'_>,
+    ) -> Result<()> {
+        let conv = &self.conv;
+        let memory = super::scratch(outputs, winograd.scratch())?;
+        let optional =
+            |is_used: bool, index: usize| is_used.then(|| inputs.slice::<f32>(index)).transpose();
+        let operands = ConvOperands {
+            input: inputs.slice::<f32>(0)?,
+            bias: optional(conv.bias, 2)?,
+            addend: optional(conv.addend, 3)?,
+        };
+        let output = outputs.slice::<f32>(0)?;
+        winograd.run(conv, weights.elements(), &operands, memory, output);
+        Ok(())
+    }
+
     fn run<T: GemmElement>(&self, inputs: &Inputs<'_>, outputs: &mut Outputs<'_>) -> Result<()> {
         let conv = &self.conv;
         let sizes = conv.scratch();
@@ -374,7 +413,7 @@ pub(super) struct ConvOperands<'a, T> {
 
 impl Conv {
     /// Computes the output from packed weights; `scratch` is for the padded image or the input in f32.
-    fn run<T: GemmElement>(
+    pub(super) fn run<T: GemmElement>(
         &self,
         weights: &[f32],
         operands: &ConvOperands<'_, T>,
@@ -462,12 +501,15 @@ impl Conv {
     ) -> Gemm<'a> {
         let depth = self.plain_rows(positions);
         Gemm {
-            panels: Panels::of(self.packed_type(), weights, depth, self.group_filters()),
             bias,
-            addend: None,
-            scale: 1.0,
             limits: self.activation.limits,
             function: self.activation.function,
+            ..Gemm::new(Panels::of(
+                self.packed_type(),
+                weights,
+                depth,
+                self.group_filters(),
+            ))
         }
     }
 }

@@ -52,6 +52,7 @@ mod stateful;
 mod top_k;
 mod unary;
 mod weight_only;
+mod winograd;
 
 use crate::signature::Signature;
 use std::fmt::Display;

@@ -101,11 +101,7 @@ impl Preparation<'_> {
         let plain = match self.fill {
             Fill::Floats(_) | Fill::Pairs { .. } => {
                 let floats = match self.fill {
-                    Fill::Pairs { depth, float, .. } => {
-                        Weights(panels::buffer(self.floats(), |to| {
-                            split_pairs(float, prepared.elements(), depth, to);
-                        })?)
-                    }
+                    Fill::Pairs { depth, float, .. } => prepared.widened(float, depth)?,
                     _ => prepared,
                 };
                 let plain = panels::buffer(count, |plain| {
@@ -282,6 +278,22 @@ fn move_back<T: Copy>(moved: &[u32], from: &[T], to: &mut [T]) {
 pub(crate) struct Weights(Buffer);
 
 impl Weights {
+    /// A buffer of f32.
+    pub(crate) fn new(elements: Buffer) -> Self {
+        Self(elements)
+    }
+
+    /// Panels of `depth` rows of this type in f32.
+    pub(crate) fn widened(&self, float: FloatType, depth: usize) -> Result<Self> {
+        if float == FloatType::F32 {
+            return Ok(self.clone());
+        }
+        let panels = self.elements().len() / (depth.div_ceil(2) * WIDTH).max(1);
+        let len = panels.saturating_mul(depth).saturating_mul(WIDTH);
+        let floats = panels::buffer(len, |to| split_pairs(float, self.elements(), depth, to))?;
+        Ok(Self(floats))
+    }
+
     #[inline]
     pub(crate) fn elements(&self) -> &[f32] {
         self.0.as_slice().unwrap_or(&[])

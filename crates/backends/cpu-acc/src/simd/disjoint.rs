@@ -266,6 +266,17 @@ impl<'a, T> MatrixMut<'a, T> {
         self.start
     }
 
+    /// All elements of rows that follow each other.
+    ///
+    /// # Panics
+    /// When there are elements between rows.
+    pub(crate) fn elements_mut(&mut self) -> &mut [T] {
+        assert!(self.rows <= 1 || self.layout.stride() == Some(self.columns));
+        // SAFETY: a `MatrixMut` is only made of memory that contains all its rows, which have no other elements between
+        // them; `self` is borrowed mutably for the lifetime of the slice.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.rows * self.columns) }
+    }
+
     /// One row.
     pub(crate) fn row_mut(&mut self, row: usize) -> &mut [T] {
         assert!(row < self.rows);

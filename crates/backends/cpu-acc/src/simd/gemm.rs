@@ -71,6 +71,8 @@ pub(crate) struct Gemm<'a> {
     pub(crate) limits: [f32; 2],
     /// The elementwise function applied after the clamp.
     pub(crate) function: Option<UnaryFunction>,
+    /// Panels of the same sizes that are multiplied after this product: prefetched.
+    pub(crate) next: Option<Panels<'a>>,
 }
 
 impl<'a> Gemm<'a> {
@@ -83,6 +85,7 @@ impl<'a> Gemm<'a> {
             scale: 1.0,
             limits: [f32::NEG_INFINITY, f32::INFINITY],
             function: None,
+            next: None,
         }
     }
 }
@@ -322,7 +325,8 @@ struct GemmPart<'a, R: ?Sized> {
 
 /// The part of B that is multiplied next, to be prefetched.
 #[derive(Clone, Copy)]
-struct NextPanels {
+struct NextPanels<'a> {
+    elements: &'a [f32],
     /// The first panel.
     panel: usize,
     /// Elements from the start of each panel.
@@ -331,25 +335,44 @@ struct NextPanels {
     lines: usize,
 }
 
-impl<R: RowSource<Element: RowWords> + ?Sized> VectorOp for GemmPart<'_, R> {
+impl<'a, R: RowSource<Element: RowWords> + ?Sized> VectorOp for GemmPart<'a, R> {
     type Output = ();
 
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
         let blocks = KBlocks::new(self.shared.a.positions(), self.shared.a.depth());
-        let mut table = [[std::ptr::null(); MAX_ROWS]; MAX_POSITIONS];
+        // Small products at one position take less time than the initialisation of all of them.
+        let (mut of_one, mut of_all);
+        let table: &mut [RowPointers] = if self.shared.a.positions() == 1 {
+            of_one = [[std::ptr::null(); MAX_ROWS]; 1];
+            &mut of_one
+        } else {
+            of_all = [[std::ptr::null(); MAX_ROWS]; MAX_POSITIONS];
+            &mut of_all
+        };
         for index in 0..blocks.count() {
             let ends = SumEnds {
                 first: index == 0,
                 last: index + 1 == blocks.count(),
             };
             let next = if ends.last {
+                let elements = |panels: Panels<'a>| panels.elements();
+                let after = self
+                    .shared
+                    .gemm
+                    .next
+                    .map(elements)
+                    .map(|elements| NextPanels {
+                        elements,
+                        ..self.next_panels(&blocks.block(0), 0)
+                    });
                 self.next_panel
                     .map(|panel| self.next_panels(&blocks.block(0), panel))
+                    .or(after)
             } else {
                 Some(self.next_panels(&blocks.block(index + 1), self.panels.start))
             };
-            self.add_k_block(simd, &blocks.block(index), ends, next, &mut table);
+            self.add_k_block(simd, &blocks.block(index), ends, next, table);
         }
         if self.shared.stream {
             simd.store_fence();
@@ -364,10 +387,11 @@ struct SumEnds {
     last: bool,
 }
 
-impl<R: RowSource<Element: RowWords> + ?Sized> GemmPart<'_, R> {
+impl<'a, R: RowSource<Element: RowWords> + ?Sized> GemmPart<'a, R> {
     /// A K block of the panels from `panel` on.
-    fn next_panels(&self, block: &KBlock, panel: usize) -> NextPanels {
+    fn next_panels(&self, block: &KBlock, panel: usize) -> NextPanels<'a> {
         NextPanels {
+            elements: self.shared.gemm.panels.elements(),
             panel,
             offset: block.first(self.shared.a.depth()) * WIDTH,
             lines: block.len(),
@@ -381,8 +405,8 @@ impl<R: RowSource<Element: RowWords> + ?Sized> GemmPart<'_, R> {
         simd: S,
         block: &KBlock,
         ends: SumEnds,
-        next: Option<NextPanels>,
-        table: &mut [RowPointers; MAX_POSITIONS],
+        next: Option<NextPanels<'a>>,
+        table: &mut [RowPointers],
     ) {
         let panel_bytes = block.len().max(1) * WIDTH * size_of::<f32>();
         let panel_stride = self.shared.gemm.panels.depth() * WIDTH * size_of::<f32>();
@@ -520,7 +544,7 @@ impl<R: RowSource<Element: RowWords> + ?Sized> GemmPart<'_, R> {
         &self,
         block: &KBlock,
         (rows, panels): (usize, Range<usize>),
-        ([index, tiles], next): ([usize; 2], Option<NextPanels>),
+        ([index, tiles], next): ([usize; 2], Option<NextPanels<'a>>),
         ends: SumEnds,
         (table, offsets): (&[RowPointers], &[usize; MAX_ROWS]),
     ) {
@@ -548,7 +572,10 @@ impl<R: RowSource<Element: RowWords> + ?Sized> GemmPart<'_, R> {
             let next = next.filter(|next| next.panel + within < all.count());
             let (address, lines) = next.map_or((std::ptr::null(), 0), |next| {
                 let first = (next.panel + within) * panel_stride + next.offset;
-                let from = elements.wrapping_add(first + share.start * WIDTH);
+                let from = next
+                    .elements
+                    .as_ptr()
+                    .wrapping_add(first + share.start * WIDTH);
                 (from, share.len())
             });
             let columns = (count * WIDTH).min(all.columns() - column);

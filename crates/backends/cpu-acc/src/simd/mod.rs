@@ -512,6 +512,11 @@ impl Level {
         }
     }
 
+    /// The instructions without those that some CPUs of the level have.
+    pub(crate) fn cpu(self) -> CpuLevel {
+        self.level
+    }
+
     /// Whether it is the target's baseline.
     pub(crate) fn is_baseline(self) -> bool {
         self.level == CpuLevel::Baseline

@@ -164,12 +164,11 @@ impl MatMul {
     /// The product by some packed columns of B.
     fn gemm<'a>(&self, b: &'a [f32], columns: usize, bias: Option<&'a [f32]>) -> Gemm<'a> {
         Gemm {
-            panels: self.panels(b, columns),
             bias,
-            addend: None,
             scale: self.scale,
             limits: self.activation.limits,
             function: self.activation.function,
+            ..Gemm::new(self.panels(b, columns))
         }
     }
 }
