@@ -4,6 +4,7 @@ use crate::kernel::{BuildError, BuildKernel, Kernel, Node, indices, position, si
 use crate::loop_nest::{AxisExtents, LoopNest, strides};
 use crate::number::Index;
 use tenon_base::Result;
+use tenon_tensor::{Element, Packing};
 
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("Gather", gather),
@@ -13,24 +14,63 @@ pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
 
 fn gather(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let shape = node.shape(0)?;
-    let AxisExtents {
-        outer,
-        extent,
-        inner,
-    } = AxisExtents::new(shape, node.axis("axis", 0, shape.len())?);
-    sized!(node.dtype(0)?, 0, T => indices!(node.dtype(1)?, 1, I => Ok(Kernel::new(move |operands| {
+    let extents = AxisExtents::new(shape, node.axis("axis", 0, shape.len())?);
+    let dtype = node.dtype(0)?;
+    match Packing::of(dtype) {
+        Some(packing) if extents.inner.is_multiple_of(packing.per_byte()) => {
+            let inner = extents.inner / packing.per_byte();
+            gather_rows::<u8>(node, AxisExtents { inner, ..extents })
+        }
+        Some(packing) => gather_packed(node, extents, packing),
+        None => sized!(dtype, 0, T => gather_rows::<T>(node, extents)),
+    }
+}
+
+fn gather_rows<T: Element>(node: &Node<'_>, extents: AxisExtents) -> Result<Kernel, BuildError> {
+    indices!(node.dtype(1)?, 1, I => Ok(Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let (data, at) = (inputs.slice::<T>(0)?, inputs.slice::<I>(1)?);
         let to = outputs.slice::<T>(0)?;
-        for above in 0..outer {
-            for (nth, index) in at.iter().enumerate() {
-                let from = (above * extent + position(index.to_i64(), extent)?) * inner;
-                let start = (above * at.len() + nth) * inner;
-                to[start..start + inner].copy_from_slice(&data[from..from + inner]);
+        for_each_row(extents, at, |start, from| {
+            to[start..start + extents.inner].copy_from_slice(&data[from..from + extents.inner]);
+        })
+    })))
+}
+
+/// Of elements of less than a byte, whose rows do not begin at whole bytes.
+fn gather_packed(
+    node: &Node<'_>,
+    extents: AxisExtents,
+    packing: Packing,
+) -> Result<Kernel, BuildError> {
+    indices!(node.dtype(1)?, 1, I => Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let (data, at) = (inputs.slice::<u8>(0)?, inputs.slice::<I>(1)?);
+        let to = outputs.slice::<u8>(0)?;
+        for_each_row(extents, at, |start, from| {
+            for nth in 0..extents.inner {
+                packing.set(to, start + nth, packing.code(data, from + nth));
             }
+        })
+    })))
+}
+
+/// Calls `copy` with the first element of each row of the output and of the data.
+fn for_each_row<I: Index>(
+    extents: AxisExtents,
+    at: &[I],
+    mut copy: impl FnMut(usize, usize),
+) -> Result<()> {
+    for above in 0..extents.outer {
+        for (nth, index) in at.iter().enumerate() {
+            let row = above * extents.extent + position(index.to_i64(), extents.extent)?;
+            copy(
+                (above * at.len() + nth) * extents.inner,
+                row * extents.inner,
+            );
         }
-        Ok(())
-    }))))
+    }
+    Ok(())
 }
 
 fn gather_elements(node: &Node<'_>) -> Result<Kernel, BuildError> {

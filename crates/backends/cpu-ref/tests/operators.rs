@@ -5,7 +5,7 @@ use tenon_base::{ErrorKind, Result};
 use tenon_cpu_ref::CpuRef;
 use tenon_graph::operator::operator;
 use tenon_graph::{Attribute, Attributes, infer};
-use tenon_tensor::{Shape, Tensor, TensorType};
+use tenon_tensor::{DataType, Shape, Tensor, TensorType, convert};
 
 fn run(name: &str, attributes: &Attributes, inputs: &[Option<&Tensor>]) -> Result<Tensor> {
     let op = operator(name).unwrap();
@@ -209,6 +209,30 @@ fn indices_out_of_bounds_are_errors() {
     );
     // The least index does not overflow.
     message("Gather", &[Some(&data), Some(&at(&[1], i64::MIN))]);
+}
+
+#[test]
+fn rows_of_elements_of_less_than_a_byte_are_gathered() {
+    let wide = |tensor: &Tensor| convert(tensor, DataType::I64).unwrap();
+    for (dtype, columns, [low, high]) in [
+        (DataType::I4, 6, [-8, 7]),
+        (DataType::U4, 5, [0, 15]),
+        (DataType::I2, 4, [-2, 1]),
+        (DataType::U2, 3, [0, 3]),
+    ] {
+        let elements = (0..4 * columns).map(|nth| low + nth % (high - low + 1));
+        let elements: Vec<i64> = elements.collect();
+        let whole = Tensor::from_slice([2, 2, columns as usize], &elements).unwrap();
+        let packed = convert(&whole, dtype).unwrap();
+        let at = Tensor::from_slice([3], &[1i64, 0, -1]).unwrap();
+        let inputs = |data| [Some(data), Some(&at)];
+        for axis in 0..3 {
+            let attributes = Attributes::new().with("axis", Attribute::Int(axis));
+            let found = run("Gather", &attributes, &inputs(&packed)).unwrap();
+            let expected = run("Gather", &attributes, &inputs(&whole)).unwrap();
+            assert_eq!(wide(&found), expected, "{dtype}, axis {axis}");
+        }
+    }
 }
 
 #[test]
