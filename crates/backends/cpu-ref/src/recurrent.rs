@@ -135,7 +135,7 @@ struct RecurrentLayer {
     clip: f64,
     /// X and Y are [batch, steps, ..], states [batch, directions, hidden].
     batch_first: bool,
-    /// LSTM: the input gate is 1 - forget gate.
+    /// LSTM: the forget gate is 1 - input gate, as in onnxruntime.
     coupled: bool,
     /// GRU: the reset gate is applied after the product.
     reset_after: bool,
@@ -312,11 +312,11 @@ impl<'a> SequenceState<'a> {
         for unit in 0..hidden {
             let [input, output, forget, cell] = [0, 1, 2, 3].map(|n| self.gates[n * hidden + unit]);
             let previous = self.c[unit];
-            let forget = f.apply(layer.clipped(forget + peephole(2, unit) * previous));
-            let input = if layer.coupled {
-                1.0 - forget
+            let input = f.apply(layer.clipped(input + peephole(0, unit) * previous));
+            let forget = if layer.coupled {
+                1.0 - input
             } else {
-                f.apply(layer.clipped(input + peephole(0, unit) * previous))
+                f.apply(layer.clipped(forget + peephole(2, unit) * previous))
             };
             let next = forget * previous + input * g.apply(layer.clipped(cell));
             let output = f.apply(layer.clipped(output + peephole(1, unit) * next));

@@ -29,7 +29,7 @@ const PARALLEL_OPERATIONS: usize = 1 << 18;
 /// The cell of a layer, which fixes the order of the gates in weights and biases.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Cell {
-    /// Input, output, forget and cell gates; with `coupled`, the input gate is 1 less the forget gate.
+    /// Input, output, forget and cell gates; with `coupled`, the forget gate is 1 less the input gate.
     Lstm { coupled: bool },
     /// Update, reset and hidden gates; with `reset_after`, the reset gate is applied after the product.
     Gru { reset_after: bool },

@@ -48,7 +48,7 @@ operators! { "recurrent"
             ALPHA, BETA,
             strings("activations", "f, g, h of each direction; default Sigmoid, Tanh, Tanh"),
             CLIP, DIRECTION, HIDDEN,
-            int("input_forget", "1: the input gate is 1 minus the forget gate; default 0"),
+            int("input_forget", "1: the forget gate is 1 minus the input gate; default 0"),
             LAYOUT,
         ] lstm;
     /// Gated recurrent unit; gates in the order update, reset, hidden.

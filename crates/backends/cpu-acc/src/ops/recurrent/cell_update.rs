@@ -75,8 +75,8 @@ impl CellUpdate<'_> {
         let (out_gate, rest) = rest.split_at_mut(hidden);
         let (forget, candidate) = rest.split_at_mut(hidden);
         if coupled {
-            for (gate, forget) in in_gate.iter_mut().zip(&*forget) {
-                *gate = 1.0 - forget;
+            for (forget, input) in forget.iter_mut().zip(&*in_gate) {
+                *forget = 1.0 - input;
             }
         }
         let cells = self.c.iter_mut().zip(&mut *self.h);
