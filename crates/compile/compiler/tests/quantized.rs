@@ -607,3 +607,25 @@ fn products_of_rows_quantized_when_the_model_runs_are_one_operator() {
         );
     }
 }
+
+/// The product of both scales is a constant.
+#[test]
+fn products_of_integers_with_known_scales_are_one_operator() {
+    let registry = registry();
+    let text = format!(
+        "graph \"known\" (%x: f32[4, 6]) -> (%y) {{
+    const %xs: f32[] = [0.0078125]
+    const %xz: u8[] = [128]
+    const %s: f32[5] = [0.01, 0.02, 0.03, 0.04, 0.05]\n{}    %q: u8[4, 6] = QuantizeLinear(%x, %xs, %xz)
+    %i: i32[4, 5] = MatMulInteger(%q, %w, %xz)
+    %f: f32[4, 5] = Cast(%i) {{to = \"f32\"}}
+    %y: f32[4, 5] = Mul(%f, %s)\n}}",
+        integers("w", "i8[6, 5]", [-127, 127])
+    );
+    let graph: Graph = text.parse().unwrap();
+    let compiled = compiled(&graph, &registry, &["CpuAcc", "CpuRef"], 1e-4);
+    assert_eq!(
+        operators(&compiled),
+        ["QuantizeLinear", "tenon.QuantizedMatMul"]
+    );
+}

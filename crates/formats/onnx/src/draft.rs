@@ -126,12 +126,25 @@ impl Draft {
         attributes: Attributes,
         inputs: &[Option<ValueId>],
     ) -> ValueId {
-        let name = self
-            .value_names
-            .unique(&format!("{}/{operator}", node.name));
-        let output = self.add_value(name, ValueInfo::default());
-        self.step_into(node, operator, attributes, inputs, output);
+        let [output] = self.step_outputs(node, operator, attributes, inputs);
         output
+    }
+
+    /// Appends a node of the newest form of `node`, and returns its outputs.
+    pub fn step_outputs<const N: usize>(
+        &mut self,
+        node: &DraftNode,
+        operator: &str,
+        attributes: Attributes,
+        inputs: &[Option<ValueId>],
+    ) -> [ValueId; N] {
+        let stem = format!("{}/{operator}", node.name);
+        let outputs = std::array::from_fn(|_| {
+            let name = self.value_names.unique(&stem);
+            self.add_value(name, ValueInfo::default())
+        });
+        self.emit_step(node, operator, attributes, inputs, &outputs);
+        outputs
     }
 
     /// Appends a node of the newest form of `node` with this output.
@@ -143,6 +156,17 @@ impl Draft {
         inputs: &[Option<ValueId>],
         output: ValueId,
     ) {
+        self.emit_step(node, operator, attributes, inputs, &[output]);
+    }
+
+    fn emit_step(
+        &mut self,
+        node: &DraftNode,
+        operator: &str,
+        attributes: Attributes,
+        inputs: &[Option<ValueId>],
+        outputs: &[ValueId],
+    ) {
         let name = self.node_names.unique(&format!("{}/{operator}", node.name));
         self.emit(DraftNode {
             name,
@@ -152,7 +176,7 @@ impl Draft {
             version: crate::upgrade::NEWEST,
             attributes,
             inputs: inputs.to_vec(),
-            outputs: vec![Some(output)],
+            outputs: outputs.iter().copied().map(Some).collect(),
         });
     }
 
@@ -190,6 +214,7 @@ impl Draft {
             ("QuantizeLinear", _) => input(2).or(named("output_dtype")).or(Some(DataType::U8)),
             ("DequantizeLinear", _) => named("output_dtype").or(input(1)),
             ("DynamicQuantizeLinear", 0 | 2) => Some(DataType::U8),
+            ("DynamicQuantizeLinear", _) => Some(DataType::F32),
             ("MatMulInteger" | "ConvInteger", _) => Some(DataType::I32),
             ("QLinearConv" | "QLinearMatMul", _) => input(7),
             ("ImageDecoder", _) => Some(DataType::U8),

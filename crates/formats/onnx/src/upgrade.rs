@@ -4,12 +4,16 @@
 //! adapters of a node's operator above its version are applied in order. Compatible extensions of an
 //! operator (more types, a new attribute with the old behaviour as default, negative axes) need none.
 
+mod gather;
 mod inputs;
+mod integers;
 mod microsoft;
 mod normalize;
 mod optimizers;
 mod original;
+mod packed;
 mod quantized;
+mod recurrent;
 mod resample;
 mod simple;
 mod training;

@@ -1,6 +1,6 @@
 """Writes models of operators that onnxruntime lacks or treats in another way, and what onnx's reference evaluator
-computes; for the batches of Scan, what onnxruntime computes. Models whose names start with f16- or bf16- are of f32, and
-are compiled at that precision.
+computes; for the batches of Scan and operators of com.microsoft, what onnxruntime computes. Models whose names start with
+f16- or bf16- are of f32, and are compiled at that precision.
 
 usage: reference.py FOLDER
 
@@ -171,6 +171,68 @@ def weights_alone():
         write(f"blocks-{dtype}", steps, {"x": normal(2, 3, 96)}, [("y", F)], constants, opset=21)
 
 
+def quantised_rows():
+    """Rows of tables with blocks of quantised integers, in onnxruntime."""
+    def gather(name, data, scales, zeros, indices, **attributes):
+        constants = {"w": data, "s": scales} | ({} if zeros is None else {"z": zeros})
+        operands = ["w", "i", "s"] + ["z"] * (zeros is not None)
+        step = node("GatherBlockQuantized", operands, ["y"], domain=MICROSOFT, **attributes)
+        inputs = {"i": np.array(indices, np.int64)}
+        write(name, [step], inputs, [("y", F)], constants, opset=21, evaluate=onnxruntime_run)
+
+    for bits, columns, has_zeros in ((2, 48, True), (4, 80, True), (4, 64, False), (8, 72, True), (8, 64, False)):
+        blocks = -(-columns // 16)
+        data = rng.integers(0, 256, (9, columns * bits // 8), dtype=np.uint8)
+        zeros = rng.integers(0, 256, (9, -(-blocks * bits // 8)), dtype=np.uint8) if has_zeros else None
+        gather(f"rows-{bits}-{columns}", data, normal(9, blocks), zeros, [[0, 8, -1], [3, 3, -9]], bits=bits, block_size=16)
+    for dtype, low, high in ((TensorProto.INT4, -8, 7), (TensorProto.UINT4, 0, 15)):
+        kind = helper.tensor_dtype_to_np_dtype(dtype)
+        for quantize_axis, gather_axis in ((1, 0), (0, 1), (1, 2), (2, 1), (1, 1), (-1, -3)):
+            shape = [3, 33, 5]
+            data = rng.integers(low, high + 1, shape).astype(kind)
+            shape[quantize_axis] = -(-shape[quantize_axis] // 16)
+            zeros = rng.integers(low, high + 1, shape).astype(kind)
+            axes = {"quantize_axis": quantize_axis, "gather_axis": gather_axis, "block_size": 16}
+            gather(f"rows-{dtype}-{quantize_axis}-{gather_axis}", data, normal(*shape), zeros, [[2, 0], [-1, 1]], **axes)
+
+
+def quantised_recurrent():
+    """An LSTM whose activations onnxruntime quantises, and Tenon does not."""
+    steps, batch, features, hidden = 7, 2, 6, 10
+    for at, (kind, each_gate, direction, attributes) in enumerate((
+        (np.int8, False, "forward", {}),
+        (np.uint8, False, "reverse", {"clip": 1.5}),
+        (np.int8, True, "bidirectional", {"input_forget": 1}),
+        (np.int8, False, "bidirectional", {}),
+    )):
+        directions = 2 if direction == "bidirectional" else 1
+        constants = {"b": normal(directions, 8 * hidden) * np.float32(0.1)}
+        for name, depth in (("w", features), ("r", hidden)):
+            count = [directions, 4 * hidden] if each_gate else [directions]
+            constants[name] = bytes_of(kind, directions, depth, 4 * hidden)
+            constants[f"{name}s"] = (rng.random(count) * 0.002 + 0.003).astype(np.float32)
+            constants[f"{name}z"] = np.full(count, 128 if kind == np.uint8 else 0, kind)
+        inputs = {"x": normal(steps, batch, features)}
+        operands = ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"]
+        if at == 3:
+            inputs |= {"h": normal(2, batch, hidden) * np.float32(0.3), "c": normal(2, batch, hidden)}
+            inputs["n"] = np.array([7, 4], np.int32)
+            constants["p"] = normal(2, 3 * hidden) * np.float32(0.2)
+            operands[4:8] = ["n", "h", "c", "p"]
+        outputs = ["y", "yh", "yc"]
+        step = node("DynamicQuantizeLSTM", operands, outputs, domain=MICROSOFT, hidden_size=hidden, direction=direction,
+                    **attributes)
+        results = [(name, F) for name in outputs]
+        write(f"lstm-{at}", [step], inputs, results, constants, opset=21, evaluate=onnxruntime_run)
+
+
+def coupled_gates():
+    """LSTM with one gate for input and forgetting, which ONNX's reference evaluator lacks, in onnxruntime."""
+    constants = {"w": normal(1, 24, 4), "r": normal(1, 24, 6), "p": normal(1, 18)}
+    step = node("LSTM", ["x", "w", "r", "", "", "", "", "p"], ["y"], hidden_size=6, input_forget=1)
+    write("coupled-gates", [step], {"x": normal(5, 2, 4)}, [("y", F)], constants, opset=21, evaluate=onnxruntime_run)
+
+
 def bytes_of(kind, *shape):
     """Random elements of the whole range of a type of 8 bits."""
     limits = np.iinfo(kind)
@@ -275,6 +337,16 @@ def quantised_products():
             node("Mul", ["c", "s"], ["y"]),
         ]
         write(f"dynamic-{at}", steps, {"f": normal(rows, depth)}, [("y", F)], constants, opset=21)
+        # The same as operators of com.microsoft, with a zero point of each column where there is a scale of each.
+        for operator, inputs, operands in (
+            ("DynamicQuantizeMatMul", {"f": normal(rows, depth)}, ["f", "w", "w_scale", "w_zero", "b"][: 3 + at % 3]),
+            ("MatMulIntegerToFloat", x, ["x", "w", "x_scale", "w_scale", "x_zero", "w_zero", "b"][: 7 - at % 4]),
+        ):
+            used = {name: constants[name] for name in operands[1:]}
+            if axis is not None and "w_zero" in used:
+                used["w_zero"] = rng.integers(-3, 4, columns).astype(w_kind)
+            step = node(operator, operands, ["y"], domain=MICROSOFT)
+            write(f"{operator}-{at}", [step], inputs, [("y", F)], used, opset=21, evaluate=onnxruntime_run)
     constants = {"w": bytes_of(np.int8, 9, 4, 3, 3), "x_zero": np.array(7, np.uint8)}
     step = node("ConvInteger", ["x", "w", "x_zero"], ["y"], pads=[1, 1, 1, 1])
     write("integers-conv", [step], {"x": bytes_of(np.uint8, 2, 4, 8, 7)}, [("y", TensorProto.INT32)], constants)
@@ -347,8 +419,11 @@ small_types()
 ngrams()
 scans()
 weights_alone()
+quantised_rows()
 quantised_convolutions()
 quantised_products()
 quantised_elements()
+coupled_gates()
+quantised_recurrent()
 halves()
 precisions()

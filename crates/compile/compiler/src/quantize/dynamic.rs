@@ -1,11 +1,12 @@
-//! Products of integers whose scales are known when the model runs: as onnxruntime's dynamic quantisation writes them,
-//! DynamicQuantizeLinear, MatMulInteger or ConvInteger, Cast to f32, and Mul by the product of both scales.
+//! Products of integers that are scaled behind them: as onnxruntime's dynamic quantisation writes them,
+//! DynamicQuantizeLinear, MatMulInteger or ConvInteger, Cast to f32, and Mul by the product of both scales, of which that of
+//! the left operand may be known when the model runs alone.
 
 use super::products::{convolved, multiplied};
 use super::{Parameters, Quantized};
 use crate::rewrite::{Outcome, Rewriter};
 use tenon_base::Result;
-use tenon_graph::{DataType, Node, ValueId};
+use tenon_graph::{DataType, Node, Tensor, ValueId};
 
 /// Mul of a product of integers by its scales.
 pub(crate) fn scaled(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
@@ -29,7 +30,7 @@ pub(crate) fn scaled(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome
         let is_convolution = integers.op.name == "ConvInteger";
         let columns_at = if is_convolution { 0 } else { 1 };
         let scales = rewriter.input(node, scales);
-        let Some([x_scale, w_scale]) = scales_of(rewriter, scales)? else {
+        let Some([x_scale, w_scale]) = scales_of(rewriter, node, scales)? else {
             continue;
         };
         let operands = [0, 1].map(|index| rewriter.input(&integers, index));
@@ -84,8 +85,20 @@ pub(crate) fn scaled(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome
     Ok(Outcome::Keep)
 }
 
-/// The scale of the left operand, a scalar, and of the weights, a constant, whose product `value` is.
-fn scales_of(rewriter: &Rewriter<'_>, value: Option<ValueId>) -> Result<Option<[ValueId; 2]>> {
+/// The scale of the left operand, a scalar, and of the weights, a constant, whose product `value` is. Of a product that is
+/// known the scale of the left operand is 1.
+fn scales_of(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+    value: Option<ValueId>,
+) -> Result<Option<[ValueId; 2]>> {
+    if let Some(known) = value.filter(|&value| rewriter.constant(Some(value)).is_some()) {
+        if rewriter.ty(known)?.dtype() != DataType::F32 {
+            return Ok(None);
+        }
+        let one = rewriter.add_constant(&format!("{}.one", node.name), Tensor::scalar(1f32)?);
+        return Ok(Some([one, known]));
+    }
     let product = value.and_then(|value| rewriter.producer(value));
     let Some(product) = product.filter(|node| node.op.name == "Mul") else {
         return Ok(None);

@@ -5,6 +5,7 @@ use crate::draft::{Draft, DraftNode};
 use crate::import::invalid;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::{Attribute, Attributes, ValueId};
+use tenon_tensor::Tensor;
 
 pub(super) const DOMAIN: &str = "com.microsoft";
 
@@ -12,11 +13,15 @@ pub(super) const DOMAIN: &str = "com.microsoft";
 const ADAPTERS: &[(&str, super::Adapter)] = &[
     ("BiasGelu",                         bias_gelu),
     ("DequantizeLinear",                 same),
+    ("DynamicQuantizeLSTM",              super::recurrent::lstm),
+    ("DynamicQuantizeMatMul",            super::integers::dynamic_matmul),
     ("FastGelu",                         fast_gelu),
     ("FusedConv",                        fused_conv),
     ("FusedGemm",                        fused_gemm),
     ("FusedMatMul",                      fused_matmul),
+    ("GatherBlockQuantized",             super::gather::gather),
     ("Gelu",                             same),
+    ("MatMulIntegerToFloat",             super::integers::matmul_to_float),
     ("MatMulNBits",                      super::weights::matmul),
     ("QuantizeLinear",                   same),
     ("QuickGelu",                        quick_gelu),
@@ -46,6 +51,19 @@ fn same(_: &mut Draft, node: DraftNode) -> Result<DraftNode> {
 
 pub(super) fn operand(node: &DraftNode, index: usize) -> Option<ValueId> {
     node.inputs.get(index).copied().flatten()
+}
+
+/// The elements of input `index`, which must be a constant.
+pub(super) fn constant<'a>(
+    draft: &'a Draft,
+    node: &DraftNode,
+    index: usize,
+    name: &str,
+) -> Result<&'a Tensor> {
+    draft.constant(operand(node, index)).ok_or_else(|| {
+        let text = format!("input '{name}' is not a constant");
+        Error::new(ErrorKind::Unsupported, text)
+    })
 }
 
 /// `node` as an operator of another name over other inputs.

@@ -2,13 +2,14 @@
 //! DequantizeLinear, Transpose and MatMul. See
 //! <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBits>.
 
-use super::microsoft::{operand, renamed};
+use super::microsoft::{constant, operand, renamed};
+use super::packed::{PackedRows, integer_type};
 use crate::attribute::place;
 use crate::draft::{Draft, DraftNode};
 use crate::import::invalid;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::{Attribute, Attributes};
-use tenon_tensor::{BufferMut, DataType, Packing, Tensor, TensorType, convert};
+use tenon_tensor::{DataType, Tensor, convert};
 
 /// The inputs.
 const B: usize = 1;
@@ -56,70 +57,16 @@ impl Sizes {
             blocks: depth.div_ceil(block),
         })
     }
-
-    /// The integer type with or without sign.
-    fn dtype(&self, is_signed: bool) -> DataType {
-        match (self.bits, is_signed) {
-            (2, true) => DataType::I2,
-            (2, false) => DataType::U2,
-            (4, true) => DataType::I4,
-            (4, false) => DataType::U4,
-            (_, true) => DataType::I8,
-            (_, false) => DataType::U8,
-        }
-    }
-
-    /// Rows of `count` integers of `dtype` from rows of whole bytes, `stride` bytes apart; `flip`: with their highest bits
-    /// inverted.
-    fn integers(
-        &self,
-        from: &[u8],
-        (stride, count): (usize, usize),
-        dtype: DataType,
-        flip: bool,
-    ) -> Result<Tensor> {
-        let sign = if flip { 1 << (self.bits - 1) } else { 0 };
-        let ty = TensorType::new(dtype, [self.columns, count])?;
-        let mut to = BufferMut::zeroed(ty.bytes())?;
-        let per_byte = 8 / self.bits;
-        if count.is_multiple_of(per_byte) && stride == count / per_byte {
-            // All signs of a byte.
-            let signs = (0..8)
-                .step_by(self.bits)
-                .fold(0, |all, at| all | sign << at);
-            for (to, from) in to.iter_mut().zip(from) {
-                *to = from ^ signs;
-            }
-            return Tensor::new(ty, to.freeze());
-        }
-        let packing = Packing::of(self.dtype(false));
-        for (row, bytes) in from.chunks_exact(stride).enumerate() {
-            for nth in 0..count {
-                let code = match packing {
-                    Some(packing) => packing.code(bytes, nth),
-                    None => bytes[nth],
-                } ^ sign;
-                match packing {
-                    Some(packing) => packing.set(&mut to, row * count + nth, code),
-                    None => to[row * count + nth] = code,
-                }
-            }
-        }
-        Tensor::new(ty, to.freeze())
-    }
 }
 
 /// The constant input `index`, which has `count` elements.
-fn constant<'a>(
+fn sized<'a>(
     draft: &'a Draft,
     node: &DraftNode,
     index: usize,
     (name, count): (&str, usize),
 ) -> Result<&'a Tensor> {
-    let Some(tensor) = draft.constant(operand(node, index)) else {
-        let text = format!("input '{name}' is not a constant");
-        return Err(Error::new(ErrorKind::Unsupported, text));
-    };
+    let tensor = constant(draft, node, index, name)?;
     if tensor.ty().elements() == count {
         return Ok(tensor);
     }
@@ -150,15 +97,20 @@ pub(super) fn matmul(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
     let zeros = zero_points(draft, &node, &sizes, all_blocks)?;
     // Without zero points they are half of the range: the weights are signed.
     let is_signed = zeros.is_none();
-    let weights = constant(draft, &node, B, ("B", packed))?;
+    let weights = sized(draft, &node, B, ("B", packed))?;
     if weights.dtype() != DataType::U8 {
         return Err(invalid("input 'B' has the wrong type")
             .expected(DataType::U8)
             .found(weights.dtype()));
     }
-    let dtype = sizes.dtype(is_signed);
-    let weights = sizes.integers(weights.bytes(), (row_bytes, depth), dtype, is_signed)?;
-    let scales = constant(draft, &node, SCALES, ("scales", all_blocks))?;
+    let rows = PackedRows {
+        rows: columns,
+        stride: row_bytes,
+        count: depth,
+        bits,
+    };
+    let weights = rows.integers(weights.bytes(), is_signed)?;
+    let scales = sized(draft, &node, SCALES, ("scales", all_blocks))?;
     let scales = scales.reshaped([columns, blocks])?;
     let mut inputs = vec![
         Some(draft.constant_for(&node, "weights", weights)),
@@ -196,7 +148,7 @@ fn zero_points(
     };
     let name = "zero_points";
     if draft.info(value).dtype.is_some_and(DataType::is_float) {
-        let zeros = constant(draft, node, ZERO_POINTS, (name, all_blocks))?;
+        let zeros = sized(draft, node, ZERO_POINTS, (name, all_blocks))?;
         let zeros = zeros.reshaped([sizes.columns, sizes.blocks])?;
         let wide = convert(&zeros, DataType::F32)?;
         let most = (1 << sizes.bits) as f32;
@@ -207,21 +159,23 @@ fn zero_points(
                 format!("input '{name}' has an element that is no integer of the weights' type");
             return Err(Error::new(ErrorKind::Unsupported, text).found(found));
         }
-        return convert(&wide, sizes.dtype(false)).map(Some);
+        return convert(&wide, integer_type(sizes.bits, false)).map(Some);
     }
     let stride = sizes.blocks.saturating_mul(sizes.bits).div_ceil(8);
     let count = sizes.columns.saturating_mul(stride);
-    let zeros = constant(draft, node, ZERO_POINTS, (name, count))?;
+    let zeros = sized(draft, node, ZERO_POINTS, (name, count))?;
     if zeros.dtype() != DataType::U8 {
         return Err(invalid(format!("input '{name}' has the wrong type"))
             .expected("u8, or the type of the scales")
             .found(zeros.dtype()));
     }
-    let dtype = sizes.dtype(false);
-    let layout = (stride, sizes.blocks);
-    sizes
-        .integers(zeros.bytes(), layout, dtype, false)
-        .map(Some)
+    let rows = PackedRows {
+        rows: sizes.columns,
+        stride,
+        count: sizes.blocks,
+        bits: sizes.bits,
+    };
+    rows.integers(zeros.bytes(), false).map(Some)
 }
 
 /// Checks that the block of each row of the weights, if given, is that of its position.
@@ -229,10 +183,7 @@ fn check_groups(draft: &Draft, node: &DraftNode, sizes: &Sizes) -> Result<()> {
     if operand(node, GROUPS).is_none() {
         return Ok(());
     }
-    let Some(groups) = draft.constant(operand(node, GROUPS)) else {
-        let text = "input 'g_idx' is not a constant";
-        return Err(Error::new(ErrorKind::Unsupported, text));
-    };
+    let groups = constant(draft, node, GROUPS, "g_idx")?;
     let groups = groups.to_i64s().unwrap_or_default();
     let moved = (0i64..)
         .zip(&groups)

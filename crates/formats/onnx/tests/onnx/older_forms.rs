@@ -502,6 +502,244 @@ fn weights_of_some_bits_are_dequantized() {
     }
 }
 
+/// A constant of bytes; of `TensorProto::UINT8` or `INT8`.
+fn bytes(name: &str, dtype: i32, dims: &[i64], data: &[u8]) -> TensorProto {
+    TensorProto {
+        name: name.into(),
+        data_type: dtype,
+        dims: dims.to_vec(),
+        raw_data: Some(data.to_vec().into()),
+        ..TensorProto::default()
+    }
+}
+
+#[test]
+fn products_of_integers_are_scaled() {
+    let sums = "%n/Cast = Cast(%n/MatMulInteger) {to = \"f32\"} @n/Cast\n";
+    let build = model(17)
+        .opset("com.microsoft", 1)
+        .input("a", &["2", "3"])
+        .typed_input("b", data_type::INT8, &["3", "4"])
+        .input("bs", &["4"])
+        .typed_input("bz", data_type::INT8, &["4"])
+        .input("bias", &["4"]);
+    let inputs = ["a", "b", "bs", "bz", "bias"];
+    let dynamic = |count: usize| {
+        let node = node("DynamicQuantizeMatMul", &inputs[..count], &["y"], &[]);
+        let build = build.clone();
+        let node = named("n", within("com.microsoft", node));
+        build.node(node).output("y").text()
+    };
+    let operand = "%n/DynamicQuantizeLinear, %n/DynamicQuantizeLinear.1, %n/DynamicQuantizeLinear.2 = \
+                     DynamicQuantizeLinear(%a) @n/DynamicQuantizeLinear\n";
+    let product =
+        "%n/MatMulInteger = MatMulInteger(%n/DynamicQuantizeLinear, %b, %n/DynamicQuantizeLinear.2";
+    let scale = "%n/Mul = Mul(%n/DynamicQuantizeLinear.1, %bs) @n/Mul\n";
+    assert_eq!(
+        dynamic(3),
+        format!("{operand}{product}) @n/MatMulInteger\n{sums}{scale}%y = Mul(%n/Cast, %n/Mul) @n")
+    );
+    assert_eq!(
+        dynamic(5),
+        format!(
+            "{operand}{product}, %bz) @n/MatMulInteger\n{sums}{scale}\
+             %n/Mul.1 = Mul(%n/Cast, %n/Mul) @n/Mul.1\n%y = Add(%n/Mul.1, %bias) @n"
+        )
+    );
+    let inputs = ["a", "b", "as", "bs", "", "bz"];
+    assert_eq!(
+        quantized("MatMulIntegerToFloat", &inputs, &["y"], &[]).text(),
+        format!(
+            "%n/MatMulInteger = MatMulInteger(%a, %b, _, %bz) @n/MatMulInteger\n{sums}\
+             %n/Mul = Mul(%as, %bs) @n/Mul\n%y = Mul(%n/Cast, %n/Mul) @n"
+        )
+    );
+}
+
+/// GatherBlockQuantized of a table of 2 rows.
+fn rows_of_blocks(inputs: &[&str], attributes: &[AttributeProto]) -> Build {
+    let data: Vec<u8> = (0..32).collect();
+    let mut build =
+        model(21)
+            .opset("com.microsoft", 1)
+            .typed_input("i", data_type::INT64, &["3", "2"]);
+    for tensor in [
+        bytes("d", data_type::UINT8, &[2, 16], &data),
+        bytes("z", data_type::UINT8, &[2, 1], &[0x21, 0x43]),
+        bytes("wide", data_type::UINT8, &[2, 2], &[0; 4]),
+        bytes("signed", data_type::INT8, &[2, 16], &data),
+    ] {
+        build.graph().initializer.push(tensor);
+    }
+    let node = node("GatherBlockQuantized", inputs, &["y"], attributes);
+    build
+        .floats("s", &[2, 2], &[1.0; 4])
+        .input("x", &["2", "16"])
+        .node(named("n", within("com.microsoft", node)))
+        .output("y")
+}
+
+#[test]
+fn rows_of_quantized_tables_are_dequantized_alone() {
+    let block = int("block_size", 16);
+    let block_only = [block.clone()];
+    let graph = rows_of_blocks(&["d", "i", "s", "z"], &block_only).import();
+    let graph = graph.unwrap();
+    let text = body(&graph);
+    let lines: Vec<&str> = text.lines().collect();
+    let expected = [
+        "%n/Gather = Gather(%n/data, %i) {axis = 0} @n/Gather",
+        "%n/Gather.1 = Gather(%n/scales, %i) {axis = 0} @n/Gather.1",
+        "%n/Gather.2 = Gather(%n/zero_points, %i) {axis = 0} @n/Gather.2",
+        "%y = DequantizeLinear(%n/Gather, %n/Gather.1, %n/Gather.2) \
+         {axis = -1, block_size = 16} @n",
+    ];
+    assert_eq!(lines[lines.len() - 4..], expected);
+    let constant = |graph: &tenon_graph::Graph, name: &str| {
+        let mut values = graph.values.iter();
+        let value = values.find(|value| value.name == name).unwrap();
+        let tensor = value.constant.clone().unwrap();
+        let whole = convert(&tensor, DataType::I32).unwrap();
+        (tensor.ty().to_string(), whole.to_i64s().unwrap())
+    };
+    assert_eq!(constant(&graph, "n/data").0, "u4[2, 32]");
+    let expected = ("u4[2, 2]".to_owned(), vec![1, 2, 3, 4]);
+    assert_eq!(constant(&graph, "n/zero_points"), expected);
+    // Without zero points the integers are signed.
+    let graph = rows_of_blocks(&["d", "i", "s"], &block_only).import();
+    let (ty, integers) = constant(&graph.unwrap(), "n/data");
+    assert_eq!(
+        (ty.as_str(), &integers[..4]),
+        ("i4[2, 32]", &[-8, -8, -7, -8][..])
+    );
+    // Along one axis the table is dequantized before, which is done when compiling.
+    let same = [block.clone(), int("gather_axis", -1)];
+    let text = rows_of_blocks(&["d", "i", "s"], &same).text();
+    assert!(
+        text.contains("%n/DequantizeLinear = DequantizeLinear(%n/data, %n/scales) {axis = 1,")
+            && text.ends_with("%y = Gather(%n/DequantizeLinear, %i) {axis = 1} @n"),
+        "{text}"
+    );
+    for (inputs, attributes, expected) in [
+        (
+            &["x", "i", "s"][..],
+            &block_only[..],
+            "input 'data' is not a constant",
+        ),
+        (
+            &["signed", "i", "s"],
+            &block_only,
+            "input 'data' of type i8 (supported: i4, u4, u8)",
+        ),
+        (
+            &["d", "i", "s"],
+            &[int("block_size", 0)],
+            "node 'n': attribute 'block_size' is not positive: found 0",
+        ),
+        (
+            &["d", "i", "s"],
+            &[],
+            "input 'scales' has the wrong shape: expected [2, 1], found [2, 2]",
+        ),
+        (
+            &["d", "i", "s", "wide"],
+            &block_only,
+            "input 'zero_points' has the wrong shape: expected [2, 1], found [2, 2]",
+        ),
+        (
+            &["d", "i", "s", "signed"],
+            &block_only,
+            "input 'zero_points' has the wrong type: expected u8, found i8",
+        ),
+        (
+            &["d", "i", "s"],
+            &[block.clone(), int("bits", 3)],
+            "attribute 'bits': 3 for data of type u8",
+        ),
+        (
+            &["d", "i", "s"],
+            &[block.clone(), int("gather_axis", 2)],
+            "attribute 'gather_axis' is out of range: expected -2 to 1, found 2",
+        ),
+    ] {
+        let error = rows_of_blocks(inputs, attributes).error();
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+}
+
+#[test]
+fn weights_of_quantized_recurrent_layers_are_dequantized() {
+    let layer = |scales: &[i64], zeros: &[i64], w: &str| {
+        let mut build = model(17)
+            .opset("com.microsoft", 1)
+            .input("x", &["5", "1", "3"])
+            .input("unknown", &["1", "3", "8"]);
+        for tensor in [
+            bytes("w", data_type::INT8, &[1, 3, 8], &[1; 24]),
+            bytes("r", data_type::INT8, &[1, 2, 8], &[1; 16]),
+            bytes("flat", data_type::INT8, &[24], &[1; 24]),
+            bytes(
+                "z",
+                data_type::INT8,
+                zeros,
+                &[0; 8][..zeros.iter().product::<i64>() as usize],
+            ),
+        ] {
+            build.graph().initializer.push(tensor);
+        }
+        let count = scales.iter().product::<i64>() as usize;
+        let inputs = ["x", w, "r", "", "", "", "", "", "s", "z", "s", "z"];
+        let layer = node(
+            "DynamicQuantizeLSTM",
+            &inputs,
+            &["y"],
+            &[int("hidden_size", 2)],
+        );
+        build
+            .floats("s", scales, &[0.5; 8][..count])
+            .node(named("n", within("com.microsoft", layer)))
+            .output("y")
+    };
+    for (shape, attributes) in [
+        (&[1][..], "{axis = 0, block_size = 0}"),
+        (&[1, 8], "{axis = 1, block_size = 3}"),
+    ] {
+        let text = layer(shape, shape, "w").text();
+        let expected = format!(
+            "%n/DequantizeLinear = DequantizeLinear(%w, %n/W_scale, %n/W_zero_point) {attributes} \
+             @n/DequantizeLinear\n\
+             %n/Transpose = Transpose(%n/DequantizeLinear) {{perm = [0, 2, 1]}} @n/Transpose\n"
+        );
+        assert!(text.contains(&expected), "{text}");
+        let end = "%y = LSTM(%x, %n/Transpose, %n/Transpose.1) {hidden_size = 2} @n";
+        assert!(text.ends_with(end), "{text}");
+    }
+    for (scales, zeros, w, expected) in [
+        (
+            &[3][..],
+            &[1][..],
+            "w",
+            "node 'n': input 'W_scale' has the wrong size: expected 1 or 8 elements, found [3]",
+        ),
+        (
+            &[1, 8],
+            &[1],
+            "w",
+            "input 'W_zero_point' has the wrong size: expected 8 elements, found [1]",
+        ),
+        (
+            &[1],
+            &[1],
+            "flat",
+            "input 'W' has the wrong rank: expected 3, found 1",
+        ),
+        (&[1], &[1], "unknown", "input 'W' is not a constant"),
+    ] {
+        let error = layer(scales, zeros, w).error();
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+}
+
 #[test]
 fn skip_normalizations_have_their_sum_as_output() {
     let skip = within(
