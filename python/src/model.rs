@@ -147,12 +147,15 @@ pub fn placement_report<'py>(
             });
             serde_json::json!({
                 "node": node.node, "operator": node.operator, "backend": node.backend,
-                "weights": node.weights, "refusals": refusals.collect::<Vec<_>>(),
+                "weights": node.weights, "read": node.read, "written": node.written, "refusals": refusals.collect::<Vec<_>>(),
             })
         })
         .collect();
-    let json =
-        serde_json::json!({"backends": report.backends, "nodes": nodes, "notes": report.notes});
+    let traffic = &report.traffic;
+    let json = serde_json::json!({
+        "backends": report.backends, "nodes": nodes, "notes": report.notes,
+        "traffic": {"moved": traffic.moved, "least": traffic.least, "fused": traffic.fused},
+    });
     report_of(py, "Placement", &json)
 }
 

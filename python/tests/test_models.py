@@ -196,6 +196,9 @@ def test_precision(digits):
 def test_placement_and_hints(digits):
     placement = digits.placement
     assert sum(placement.counts().values()) == len(placement.nodes) == 10
+    bytes_of_nodes = sum(node.read + node.written for node in placement.nodes if node.read is not None)
+    assert placement.traffic.moved == bytes_of_nodes > placement.traffic.least > 0
+    assert placement.traffic.fused == ("c1", "c2", "c3", "h")
     hinted = tenon.compile(DIGITS, hints={"conv*": "CpuRef"}).placement
     assert {node.backend for node in hinted.nodes if node.node.startswith("conv")} == {"CpuRef"}
     reference = tenon.compile(DIGITS, backends=["CpuRef"]).placement

@@ -33,6 +33,22 @@ class PlacedNode:
     """Why backends of higher preference refused it."""
     weights: str | None = None
     """The type of its weights, if it is narrower than that of its other operands (`precision`)."""
+    read: int | None = None
+    """The bytes that it reads in an execution; `None` for views, and where sizes are symbolic."""
+    written: int | None = None
+    """The bytes that it writes."""
+
+
+@dataclass(frozen=True)
+class MemoryTraffic:
+    """The bytes that an execution reads and writes, and the tensors that it does not."""
+
+    moved: int | None
+    """The bytes that all nodes read and write; `None` with symbolic sizes, and with several subgraphs."""
+    least: int | None
+    """The least possible: inputs and constants read once, outputs written once."""
+    fused: Sequence[str]
+    """Intermediate tensors of the model that are in no buffer, because the nodes around them are one node."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +61,8 @@ class Placement:
     """Every node."""
     notes: Sequence[str]
     """Optimisations that were left out, each with the reason."""
+    traffic: MemoryTraffic
+    """The bytes that an execution reads and writes."""
 
     @property
     def refused(self) -> Sequence[PlacedNode]:
@@ -69,10 +87,18 @@ class Placement:
                 node["backend"],
                 tuple(Refusal(**refusal) for refusal in node["refusals"]),
                 node["weights"],
+                node["read"],
+                node["written"],
             )
             for node in report["nodes"]
         ]
-        return Placement(tuple(report["backends"]), tuple(nodes), tuple(report["notes"]))
+        traffic = report["traffic"]
+        return Placement(
+            tuple(report["backends"]),
+            tuple(nodes),
+            tuple(report["notes"]),
+            MemoryTraffic(traffic["moved"], traffic["least"], tuple(traffic["fused"])),
+        )
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count} on {backend}" for backend, count in self.counts().items())

@@ -1,6 +1,7 @@
 //! The pipeline from a graph to a package.
 
 use crate::host::needs_host;
+use crate::optimise::Optimised;
 use crate::place::{BackendSelector, Hint, Placement};
 use crate::precision::{self, Precisions};
 use crate::specialise::Folding;
@@ -121,12 +122,12 @@ pub(crate) fn compile_inferred(
         return Err(Error::new(ErrorKind::Unsupported, text));
     }
     let states = states::declare(&mut graph, &options.states)?;
-    let mut notes = optimise::optimise(&mut graph, options.registry, &selector, control)?;
+    let mut optimised = optimise::optimise(&mut graph, options.registry, &selector, control)?;
     let applied = precision::apply(&mut graph, &selector, &options.precisions)?;
-    notes.extend(applied.notes);
+    optimised.notes.extend(applied.notes);
     pads::add_default_fill(&mut graph)?;
     outputs::restore(&mut graph, names)?;
-    let mut compiled = finish(graph, names, notes, options)?;
+    let mut compiled = finish(graph, names, optimised, options)?;
     for node in &mut compiled.placement.nodes {
         if let (None, Some(original)) = (&node.replaced, applied.originals.get(&node.node)) {
             node.replaced = Some(original.clone());
@@ -150,12 +151,11 @@ pub fn place_graph(graph: &mut Graph, options: &Options<'_>) -> Result<Placement
     place::place(graph, &selector, &options.control)
 }
 
-/// The stages from placement on, for an optimised graph, the names of its outputs, and the optimisations that were left
-/// out.
+/// The stages from placement on, for an optimised graph, the names of its outputs, and what its optimisation did.
 pub(crate) fn finish(
     mut graph: Graph,
     names: &[String],
-    notes: Vec<String>,
+    optimised: Optimised,
     options: &Options<'_>,
 ) -> Result<Compiled> {
     let control = &options.control;
@@ -163,7 +163,8 @@ pub(crate) fn finish(
     tenon_graph::verify(&graph)?;
     control.progress("place", 0, 1)?;
     let mut placement = place_graph(&mut graph, options)?;
-    placement.notes.splice(..0, notes);
+    placement.notes.splice(..0, optimised.notes);
+    placement.traffic.fused = optimised.fused;
     tenon_graph::verify(&graph)?;
     symbolic::complete_extents(&mut graph)?;
     let mut memory = memory::plan(

@@ -51,6 +51,7 @@ mod specialise;
 mod states;
 mod strings;
 mod symbolic;
+mod traffic;
 
 pub use compile::{Compiled, DEFAULT_BACKENDS, Options, compile, place_graph};
 pub use cut::{CompiledNodes, CpuNode, compile_nodes};

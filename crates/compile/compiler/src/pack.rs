@@ -2,13 +2,13 @@
 
 use crate::compile::Options;
 use crate::memory::{Home, Memory, Variable};
-use crate::place::{Placement, Target};
+use crate::place::{NodePlacement, Placement};
 use std::collections::{BTreeMap, BTreeSet};
 use tenon_backend::Registry;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_bef::{Attribute, EncodeOptions, Module, encode};
 use tenon_dma::VariableId;
-use tenon_graph::{Cost, Graph, Node, ValueId};
+use tenon_graph::{Graph, ValueId};
 use tenon_neff::{
     ConstantInfo, Contents, Extent, LiveRange, MemoryPlan, ModelInfo, Movement, NodeCost,
     PackageVariable, PlacementReport, Port, PortShape, PreparedForm, Role, SizesInfo, TenonMember,
@@ -47,7 +47,7 @@ pub(crate) fn pack(
     tenon.targets = targets(&tenon.placement, options.registry);
     if graph.symbols.is_empty() {
         tenon.plan = memory_plan(memory, options.memory_strategy.name());
-        tenon.costs = costs(graph, placement);
+        tenon.costs = costs(placement);
     }
     let program = encode(module, &EncodeOptions::default())?;
     Ok(Contents {
@@ -241,17 +241,15 @@ fn memory_plan(memory: &Memory, strategy: &str) -> MemoryPlan {
 }
 
 /// The costs of the nodes that execute.
-fn costs(graph: &Graph, placement: &Placement) -> Vec<NodeCost> {
-    let nodes = graph.nodes.iter().zip(&placement.nodes);
-    let nodes = nodes.filter(|(_, placed)| placed.target != Target::View);
-    let cost = |(node, _): (&Node, _)| {
-        let cost = Cost::of(graph, node);
-        NodeCost {
-            node: node.name.clone(),
+fn costs(placement: &Placement) -> Vec<NodeCost> {
+    let cost = |placed: &NodePlacement| {
+        let cost = placed.cost?;
+        Some(NodeCost {
+            node: placed.node.clone(),
             flops: cost.flops,
             read: cost.read,
             written: cost.written,
-        }
+        })
     };
-    nodes.map(cost).collect()
+    placement.nodes.iter().filter_map(cost).collect()
 }

@@ -18,14 +18,15 @@ pub use crossings::Crossing;
 pub(crate) use groups::groups;
 pub(crate) use selector::{Assignment, BackendSelector};
 
-use crate::memory;
+use crate::{memory, traffic};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use tenon_backend::{BackendId, Refusal};
 use tenon_base::{Control, Error, ErrorKind, Pattern, Result};
 use tenon_graph::operator::OperatorClass;
-use tenon_graph::{DataType, Graph, NodeId};
+use tenon_graph::{Cost, DataType, Graph, NodeId};
+use tenon_neff::MemoryTraffic;
 
 /// The executor of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +111,8 @@ pub struct NodePlacement {
     /// Its subgraph, numbered over all backends; `None` for data movement and views outside of a
     /// subgraph.
     pub subgraph: Option<u32>,
+    /// The cost of an execution; `None` for views, and where sizes are symbolic.
+    pub cost: Option<Cost>,
     /// The refusals of the candidates before its executor.
     pub refusals: Vec<NodeRefusal>,
     /// The nodes that its backend replaced with this one, or the node with weights of f32.
@@ -130,6 +133,8 @@ pub struct Placement {
     pub crossings: Vec<Crossing>,
     /// Optimisations that were left out because they hold for the example sizes alone, with the reasons.
     pub notes: Vec<String>,
+    /// What an execution reads and writes.
+    pub traffic: MemoryTraffic,
 }
 
 impl Placement {
@@ -195,7 +200,9 @@ pub(crate) fn place(
         nodes,
         crossings: Vec::new(),
         notes,
+        traffic: MemoryTraffic::default(),
     };
+    traffic::measure(graph, &mut placement);
     number_subgraphs(graph, &mut placement);
     crossings::find(graph, &mut placement, selector);
     Ok(placement)

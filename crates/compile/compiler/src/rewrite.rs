@@ -11,6 +11,7 @@ pub(crate) use emit::reshape_attributes;
 
 use crate::place::{Assignment, BackendSelector};
 use crate::symbolic::OtherSizes;
+use crate::traffic::Containment;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
@@ -70,6 +71,8 @@ pub(crate) struct Rewriter<'g> {
     /// For each value its replacement.
     forward: Vec<Option<ValueId>>,
     names: UniqueNames,
+    /// Values whose elements are in others, by the nodes visited and emitted.
+    contained: Containment,
     changed: bool,
 }
 
@@ -77,6 +80,7 @@ pub(crate) struct Rewriter<'g> {
 struct Checkpoint {
     nodes: usize,
     values: usize,
+    contained: usize,
     changed: bool,
 }
 
@@ -89,6 +93,8 @@ pub(crate) struct Rewritten {
     pub changed: bool,
     /// The results of rules that were undone because they hold for the example sizes alone, with the reasons.
     pub undone: BTreeSet<String>,
+    /// Values whose elements are in others.
+    pub contained: Containment,
 }
 
 /// Applies rules to every node of `graph` once. The guards query `selector`; a result that does not hold for `sizes` is
@@ -137,6 +143,7 @@ impl<'g> Rewriter<'g> {
             graph,
             sizes,
             undone: BTreeSet::new(),
+            contained: Containment::default(),
             changed: false,
         }
     }
@@ -182,6 +189,7 @@ impl<'g> Rewriter<'g> {
                     Outcome::Keep => {}
                     Outcome::Replace(new) => {
                         self.changed = true;
+                        self.contained.add(&new);
                         self.exchange_uses(&new, &node);
                         (node, assignment) = (new, replacement);
                         replacements += 1;
@@ -210,6 +218,7 @@ impl<'g> Rewriter<'g> {
         Checkpoint {
             nodes: self.nodes.len(),
             values: self.graph.values.len(),
+            contained: self.contained.len(),
             changed: self.changed,
         }
     }
@@ -223,6 +232,7 @@ impl<'g> Rewriter<'g> {
         }
         self.assignments.truncate(checkpoint.nodes);
         self.graph.values.truncate(checkpoint.values);
+        self.contained.truncate(checkpoint.contained);
         self.grow();
         self.changed = checkpoint.changed;
     }
@@ -338,6 +348,7 @@ impl<'g> Rewriter<'g> {
         for (output, value) in node.outputs.iter().zip(values) {
             if let (Some(output), Some(value)) = (output, value) {
                 self.forward[output.index()] = Some(*value);
+                self.contained.add_equal(*output, *value);
                 self.uses[value.index()] += self.uses[output.index()];
                 self.uses[output.index()] = 0;
             }
@@ -372,6 +383,7 @@ impl<'g> Rewriter<'g> {
     }
 
     fn push(&mut self, node: Node, assignment: CachedAssignment) {
+        self.contained.add(&node);
         for output in node.outputs.iter().flatten() {
             self.producer[output.index()] = Some(self.nodes.len());
         }
@@ -402,6 +414,7 @@ impl<'g> Rewriter<'g> {
         Rewritten {
             changed: self.changed,
             undone: self.undone,
+            contained: self.contained,
         }
     }
 }

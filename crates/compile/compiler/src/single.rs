@@ -1,6 +1,7 @@
 //! Packages of one operator: minimal reproductions of differences between backends.
 
 use crate::compile::{Compiled, Options, finish};
+use crate::optimise::Optimised;
 use crate::{outputs, specialise};
 use tenon_backend::WorkloadSpec;
 use tenon_base::{Error, ErrorKind, Result};
@@ -61,5 +62,5 @@ pub fn compile_single(node: &SingleNode<'_>, options: &Options<'_>) -> Result<Co
     });
     specialise::name_nodes(&mut graph);
     let names = outputs::names(&graph);
-    finish(graph, &names, Vec::new(), options)
+    finish(graph, &names, Optimised::default(), options)
 }

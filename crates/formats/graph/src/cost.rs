@@ -35,21 +35,30 @@ impl Cost {
             let types = types.iter().flatten();
             types.fold(0, |sum, ty| sum.saturating_add(ty.bytes() as u64))
         };
-        let written = sum(&outputs);
-        let read = match node.op.name {
-            // The selected rows, not the whole table.
-            "Gather" | "GatherElements" | "GatherND" => {
-                let indices = inputs.get(1).and_then(Option::as_ref);
-                written.saturating_add(indices.map_or(0, |ty| ty.bytes() as u64))
-            }
-            "Slice" | "Split" | "Shape" | "Size" => written,
-            _ => sum(&inputs),
-        };
+        let reads = Self::reads(graph, node).into_iter();
         Self {
             flops: operands.flops(),
-            read,
-            written,
+            read: reads.fold(0, u64::saturating_add),
+            written: sum(&outputs),
         }
+    }
+
+    /// The bytes that a node reads of each input.
+    pub fn reads(graph: &Graph, node: &Node) -> Vec<u64> {
+        let bytes = |id: &Option<crate::ValueId>| {
+            let ty = id.and_then(|id| graph.value(id).ty.as_ref());
+            ty.map_or(0, |ty| ty.bytes() as u64)
+        };
+        let written = || node.outputs.iter().map(bytes).fold(0, u64::saturating_add);
+        let inputs = node.inputs.iter().enumerate();
+        let read = |(index, id): (usize, &Option<crate::ValueId>)| match (node.op.name, index) {
+            // The selected rows, not the whole table.
+            ("Gather" | "GatherElements" | "GatherND" | "Slice" | "Split", 0)
+            | ("Shape" | "Size", 0) => written(),
+            ("Slice" | "Split", _) => 0,
+            _ => bytes(id),
+        };
+        inputs.map(read).collect()
     }
 }
 
@@ -235,5 +244,10 @@ mod tests {
         let rows =
             cost("graph \"g\" (%a: f32[1000, 8], %i: i64[3]) -> (%y) {\n %y = Gather(%a, %i)\n}");
         assert_eq!((rows.flops, rows.read, rows.written), (0, 96 + 24, 96));
+        let part = cost(
+            "graph \"g\" (%a: f32[1000, 8]) -> (%y) {\n const %from: i64[1] = [2]\n \
+             const %to: i64[1] = [5]\n %y = Slice(%a, %from, %to)\n}",
+        );
+        assert_eq!((part.flops, part.read, part.written), (0, 96, 96));
     }
 }

@@ -89,7 +89,8 @@ pub use nodes::{HeaderBlock, Node, NodeExecutor, NodePort, NodeTable};
 pub use object::UnknownKeys;
 pub use package::{HashCheck, Limits, Package};
 pub use placement_report::{
-    ConvertedType, CrossingReport, Crossings, NodePlacement, PlacementReport, RefusalReport,
+    ConvertedType, CrossingReport, Crossings, MemoryTraffic, NodePlacement, PlacementReport,
+    RefusalReport,
 };
 pub use rule::{Rule, Severity};
 pub use strip::{StripReport, strip};

@@ -19,6 +19,30 @@ pub struct PlacementReport {
     /// Optimisations that were left out, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What an execution reads and writes.
+    #[serde(default, skip_serializing_if = "MemoryTraffic::is_unknown")]
+    pub traffic: MemoryTraffic,
+}
+
+/// The bytes that an execution reads and writes, and the tensors that it does not.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MemoryTraffic {
+    /// The bytes that all nodes read and write. Unknown with symbols, and with several subgraphs, which may be executed
+    /// several times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<u64>,
+    /// The least possible: inputs and constants read once, outputs written once. Known if `moved` is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least: Option<u64>,
+    /// Intermediate tensors of the model that are in no buffer, because the nodes around them are one node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fused: Vec<String>,
+}
+
+impl MemoryTraffic {
+    fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The placement of one node.
@@ -42,6 +66,12 @@ pub struct NodePlacement {
     /// The subgraph of its backend that it belongs to, counted from 0 over all backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subgraph: Option<u32>,
+    /// The bytes that it reads in an execution, once each; `None` for views, and where sizes are symbolic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<u64>,
+    /// The bytes that it writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<u64>,
     /// Why backends that were queried before refused the node.
     #[serde(default)]
     pub refusals: Vec<RefusalReport>,
@@ -112,10 +142,14 @@ impl PlacementReport {
     pub fn of_all<'a>(reports: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut all = Self::default();
         let mut subgraphs = 0;
-        for report in reports {
+        for (index, report) in reports.into_iter().enumerate() {
             if all.backends.is_empty() {
                 all.backends.clone_from(&report.backends);
             }
+            let is_only = index == 0;
+            all.traffic.moved = report.traffic.moved.filter(|_| is_only);
+            all.traffic.least = report.traffic.least.filter(|_| is_only);
+            all.traffic.fused.extend_from_slice(&report.traffic.fused);
             let first = subgraphs;
             for node in &report.nodes {
                 let mut node = node.clone();
@@ -142,6 +176,8 @@ impl PlacementReport {
             converted: None,
             weights: None,
             subgraph: None,
+            read: None,
+            written: None,
             refusals: Vec::new(),
         });
     }
@@ -251,6 +287,8 @@ mod tests {
             converted: None,
             weights: None,
             subgraph: None,
+            read: None,
+            written: None,
             refusals: refusal.into_iter().collect(),
         }
     }
@@ -301,7 +339,29 @@ mod tests {
     }
 
     #[test]
+    fn the_bytes_of_several_subgraphs_are_unknown() {
+        let traffic = |name: &str| MemoryTraffic {
+            moved: Some(3),
+            least: Some(2),
+            fused: vec![name.into()],
+        };
+        let [a, b] = ["a", "b"].map(|name| PlacementReport {
+            traffic: traffic(name),
+            ..PlacementReport::default()
+        });
+        assert_eq!(PlacementReport::of_all([&a]).traffic, traffic("a"));
+        let both = MemoryTraffic {
+            fused: vec!["a".into(), "b".into()],
+            ..MemoryTraffic::default()
+        };
+        assert_eq!(PlacementReport::of_all([&a, &b]).traffic, both);
+    }
+
+    #[test]
     fn reports_of_older_packages_are_read() {
+        let text = r#"{"backends":[],"nodes":[],"crossings":{"count":0,"bytes":0}}"#;
+        let read: PlacementReport = serde_json::from_str(text).unwrap();
+        assert_eq!(read, PlacementReport::default());
         let text = r#"{"backend":"CpuAcc","reason":"other","text":"t"}"#;
         let read: RefusalReport = serde_json::from_str(text).unwrap();
         assert_eq!((read.cause.as_str(), read.text.as_str()), ("", "t"));

@@ -261,6 +261,7 @@ fn the_placement_is_printed_in_one_line_and_in_full() {
     ));
     let report = &parts["placement"]["report"];
     assert_eq!(report["nodes"][0]["operator"], "Conv");
+    assert!(report["nodes"][0]["read"].is_u64() && report["traffic"]["least"].is_u64());
     assert!(parts["memory"]["arena_bytes"].is_u64());
     let compiled = json(&done(folder.path(), &[&compile[..], &["--json"]].concat()));
     assert_eq!(&compiled["placement"], report);

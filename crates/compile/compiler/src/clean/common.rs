@@ -7,12 +7,12 @@ use tenon_graph::{Attribute, Graph, Node, Tensor, ValueId};
 const MAX_COMPARED_BYTES: usize = 4096;
 
 /// Replaces the outputs of every node that equals an earlier one (operator, attributes, inputs) by
-/// its outputs. Returns whether there was one.
-pub(crate) fn merge_equal(graph: &mut Graph) -> bool {
+/// its outputs. Returns the replaced values, each with the other one.
+pub(crate) fn merge_equal(graph: &mut Graph) -> Vec<(ValueId, ValueId)> {
     let mut canonical: Vec<ValueId> = (0..graph.values.len() as u32).map(ValueId).collect();
     merge_constants(graph, &mut canonical);
     let mut seen: HashMap<String, usize> = HashMap::new();
-    let mut merged = false;
+    let mut merged = Vec::new();
     for index in 0..graph.nodes.len() {
         for input in graph.nodes[index].inputs.iter_mut().flatten() {
             *input = canonical[input.index()];
@@ -36,7 +36,7 @@ pub(crate) fn merge_equal(graph: &mut Graph) -> bool {
             for (output, by) in pairs {
                 if let (Some(output), Some(by)) = (output, by) {
                     canonical[output.index()] = *by;
-                    merged = true;
+                    merged.push((*output, *by));
                 }
             }
         }

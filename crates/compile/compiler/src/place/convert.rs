@@ -135,6 +135,7 @@ fn cast_placement(
                 converted: None,
                 weights: None,
                 subgraph: None,
+                cost: None,
                 refusals: Vec::new(),
                 replaced: None,
             }

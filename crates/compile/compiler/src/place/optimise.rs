@@ -214,6 +214,7 @@ fn apply(
             converted: None,
             weights: None,
             subgraph: None,
+            cost: None,
             refusals: Vec::new(),
             replaced: replaced.remove(&node.name),
         };

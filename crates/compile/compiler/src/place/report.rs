@@ -19,6 +19,8 @@ impl Placement {
             converted: placed.converted.map(converted),
             weights: placed.weights.map(|dtype| dtype.to_string()),
             subgraph: placed.subgraph,
+            read: placed.cost.map(|cost| cost.read),
+            written: placed.cost.map(|cost| cost.written),
             refusals: placed
                 .refusals
                 .iter()
@@ -40,6 +42,7 @@ impl Placement {
                 values: self.crossings.iter().map(crossing).collect(),
             },
             notes: self.notes.clone(),
+            traffic: self.traffic.clone(),
         }
     }
 }

@@ -267,6 +267,7 @@ impl<'a> BackendSelector<'a> {
             converted: None,
             weights: None,
             subgraph: None,
+            cost: None,
             refusals: Vec::new(),
             replaced: None,
         };

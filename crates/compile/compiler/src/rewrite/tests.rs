@@ -29,7 +29,7 @@ fn after(mut graph: Graph, rules: &'static [Rule]) -> (String, Vec<String>) {
     let control = Control::new();
     crate::specialise(&mut graph, &registry, &control).unwrap();
     let passes = vec![Pass::new("test", vec![(rules, Guard::None)])];
-    let notes = run_passes(&mut graph, passes, &registry, &selector, &control).unwrap();
+    let (notes, _) = run_passes(&mut graph, passes, &registry, &selector, &control).unwrap();
     tenon_graph::verify(&graph).unwrap();
     let operators: Vec<&str> = graph.nodes.iter().map(|node| node.op.name).collect();
     (operators.join(" "), notes)

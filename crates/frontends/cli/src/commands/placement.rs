@@ -3,17 +3,22 @@
 use crate::output::say;
 use crate::table::{Table, bytes};
 use tenon::Result;
-use tenon::inspect::PlacementReport;
+use tenon::inspect::{MemoryTraffic, PlacementReport};
+
+/// The names of fused tensors that are printed; further ones are counted.
+const NAMES: usize = 10;
 
 /// A line about where nodes run; `None` for a netlist, whose ops do not run on backends.
 pub fn line(report: &PlacementReport) -> Option<String> {
     (!report.nodes.is_empty()).then(|| report.to_string())
 }
 
-/// Prints a row for every node: its backend, its subgraph, and the reasons; then the values that pass
-/// between backends.
+/// Prints a row for every node: its backend, its subgraph, its bytes, and the reasons; then the values that pass
+/// between backends, and the bytes of an execution.
 pub fn print(report: &PlacementReport) -> Result<()> {
-    let mut table = Table::new(&["node", "operator", "backend", "subgraph", "why"]);
+    let mut table = Table::new(&[
+        "node", "operator", "backend", "subgraph", "reads", "writes", "why",
+    ]);
     for node in &report.nodes {
         let hint = node.hint.iter().map(|pattern| format!("hint {pattern}"));
         let converted = node.converted.iter();
@@ -35,13 +40,41 @@ pub fn print(report: &PlacementReport) -> Result<()> {
             node.backend.clone(),
             node.subgraph
                 .map_or(String::new(), |number| number.to_string()),
+            node.read.map_or(String::new(), bytes),
+            node.written.map_or(String::new(), bytes),
             why.join("; "),
         ]);
     }
     say!("{table}")?;
     crossings(report)?;
+    traffic(&report.traffic)?;
     let mut notes = report.notes.iter();
     notes.try_for_each(|note| say!("\nnote: {note}"))
+}
+
+/// Prints the bytes of an execution, and the tensors that are in no buffer.
+fn traffic(traffic: &MemoryTraffic) -> Result<()> {
+    let (moved, least) = (traffic.moved.map(bytes), traffic.least.map(bytes));
+    if let (Some(moved), Some(least)) = (moved, least) {
+        say!("\nan execution reads and writes {moved}, {least} at least")?;
+    }
+    let count = traffic.fused.len();
+    if count == 0 {
+        return Ok(());
+    }
+    let names = traffic.fused.iter().take(NAMES);
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    let more = match count.saturating_sub(NAMES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (tensors, are) = if count == 1 {
+        ("tensor", "is")
+    } else {
+        ("tensors", "are")
+    };
+    let names = names.join(", ");
+    say!("{count} intermediate {tensors} of the model {are} in no buffer: {names}{more}")
 }
 
 /// Prints a row for every value that passes from one backend to another.

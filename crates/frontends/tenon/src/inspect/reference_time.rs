@@ -151,6 +151,8 @@ mod tests {
             hint: None,
             converted: None,
             weights: None,
+            read: None,
+            written: None,
             subgraph: None,
             refusals: (backend == "CpuRef")
                 .then_some(refused)
