@@ -260,7 +260,7 @@ impl Winograd {
                 blocks: 1,
                 width: width * self.filters,
             };
-            // A part of an image for each thread, in bands of equal numbers of rows.
+            // A part of an image for each thread, in bands of equal height.
             let threads = pool::threads().min(SLOTS);
             let part = rows.div_ceil(threads);
             let parts = rows.div_ceil(part);
@@ -591,8 +591,8 @@ mod tests {
     use crate::activation::Activation;
     use std::time::Instant;
 
-    /// Numbers in -1..1.
-    fn numbers(count: usize, seed: u32) -> Vec<f32> {
+    /// Values in -1..1.
+    fn random_values(count: usize, seed: u32) -> Vec<f32> {
         let mut state = seed.wrapping_mul(2).wrapping_add(1);
         let mut next = || {
             state = state.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
@@ -644,14 +644,14 @@ mod tests {
                 bias: false,
                 addend: false,
             };
-            let weights = numbers(9 * channels * filters, 1);
+            let weights = random_values(9 * channels * filters, 1);
             let mut panels = vec![0.0; packed_len(9 * channels, filters)];
             conv.fill(&weights, &mut panels);
             let winograd = Winograd::each(&conv).into_iter().flatten();
             let mut winograd = winograd.filter(|it| it.outputs == outputs);
             Self {
                 winograd: winograd.next().expect("the algorithm applies"),
-                input: numbers(shape.input_len(), 2),
+                input: random_values(shape.input_len(), 2),
                 weights,
                 panels,
                 conv,
@@ -750,7 +750,7 @@ mod tests {
                 let shape = [2, 6, 5, 16, 32];
                 let mut case = Case::new(level, outputs, shape, [1; 4]);
                 let plain = case.run(&case.operands());
-                let (bias, addend) = (numbers(32, 3), numbers(plain.len(), 4));
+                let (bias, addend) = (random_values(32, 3), random_values(plain.len(), 4));
                 let input = case.input.clone();
                 let operands = ConvOperands {
                     input: &input,

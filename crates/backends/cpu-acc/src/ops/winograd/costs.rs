@@ -2,7 +2,7 @@
 
 use tenon_backend::CpuLevel;
 
-/// Times of one element, as those of so many multiply-adds of the micro-kernel of the same level.
+/// Times of one element, in multiply-adds of the micro-kernel of the same level.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Costs {
     /// Of the transformed input.
