@@ -10,7 +10,7 @@ use super::depthwise;
 use super::element_types::of_float;
 use super::float_gemm::GemmElement;
 use super::prepared::{Fill, Preparation, Weights};
-use super::winograd::Winograd;
+use super::winograd::{Transformed, Winograd};
 use super::{Kernel, split_scratch, total_len};
 use crate::activation::Activation;
 use crate::floats::{FloatType, Floats};
@@ -22,6 +22,7 @@ use crate::simd::gemm::Gemm;
 use crate::simd::products::ProductKind;
 use crate::simd::rows::{Geometry, Im2col, Matrix, PaddedIm2col};
 use std::ops::Range;
+use std::sync::Arc;
 use tenon_backend::{Inputs, Operands, Outputs, Refusal, Workload, WorkloadPlan, WorkloadSpec};
 use tenon_base::Result;
 use tenon_tensor::Tensor;
@@ -216,6 +217,11 @@ impl Conv {
         );
     }
 
+    /// Packed weights in f32.
+    pub(super) fn widened(&self, packed: &Weights) -> Result<Weights> {
+        packed.widened(self.packed_type(), self.plain_rows(self.positions()))
+    }
+
     fn preparation<'a>(&self, fill: &'a dyn Fn(&[f32], &mut [f32])) -> Preparation<'a> {
         Preparation {
             input: 1,
@@ -311,9 +317,7 @@ impl Kernel for Conv {
         };
         let winograd = match (&weights, Winograd::fastest(&self)) {
             (Some(weights), Some(winograd)) => {
-                let weights =
-                    weights.widened(self.packed_type(), self.plain_rows(self.positions()))?;
-                let weights = winograd.transform_weights(self.level, weights.elements())?;
+                let weights = winograd.weights(&self, weights)?;
                 Some((winograd, weights))
             }
             _ => None,
@@ -331,7 +335,7 @@ pub(super) struct BoundConv {
     pub(super) conv: Conv,
     /// `None` where they are not constant.
     weights: Option<Weights>,
-    winograd: Option<(Winograd, Weights)>,
+    winograd: Option<(Winograd, Arc<Transformed>)>,
 }
 
 impl Workload for BoundConv {
@@ -341,7 +345,7 @@ impl Workload for BoundConv {
             return self.run_pairs(product, weights, &inputs, &mut outputs);
         }
         if let Some((winograd, weights)) = &self.winograd {
-            return self.run_winograd(winograd, weights, &inputs, &mut outputs);
+            return self.run_winograd(winograd, weights.elements(), &inputs, &mut outputs);
         }
         of_float!(self.conv.float, T => self.run::<T>(&inputs, &mut outputs))
     }
@@ -355,7 +359,7 @@ impl BoundConv {
     fn run_winograd(
         &self,
         winograd: &Winograd,
-        weights: &Weights,
+        weights: &[f32],
         inputs: &Inputs<'_>,
         outputs: &mut Outputs<'_>,
     ) -> Result<()> {
@@ -369,7 +373,7 @@ impl BoundConv {
             addend: optional(conv.addend, 3)?,
         };
         let output = outputs.slice::<f32>(0)?;
-        winograd.run(conv, weights.elements(), &operands, memory, output);
+        winograd.run(conv, weights, &operands, memory, output);
         Ok(())
     }
 

@@ -19,6 +19,7 @@ use crate::simd::rows::{Geometry, Matrix};
 use crate::simd::{Level, Simd, VectorOp};
 use costs::Costs;
 use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tenon_backend::CpuLevel;
 use tenon_base::{Result, pool};
 use transforms::{F2, F4, Transform};
@@ -171,11 +172,13 @@ impl Winograd {
         (BAND_ELEMENTS / row).clamp(1, self.tile_rows())
     }
 
-    /// Whether each thread computes bands, else a part of all.
+    /// Whether each thread computes bands, else a part of all. Long rows would take much memory for each thread.
     fn divides_bands(&self) -> bool {
         let weights = self.product_stride().saturating_mul(self.shape.channels);
         let rows = self.shape.images * self.tile_rows();
-        weights <= CACHED_WEIGHTS && rows / self.cached_rows() >= MIN_BANDS
+        weights <= CACHED_WEIGHTS
+            && total_len(self.elements(1)) <= 2 * BAND_ELEMENTS
+            && rows / self.cached_rows() >= MIN_BANDS
     }
 
     /// Elements of the transformed input and of the products of some rows of tiles.
@@ -190,8 +193,34 @@ impl Winograd {
         total_len(self.elements(self.band())).saturating_mul(slots)
     }
 
+    /// The transformed weights, from those of the plain product. Workloads of the same weights, which those for other sizes of
+    /// a model have, share them.
+    pub(super) fn weights(&self, conv: &Conv, plain: &Weights) -> Result<Arc<Transformed>> {
+        static ALL: Mutex<Vec<Weak<Transformed>>> = Mutex::new(Vec::new());
+        let (level, outputs) = (conv.level, self.outputs);
+        let lock = || ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().iter().filter_map(Weak::upgrade).find(|it| {
+            (it.level, it.outputs) == (level, outputs)
+                && std::ptr::eq(it.plain.elements(), plain.elements())
+        });
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let panels = conv.widened(plain)?;
+        let transformed = Arc::new(Transformed {
+            elements: self.transform_weights(level, panels.elements())?,
+            plain: plain.clone(),
+            level,
+            outputs,
+        });
+        let mut all = lock();
+        all.retain(|it| it.strong_count() > 0);
+        all.push(Arc::downgrade(&transformed));
+        Ok(transformed)
+    }
+
     /// Transforms the panels of the plain product to panels of each position of a tile.
-    pub(super) fn transform_weights(&self, level: Level, panels: &[f32]) -> Result<Weights> {
+    fn transform_weights(&self, level: Level, panels: &[f32]) -> Result<Weights> {
         let (depth, filters) = (self.shape.channels, self.filters);
         let len = self.positions().saturating_mul(packed_len(depth, filters));
         let weights = panels::buffer(len, |to| match self.outputs {
@@ -276,32 +305,43 @@ impl Winograd {
                     let output = output.elements_mut();
                     let start = task.offset(image * rows + first);
                     for index in 0..bands {
-                        let [from, to] =
-                            [index, index + 1].map(|index| first + index * count / bands);
-                        let from_row = image * rows + from;
-                        let end = match to {
-                            _ if index + 1 == bands => output.len(),
-                            to => task.offset(image * rows + to) - start,
-                        };
-                        let output = &mut output[task.offset(from_row) - start..end];
-                        task.run(from_row, to - from, memory, output);
+                        let [from, to] = [index, index + 1]
+                            .map(|index| image * rows + first + index * count / bands);
+                        let part = task.offset(from) - start..task.offset(to) - start;
+                        task.run(from, to - from, memory, &mut output[part]);
                     }
                 },
             );
             return;
         }
+        let all = self.shape.images * rows;
         let mut first = 0;
-        while first < self.shape.images * rows {
-            let end = (first + band).min(if band < rows {
+        while first < all {
+            let last = if band < rows {
                 (first / rows + 1) * rows
             } else {
-                self.shape.images * rows
-            });
-            let at = |row: usize| task.offset(row);
-            let output = &mut output[at(first)..at(end)];
-            task.run(first, end - first, memory, output);
+                all
+            };
+            let end = (first + band).min(last);
+            let part = task.offset(first)..task.offset(end);
+            task.run(first, end - first, memory, &mut output[part]);
             first = end;
         }
+    }
+}
+
+/// Transformed weights.
+pub(super) struct Transformed {
+    elements: Weights,
+    /// Their source: while it is kept, no other weights are at its address.
+    plain: Weights,
+    level: Level,
+    outputs: usize,
+}
+
+impl Transformed {
+    pub(super) fn elements(&self) -> &[f32] {
+        self.elements.elements()
     }
 }
 
@@ -715,6 +755,8 @@ mod tests {
             ([1, 37, 33, 16, 16], [1; 4]),
             ([5, 4, 5, 128, 128], [1; 4]),
             ([1, 8, 70, 96, 64], [2, 0, 0, 2]),
+            // A row of tiles is too long for the memory of a thread.
+            ([2, 5, 600, 64, 64], [1; 4]),
         ];
         for level in CpuLevel::ALL {
             for (outputs, bound) in ERROR_BOUNDS {
@@ -741,6 +783,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn workloads_of_the_same_weights_share_them() {
+        let case = Case::new(CpuLevel::Baseline, 4, [1, 9, 9, 16, 16], [1; 4]);
+        let weights = |plain: &Weights| case.winograd.weights(&case.conv, plain).expect("memory");
+        let fill = |to: &mut [f32]| to.copy_from_slice(&case.panels);
+        let [plain, other] = [(); 2]
+            .map(|()| Weights::new(panels::buffer(case.panels.len(), fill).expect("memory")));
+        let first = weights(&plain);
+        assert!(Arc::ptr_eq(&first, &weights(&plain.clone())));
+        assert!(!Arc::ptr_eq(&first, &weights(&other)));
+        assert_eq!(first.elements(), weights(&other).elements());
     }
 
     #[test]
