@@ -341,11 +341,11 @@ pub(super) struct BoundConv {
 impl Workload for BoundConv {
     fn execute(&self, operands: &mut Operands<'_>) -> Result<()> {
         let (inputs, mut outputs) = operands.split();
-        if let (Some(product), Some(weights)) = (self.conv.product_of_pairs(), &self.weights) {
-            return self.run_pairs(product, weights, &inputs, &mut outputs);
-        }
         if let Some((winograd, weights)) = &self.winograd {
             return self.run_winograd(winograd, weights.elements(), &inputs, &mut outputs);
+        }
+        if let (Some(product), Some(weights)) = (self.conv.product_of_pairs(), &self.weights) {
+            return self.run_pairs(product, weights, &inputs, &mut outputs);
         }
         of_float!(self.conv.float, T => self.run::<T>(&inputs, &mut outputs))
     }
