@@ -365,13 +365,7 @@ impl BoundConv {
     ) -> Result<()> {
         let conv = &self.conv;
         let memory = super::scratch(outputs, winograd.scratch())?;
-        let optional =
-            |is_used: bool, index: usize| is_used.then(|| inputs.slice::<f32>(index)).transpose();
-        let operands = ConvOperands {
-            input: inputs.slice::<f32>(0)?,
-            bias: optional(conv.bias, 2)?,
-            addend: optional(conv.addend, 3)?,
-        };
+        let operands = conv.float_operands(inputs)?;
         let output = outputs.slice::<f32>(0)?;
         winograd.run(conv, weights, &operands, memory, output);
         Ok(())
@@ -416,6 +410,17 @@ pub(super) struct ConvOperands<'a, T> {
 }
 
 impl Conv {
+    /// The operands of a convolution of f32.
+    pub(super) fn float_operands<'a>(&self, inputs: &Inputs<'a>) -> Result<ConvOperands<'a, f32>> {
+        let optional =
+            |is_used: bool, index: usize| is_used.then(|| inputs.slice::<f32>(index)).transpose();
+        Ok(ConvOperands {
+            input: &inputs.slice::<f32>(0)?[..self.shape.input_len()],
+            bias: optional(self.bias, 2)?,
+            addend: optional(self.addend, 3)?,
+        })
+    }
+
     /// Computes the output from packed weights; `scratch` is for the padded image or the input in f32.
     pub(super) fn run<T: GemmElement>(
         &self,

@@ -111,13 +111,7 @@ impl BoundConv {
         let sizes = conv.scratch();
         let scratch = super::scratch(outputs, total_len(sizes))?;
         let [.., image] = split_scratch(scratch, sizes);
-        let optional =
-            |is_used: bool, index: usize| is_used.then(|| inputs.slice::<f32>(index)).transpose();
-        let operands = ConvOperands {
-            input: &inputs.slice::<f32>(0)?[..conv.shape.input_len()],
-            bias: optional(conv.bias, 2)?,
-            addend: optional(conv.addend, 3)?,
-        };
+        let operands = conv.float_operands(inputs)?;
         let output = outputs.slice::<f32>(0)?;
         let weights = weights.elements();
         if product == ProductKind::Bf16Pairs {

@@ -3,7 +3,7 @@
 
 use crate::floats::FloatType;
 use crate::panels::{self, WIDTH, pair_rows, split_pairs};
-use crate::simd::typed_gemm::{bytes_mut, bytes_of};
+use crate::simd::row_elements::{bytes_mut, bytes_of};
 use std::borrow::Cow;
 use tenon_backend::{Prepared, WorkloadSpec};
 use tenon_base::{Error, ErrorKind, Result};

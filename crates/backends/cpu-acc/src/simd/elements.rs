@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::products::ProductKind;
-use super::typed_gemm::halves_mut;
+use super::row_elements::halves_mut;
 use super::{Level, MAX_LANES, Simd, VectorOp};
 use crate::floats::{FloatElement, NarrowBf16, NarrowF16, WidenBf16, WidenF16};
 use half::{bf16, f16};

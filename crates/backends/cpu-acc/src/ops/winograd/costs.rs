@@ -1,4 +1,7 @@
 //! What the steps of Winograd's algorithm take at each level, measured by the test `costs_of_this_machine`.
+//!
+//! The cost of weights at AVX-512 is near the upper end of 2 to 14 that were measured: with less, a ResNet-50 transforms
+//! 90 MB of weights instead of 30.
 
 use tenon_backend::CpuLevel;
 
