@@ -42,6 +42,7 @@ mod signal;
 mod sliding_window;
 mod stateful;
 mod text;
+mod trees;
 mod unary;
 
 use kernel::{BuildError, BuildKernel, Kernel, Node};
@@ -141,6 +142,7 @@ fn kernels() -> &'static HashMap<&'static str, BuildKernel> {
             text::KERNELS,
             quantize::KERNELS,
             elementwise::KERNELS,
+            trees::KERNELS,
         ]
         .into_iter()
         .flatten()

@@ -37,6 +37,7 @@ pub mod random;
 mod state_pairs;
 mod symbolic;
 mod text;
+pub mod trees;
 mod verify;
 
 pub use attribute::{Attribute, AttributeKind, Attributes};

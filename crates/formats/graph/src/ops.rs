@@ -31,6 +31,7 @@ mod signal;
 mod stateful;
 mod tenon;
 mod text;
+mod trees;
 mod unary;
 mod view;
 
@@ -62,4 +63,5 @@ pub(crate) static FAMILIES: &[&[OperatorDef]] = &[
     text::OPERATORS,
     quantize::OPERATORS,
     tenon::OPERATORS,
+    trees::OPERATORS,
 ];

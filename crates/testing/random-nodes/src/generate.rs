@@ -2,7 +2,7 @@
 
 use crate::shapes::Shapes;
 use crate::values::{self, Values};
-use crate::{Choices, Input, RandomNode};
+use crate::{Choices, Input, RandomNode, trees};
 use tenon_graph::operator::{Arity, AttributeDef, Types};
 use tenon_graph::{Attribute, AttributeKind, Attributes, OperatorDef, infer, operator};
 use tenon_tensor::{DataType, TensorType};
@@ -92,6 +92,15 @@ pub(crate) fn node(
     }
     while inputs.last().is_some_and(Option::is_none) {
         inputs.pop();
+    }
+    if op.name == "tenon.TreeEnsemble"
+        && let Some(&[_, features]) = shapes.inputs.first().map(Vec::as_slice)
+    {
+        let targets = 1 + choices.below(4);
+        attributes.set("targets", Attribute::Int(targets as i64));
+        let dtype = inputs.first()?.as_ref()?.tensor.dtype();
+        inputs.truncate(1);
+        inputs.extend(trees::constants(features.max(1), targets, dtype, choices).ok()?);
     }
     let outputs = output_types(op, &attributes, &inputs, choices)?;
     Some(RandomNode {

@@ -7,6 +7,7 @@
 mod choices;
 mod generate;
 mod shapes;
+mod trees;
 mod values;
 
 pub use choices::{Choices, choice_bytes};

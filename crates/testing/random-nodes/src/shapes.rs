@@ -41,6 +41,8 @@ const PATTERNS: &[(&str, &str)] = &[
     ("tenon.QuantizedMatMul", "ab _ _ bc _ _ c _ _ ac _ _ _ _"),
     ("tenon.WeightOnlyMatMul", "*ab bc c c c"),
     ("tenon.WeightOnlyMatMul", "*ab bc _ _ c"),
+    ("tenon.TreeEnsemble", "nc a a a a2 b c d d"),
+    ("tenon.LookUp", "*a b b _"),
     ("Gemm", "ab bc c"),
     ("Gemm", "ab cb ac"),
     ("Gemm", "ba bc 1"),
