@@ -198,7 +198,7 @@ impl Draft {
             | ("Dropout", 1..) => Some(DataType::Bool),
             ("Cast" | "BitCast", _) => named("to"),
             ("CastLike" | "Where", _) => input(1),
-            ("OneHot", _) => input(2),
+            ("OneHot" | "tenon.LookUp", _) => input(2),
             ("ConstantOfShape", _) => match node.attributes.value("value") {
                 Some(Attribute::Tensor(tensor)) => Some(tensor.dtype()),
                 _ => Some(DataType::F32),

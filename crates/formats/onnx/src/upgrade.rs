@@ -8,6 +8,7 @@ mod gather;
 mod inputs;
 mod integers;
 mod microsoft;
+mod ml;
 mod normalize;
 mod optimizers;
 mod original;
@@ -81,6 +82,9 @@ const IN_TRAINING: &[(&str, Adapter)] = &[
 pub(crate) fn newest(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     if node.domain == microsoft::DOMAIN {
         return microsoft::newest(draft, node);
+    }
+    if node.domain == ml::DOMAIN {
+        return ml::newest(draft, node);
     }
     if node.domain == optimizers::DOMAIN {
         return optimizers::newest(draft, node);

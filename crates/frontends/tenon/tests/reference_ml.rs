@@ -1,0 +1,113 @@
+//! Models of `ai.onnx.ml`, which `reference_ml.py` makes, compared with onnxruntime.
+
+#![allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+use tenon::tensor::{convert, npy};
+use tenon::{Compiler, DataType, LoadOptions, Model, ModelValue, RunOptions, Tensor};
+
+/// The outputs of a model that are not those of the reference.
+fn differences(folder: &Path, name: &str) -> Vec<String> {
+    let load = || -> tenon::Result<Model> {
+        let compiled = Compiler::new().compile_file(folder.join(format!("{name}.onnx")))?;
+        Model::from_package(&compiled.to_neff()?, &LoadOptions::default())
+    };
+    let model = match load() {
+        Ok(model) => model,
+        Err(error) => return vec![format!("{name}: {error}")],
+    };
+    let arrays = npy::read_npz(folder.join(format!("{name}.npz"))).unwrap();
+    let named = |prefix: &str| -> Vec<(String, Tensor)> {
+        let with = |kind: &str| {
+            let start = format!("{prefix}{kind}.");
+            let named = arrays.iter();
+            named
+                .filter_map(|(name, tensor)| {
+                    Some((name.strip_prefix(&start)?.to_owned(), tensor.clone()))
+                })
+                .collect::<Vec<_>>()
+        };
+        let strings = with("str").into_iter().map(|(name, tensor)| {
+            let text = std::str::from_utf8(tensor.bytes()).unwrap();
+            let strings: Vec<&str> = text.split('\n').collect();
+            (
+                name,
+                Tensor::from_strings([strings.len()], &strings).unwrap(),
+            )
+        });
+        with("").into_iter().chain(strings).collect()
+    };
+    let inputs: Vec<(String, ModelValue)> = named("in")
+        .into_iter()
+        .map(|(name, tensor)| (name, tensor.into()))
+        .collect();
+    let inputs: Vec<(&str, &ModelValue)> = inputs
+        .iter()
+        .map(|(name, value)| (name.as_str(), value))
+        .collect();
+    let outputs = match model.run_values(&inputs, RunOptions::new()) {
+        Ok(outputs) => outputs,
+        Err(error) => return vec![format!("{name}: {error}")],
+    };
+    let names = model.outputs().iter().map(|output| output.name.clone());
+    let outputs: HashMap<String, ModelValue> = names.zip(outputs).collect();
+    let expected = named("out").into_iter();
+    expected
+        .filter_map(|(output, expected)| {
+            let text = difference(&outputs[&output], &expected)?;
+            Some(format!("{name}, {output}: {text}"))
+        })
+        .collect()
+}
+
+fn difference(found: &ModelValue, expected: &Tensor) -> Option<String> {
+    let ModelValue::Tensor(found) = found else {
+        return Some(found.description());
+    };
+    if let (Some(found), Some(expected)) = (found.strings(), expected.strings()) {
+        let [found, expected] = [found.collect::<Vec<_>>(), expected.collect()];
+        return (found != expected).then(|| format!("{found:?} instead of {expected:?}"));
+    }
+    if found.ty() != expected.ty() {
+        return Some(format!("{} instead of {}", found.ty(), expected.ty()));
+    }
+    let [found, expected] = [found, expected].map(|tensor| convert(tensor, DataType::F64).unwrap());
+    let (found, expected) = (found.as_slice::<f64>()?, expected.as_slice::<f64>()?);
+    let is_close = |(a, b): (&f64, &f64)| {
+        a == b || (a - b).abs() <= 2e-5 * (1.0 + b.abs()) || a.is_nan() && b.is_nan()
+    };
+    let mut pairs = found.iter().zip(expected);
+    let at = pairs.position(|pair| !is_close(pair))?;
+    Some(format!(
+        "element {at}: {} instead of {}",
+        found[at], expected[at]
+    ))
+}
+
+#[test]
+fn models_equal_onnxruntime() {
+    let Some(python) = std::env::var_os("TENON_PYTHON") else {
+        eprintln!("skipped: TENON_PYTHON is not set");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference_ml.py");
+    let mut command = Command::new(python);
+    let done = command.arg(script).arg(folder.path()).status().unwrap();
+    assert!(done.success());
+    let entries = std::fs::read_dir(folder.path()).unwrap();
+    let names = entries.filter_map(|entry| {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        Some(name.strip_suffix(".onnx")?.to_owned())
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    assert!(names.len() > 200, "{}", names.len());
+    let found = names
+        .iter()
+        .flat_map(|name| differences(folder.path(), name));
+    let found: Vec<String> = found.collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
