@@ -90,6 +90,23 @@ fn opaque([mut a, mut b, mut c, mut d]: [__m256; 4]) -> [__m256; 4] {
     [a, b, c, d]
 }
 
+/// The sum of integers of 32 bits, by an instruction that the compiler does not know: it would add products to each
+/// other before the sums, which takes more registers than there are.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn add_in_order(mut sum: __m256i, products: __m256i) -> __m256i {
+    // SAFETY: the instruction computes with registers alone.
+    unsafe {
+        asm!(
+            "vpaddd {sum}, {sum}, {products}",
+            sum = inout(ymm_reg) sum,
+            products = in(ymm_reg) products,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    sum
+}
+
 /// All bits set in the lanes below `count`, for masked loads and stores.
 #[inline(always)]
 fn first(count: usize) -> __m256i {
@@ -285,7 +302,7 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn add_products_of_pairs(self, a: __m256, b: __m256, sum: __m256) -> __m256 {
         let [a, b, sum] = [a, b, sum].map(|v| unsafe { _mm256_castps_si256(v) });
-        unsafe { _mm256_castsi256_ps(_mm256_add_epi32(sum, _mm256_madd_epi16(a, b))) }
+        unsafe { _mm256_castsi256_ps(add_in_order(sum, _mm256_madd_epi16(a, b))) }
     }
 
     #[inline(always)]
@@ -341,9 +358,12 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn load_bytes(self, from: &[u8], flip: u8) -> __m256 {
-        let mut eight = [0; 8];
-        let count = from.len().min(8);
-        eight[..count].copy_from_slice(&from[..count]);
+        // Of a whole vector the length is known: a copy of another length is a call.
+        let eight = from.first_chunk().copied().unwrap_or_else(|| {
+            let mut eight = [0; 8];
+            eight[..from.len()].copy_from_slice(from);
+            eight
+        });
         unsafe {
             let bytes = _mm_cvtsi64_si128(i64::from_le_bytes(eight));
             let bytes = _mm_xor_si128(bytes, _mm_set1_epi8(flip as i8));
@@ -360,8 +380,10 @@ impl Simd for Avx2 {
             let halves =
                 _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0));
             let eight = _mm_cvtsi128_si64(_mm256_castsi256_si128(halves)).to_le_bytes();
-            let count = to.len().min(8);
-            to[..count].copy_from_slice(&eight[..count]);
+            match to.first_chunk_mut() {
+                Some(to) => *to = eight,
+                None => to.copy_from_slice(&eight[..to.len()]),
+            }
         }
     }
 

@@ -137,13 +137,34 @@ impl RowElement for u8 {
             0
         };
         if packing.product == ProductKind::Pairs {
-            for index in (0..len).rev() {
-                let word = to[index].to_bits();
-                to[2 * index] = f32::from_bits(word & 0x00FF_00FF);
-                to[2 * index + 1] = f32::from_bits(word >> 8 & 0x00FF_00FF);
-            }
+            split_words(to, len);
         }
         sum
+    }
+}
+
+/// Replaces each of `len` words of bytes by two words of u16: the bytes at even positions, then the others.
+#[inline(always)]
+fn split_words(to: &mut [f32], len: usize) {
+    /// Words of a step, whose number the compiler must know to use vectors.
+    const STEP: usize = 8;
+    const EVEN: u32 = 0x00FF_00FF;
+    // From the end, so that no word is overwritten before it is read.
+    let whole = len - len % STEP;
+    for index in (whole..len).rev() {
+        let word = to[index].to_bits();
+        to[2 * index] = f32::from_bits(word & EVEN);
+        to[2 * index + 1] = f32::from_bits(word >> 8 & EVEN);
+    }
+    for start in (0..whole).step_by(STEP).rev() {
+        let mut words = [0; STEP];
+        for (word, from) in words.iter_mut().zip(&to[start..]) {
+            *word = from.to_bits();
+        }
+        let split = to[2 * start..2 * (start + STEP)].as_chunks_mut::<2>().0;
+        for (split, word) in split.iter_mut().zip(words) {
+            *split = [word & EVEN, word >> 8 & EVEN].map(f32::from_bits);
+        }
     }
 }
 
