@@ -4,6 +4,8 @@
 //! adapters of a node's operator above its version are applied in order. Compatible extensions of an
 //! operator (more types, a new attribute with the old behaviour as default, negative axes) need none.
 
+mod attention;
+mod embedding;
 mod gather;
 mod inputs;
 mod integers;

@@ -352,6 +352,78 @@ def quantised_products():
     write("integers-conv", [step], {"x": bytes_of(np.uint8, 2, 4, 8, 7)}, [("y", TensorProto.INT32)], constants)
 
 
+def contributed(name, operator, inputs, outputs, constants=None, opset=21, **attributes):
+    """A node of com.microsoft. Inputs and constants in the order of the operator's inputs, None for one that is omitted."""
+    operands = inputs | (constants or {})
+    step = node(operator, [key if array is not None else "" for key, array in operands.items()],
+                [key for key, _ in outputs], domain=MICROSOFT, **attributes)
+    given = {key: array for key, array in inputs.items() if array is not None}
+    used = {key: array for key, array in (constants or {}).items() if array is not None}
+    write(f"{operator}-{name}", [step], given, [item for item in outputs if item[0]], used, opset, onnxruntime_run)
+
+
+def fused_attention():
+    """MultiHeadAttention, Attention and RotaryEmbedding of com.microsoft."""
+    i32 = lambda *rows: np.array(rows, np.int32)
+    batch, steps, keys, heads, size = 2, 3, 5, 2, 4
+    y = [("y", F)]
+    q, k, v = normal(batch, steps, heads * size), normal(batch, keys, heads * size), normal(batch, keys, heads * size)
+    masks = {"lengths": i32(2, 4), "keys": i32([1, 1, 0, 1, 0], [0, 1, 1, 1, 1]),
+             "each": rng.integers(0, 2, (batch, steps, keys)).astype(np.int32) | np.eye(steps, keys, dtype=np.int32)}
+    for mask in (None, *masks):
+        for bias in (None, normal(3 * heads * size)):
+            for addend in (None, normal(1, heads, steps, keys)):
+                inputs = {"q": q, "k": k, "v": v, "b": bias, "mask": masks.get(mask), "addend": addend}
+                case = f"{mask}-{bias is not None}-{addend is not None}"
+                contributed(case, "MultiHeadAttention", inputs, y, num_heads=heads)
+    wide = normal(batch, keys, heads * 6)
+    contributed("values", "MultiHeadAttention", {"q": q, "k": k, "v": wide}, y, num_heads=heads, scale=0.3)
+    split = lambda array: array.reshape(batch, keys, heads, -1).transpose(0, 2, 1, 3).copy()
+    contributed("heads", "MultiHeadAttention", {"q": q, "k": split(k), "v": split(v)}, y, num_heads=heads)
+    past = {"past_k": normal(batch, heads, 3, size), "past_v": normal(batch, heads, 3, size)}
+    for causal in (0, 1):
+        new = {"q": q, "k": k[:, :steps], "v": v[:, :steps], "b": None, "mask": None, "addend": None} | past
+        contributed(f"past-{causal}", "MultiHeadAttention", new, [("y", F), ("present_k", F), ("present_v", F)],
+                    num_heads=heads, unidirectional=causal)
+    x, depth = normal(batch, keys, 6), heads * size
+    for mask in (None, "lengths", "keys"):
+        for causal in (0, 1):
+            constants = {"w": normal(6, 3 * depth), "b": normal(3 * depth)}
+            inputs = {"x": x} | constants | {"mask": masks.get(mask)}
+            contributed(f"{mask}-{causal}", "Attention", inputs, y, num_heads=heads, unidirectional=causal)
+    inputs = {"x": x, "w": normal(6, 2 * depth + 12), "b": normal(2 * depth + 12)}
+    contributed("sizes", "Attention", inputs, y, num_heads=heads, qkv_hidden_sizes=[depth, depth, 12], scale=0.2)
+    inputs = {"x": x, "w": normal(6, 3 * depth), "b": normal(3 * depth), "mask": i32(6, 8), "past": normal(2, batch, heads, 3, size)}
+    contributed("past", "Attention", inputs, [("y", F), ("present", F)], num_heads=heads)
+    angles = normal(9, size // 2)
+    caches = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    positions = rng.integers(0, 9, (batch, steps))
+    for interleaved in (0, 1):
+        inputs = {"x": q, "positions": positions}
+        contributed(f"rows-{interleaved}", "RotaryEmbedding", inputs, y, caches, num_heads=heads, interleaved=interleaved)
+        inputs = {"x": normal(batch, heads, steps, size), "positions": np.array([2], np.int64)}
+        contributed(f"first-{interleaved}", "RotaryEmbedding", inputs, y, caches, interleaved=interleaved)
+
+
+def contributed_operators():
+    """Other operators of com.microsoft."""
+    words, segments = rng.integers(0, 7, (2, 4)).astype(np.int32), rng.integers(0, 2, (2, 4)).astype(np.int32)
+    tables = {"w": normal(7, 8), "p": normal(5, 8), "s": normal(2, 8), "gamma": normal(8), "beta": normal(8)}
+    mask, positions = rng.integers(0, 2, (2, 4)).astype(np.int32), rng.integers(0, 5, (2, 4)).astype(np.int32)
+    outputs = [("y", F), ("count", TensorProto.INT32), ("sum", F)]
+    plain = tables | {"s": None}
+    for name, given, last, results in (
+        ("words", {"words": words, "segments": None} | plain, {}, outputs[:2]),
+        ("mask", {"words": words, "segments": segments} | tables, {"mask": mask}, outputs[:2]),
+        ("positions", {"words": words, "segments": segments} | tables, {"mask": None, "positions": positions}, outputs),
+    ):
+        contributed(name, "EmbedLayerNormalization", given | last, results, epsilon=1e-5)
+    outputs = [("y", F), ("at", TensorProto.INT64), ("counts", TensorProto.INT64)]
+    contributed("floats", "Unique", {"x": np.float32([3, 1, 3, 2, 1])}, outputs)
+    image = bytes_of(np.int8, 2, 7, 6, 5)
+    contributed("image", "NhwcMaxPool", {"x": image}, [("y", TensorProto.INT8)], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+
+
 def quantised_elements():
     """Conversions, and elementwise operators, pools and movement between quantised tensors."""
     steps = [node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])]
@@ -427,3 +499,5 @@ coupled_gates()
 quantised_recurrent()
 halves()
 precisions()
+fused_attention()
+contributed_operators()

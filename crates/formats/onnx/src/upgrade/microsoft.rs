@@ -11,24 +11,35 @@ pub(super) const DOMAIN: &str = "com.microsoft";
 
 #[rustfmt::skip]
 const ADAPTERS: &[(&str, super::Adapter)] = &[
+    ("Attention",                        super::attention::with_projection),
+    ("BeamSearch",                       search),
     ("BiasGelu",                         bias_gelu),
+    ("BiasSplitGelu",                    bias_split_gelu),
     ("DequantizeLinear",                 same),
     ("DynamicQuantizeLSTM",              super::recurrent::lstm),
     ("DynamicQuantizeMatMul",            super::integers::dynamic_matmul),
+    ("EmbedLayerNormalization",          super::embedding::normalized),
     ("FastGelu",                         fast_gelu),
     ("FusedConv",                        fused_conv),
     ("FusedGemm",                        fused_gemm),
     ("FusedMatMul",                      fused_matmul),
     ("GatherBlockQuantized",             super::gather::gather),
     ("Gelu",                             same),
+    ("GreedySearch",                     search),
     ("MatMulIntegerToFloat",             super::integers::matmul_to_float),
     ("MatMulNBits",                      super::weights::matmul),
+    ("MultiHeadAttention",               super::attention::multi_head),
+    ("NhwcFusedConv",                    |draft, node| channels_last(draft, node, fused_conv)),
+    ("NhwcMaxPool",                      |draft, node| channels_last(draft, node, max_pool)),
     ("QuantizeLinear",                   same),
     ("QuickGelu",                        quick_gelu),
+    ("RotaryEmbedding",                  super::attention::rotary),
+    ("Sampling",                         search),
     ("SkipLayerNormalization",           skip_layer_normalization),
     ("SkipSimplifiedLayerNormalization", skip_simplified_layer_normalization),
     ("TransposeMatMul",                  fused_matmul),
     ("Trilu",                            same),
+    ("Unique",                           unique),
 ];
 
 /// The node with operators of ONNX or Tenon; unchanged for other operators.
@@ -100,6 +111,69 @@ fn fast_gelu(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
     }
     let attributes = Attributes::new().with("approximate", Attribute::String("tanh".into()));
     Ok(renamed(node, "Gelu", attributes, vec![x]))
+}
+
+/// Of X + bias, the first half times Gelu of the second.
+fn bias_split_gelu(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+    let inputs = [operand(&node, 0), operand(&node, 1)];
+    let sum = draft.step(&node, "Add", Attributes::new(), &inputs);
+    let halves = Attributes::new()
+        .with("axis", Attribute::Int(-1))
+        .with("num_outputs", Attribute::Int(2));
+    let [value, gate] = draft.step_outputs(&node, "Split", halves, &[Some(sum)]);
+    let gate = draft.step(&node, "Gelu", Attributes::new(), &[Some(gate)]);
+    let inputs = vec![Some(value), Some(gate)];
+    Ok(renamed(node, "Mul", Attributes::new(), inputs))
+}
+
+/// Unique elements in the order of their first occurrence, the position of each element among them, and their counts.
+fn unique(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
+    node.attributes.set("sorted", Attribute::Int(0));
+    node.outputs.resize(3, None);
+    // The first occurrences are no output.
+    node.outputs.insert(1, None);
+    Ok(node)
+}
+
+/// The searches of onnxruntime run a decoder in a loop: an application does that with a session.
+fn search(_: &mut Draft, _: DraftNode) -> Result<DraftNode> {
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        "a search over the outputs of a decoder; compile the decoder (attribute 'decoder') as a model of its own, and \
+         choose tokens in the application, with a session that keeps its states",
+    ))
+}
+
+/// MaxPool.
+fn max_pool(_: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+    Ok(DraftNode {
+        operator: "MaxPool".into(),
+        ..node
+    })
+}
+
+/// An operator of images whose channels are last, as one whose channels follow the batch.
+fn channels_last(
+    draft: &mut Draft,
+    mut node: DraftNode,
+    adapter: super::Adapter,
+) -> Result<DraftNode> {
+    let order = |perm: [i64; 4]| Attributes::new().with("perm", Attribute::Ints(perm.to_vec()));
+    // An image, and the addend of a convolution, which is the fourth input.
+    for index in [0, 3] {
+        if let Some(image) = operand(&node, index) {
+            let first = draft.step(&node, "Transpose", order([0, 3, 1, 2]), &[Some(image)]);
+            node.inputs[index] = Some(first);
+        }
+    }
+    let step = adapter(draft, node.clone())?;
+    let result = draft.step(&node, &step.operator, step.attributes, &step.inputs);
+    Ok(renamed(
+        node,
+        "Transpose",
+        order([0, 2, 3, 1]),
+        vec![Some(result)],
+    ))
 }
 
 /// X sigmoid(alpha X).

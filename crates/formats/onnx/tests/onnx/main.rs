@@ -1,5 +1,6 @@
 //! Models built from the messages themselves, imported, and compared as text.
 
+mod attention;
 mod build;
 mod functions;
 mod hostile;
