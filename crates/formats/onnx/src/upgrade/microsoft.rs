@@ -139,7 +139,7 @@ fn unique(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
 fn search(_: &mut Draft, _: DraftNode) -> Result<DraftNode> {
     Err(Error::new(
         ErrorKind::Unsupported,
-        "a search over the outputs of a decoder; compile the decoder (attribute 'decoder') as a model of its own, and \
+        "a search over the outputs of a decoder; compile the decoder (attribute 'decoder') as a separate model, and \
          choose tokens in the application, with a session that keeps its states",
     ))
 }

@@ -105,7 +105,7 @@ fn what_attention_cannot_be_is_refused_by_name() {
         ),
         (
             error("GreedySearch", &["x"], &["y"], &[]),
-            "compile the decoder (attribute 'decoder') as a model of its own",
+            "compile the decoder (attribute 'decoder') as a separate model",
         ),
     ] {
         assert!(found.contains(expected), "{expected}: {found}");
