@@ -116,7 +116,10 @@ impl TreeEnsemble {
     ) -> Result<Self> {
         let constants = Constants(constants);
         let targets = attributes.int("targets", 0)?;
-        let targets = usize::try_from(targets).unwrap_or(0);
+        let targets = usize::try_from(targets)
+            .ok()
+            .filter(|&count| count > 0)
+            .ok_or_else(|| invalid("attribute 'targets' is not positive").found(targets))?;
         let mut problems = Problems::default();
         let entries: Vec<(usize, f64)> = {
             let weights = constants.floats(7)?;
@@ -193,12 +196,13 @@ impl Aggregate {
     }
 }
 
-/// The problems that are found.
-#[derive(Default)]
-struct Problems(Vec<Error>);
+/// The problems of trees that are found, up to a limit.
+#[derive(Debug, Default)]
+pub struct Problems(Vec<Error>);
 
 impl Problems {
-    fn add(&mut self, error: impl FnOnce() -> Error) {
+    /// Adds a problem, unless there are many.
+    pub fn add(&mut self, error: impl FnOnce() -> Error) {
         if self.0.len() < PROBLEMS {
             self.0.push(error());
         }
@@ -213,7 +217,11 @@ impl Problems {
         }
     }
 
-    fn result(self) -> Result<()> {
+    /// An error of all problems.
+    ///
+    /// # Errors
+    /// Where there are any.
+    pub fn result(self) -> Result<()> {
         Error::from_all(self.0).map_or(Ok(()), Err)
     }
 }
@@ -400,6 +408,17 @@ mod tests {
         assert_eq!(leaf([0.5, 4.0]), 1);
         assert_eq!(leaf([f64::NAN, 4.5]), 2);
         assert_eq!(leaf([0.0, f64::NAN]), 2);
+    }
+
+    #[test]
+    fn trees_have_targets() {
+        let all = constants();
+        let all: Vec<_> = all.iter().map(Some).collect();
+        for targets in [0, -1, i64::MIN] {
+            let attributes = Attributes::new().with("targets", Attribute::Int(targets));
+            let error = TreeEnsemble::new(&attributes, 2, &all).unwrap_err();
+            assert!(error.to_string().contains("'targets' is not positive"));
+        }
     }
 
     #[test]

@@ -359,14 +359,14 @@ def quantised_products():
     write("integers-conv", [step], {"x": bytes_of(np.uint8, 2, 4, 8, 7)}, [("y", TensorProto.INT32)], constants)
 
 
-def contributed(name, operator, inputs, outputs, constants=None, opset=21, **attributes):
+def contributed(name, operator, inputs, outputs, constants=None, **attributes):
     """A node of com.microsoft. Inputs and constants in the order of the operator's inputs, None for one that is omitted."""
     operands = inputs | (constants or {})
     step = node(operator, [key if array is not None else "" for key, array in operands.items()],
                 [key for key, _ in outputs], domain=MICROSOFT, **attributes)
     given = {key: array for key, array in inputs.items() if array is not None}
     used = {key: array for key, array in (constants or {}).items() if array is not None}
-    write(f"{operator}-{name}", [step], given, [item for item in outputs if item[0]], used, opset, onnxruntime_run)
+    write(f"{operator}-{name}", [step], given, [item for item in outputs if item[0]], used, 21, onnxruntime_run)
 
 
 def fused_attention():
@@ -493,6 +493,37 @@ def precisions():
             save(f"conv-{channels}-{groups}", [conv, node("Relu", ["z"], ["y"])], inputs, [("y", F)], constants)
 
 
+def contributed_elements():
+    """Fused activations, products and normalisations of com.microsoft, and operators on quantised tensors."""
+    y, x, bias = [("y", F)], normal(2, 3, 8), normal(8)
+    for operator, constants in (("BiasGelu", {"b": bias}), ("FastGelu", {"b": bias}), ("Gelu", {}), ("QuickGelu", {})):
+        contributed("floats", operator, {"x": x}, y, constants)
+    contributed("upper", "Trilu", {"x": x}, y)
+    contributed("swapped", "FusedMatMul", {"a": x}, y, {"b": normal(2, 5, 8)}, transB=1, alpha=0.5)
+    contributed("leaky", "FusedGemm", {"a": normal(3, 8)}, y, {"b": normal(8, 4), "c": normal(4)},
+                activation="LeakyRelu", activation_alpha=0.1)
+    constants = {"w": normal(4, 3, 3, 3), "b": normal(4)}
+    contributed("relu", "FusedConv", {"x": normal(1, 3, 6, 5)}, y, constants, activation="Relu", pads=[1, 1, 1, 1])
+    constants = {"gamma": bias, "beta": normal(8), "b": normal(8)}
+    outputs = [("y", F), ("", F), ("", F), ("sum", F)]
+    contributed("bias", "SkipLayerNormalization", {"x": x, "skip": normal(2, 3, 8)}, outputs, constants, epsilon=1e-5)
+    contributed("plain", "SkipSimplifiedLayerNormalization", {"x": x, "skip": normal(2, 3, 8)}, y, {"gamma": bias}, epsilon=1e-5)
+    u8, image = [("y", TensorProto.UINT8)], bytes_of(np.uint8, 1, 4, 6, 5)
+    a, b, c = (parameters(np.uint8, scale, zero, name) for scale, zero, name in ((0.03, 120, "a"), (0.02, 99, "b"), (0.05, 128, "y")))
+    for operator in ("QLinearAdd", "QLinearMul"):
+        contributed("both", operator, {"a": image} | a | {"b": bytes_of(np.uint8, 1, 4, 6, 5)} | b | c, u8)
+    constants = c | {"a": image} | a | {"b": bytes_of(np.uint8, 1, 2, 6, 5)} | b
+    contributed("channels", "QLinearConcat", {}, u8, constants, axis=1)
+    for operator, attributes in (("QLinearAveragePool", {"kernel_shape": [2, 2]}), ("QLinearGlobalAveragePool", {}),
+                                 ("QLinearLeakyRelu", {"alpha": 0.2}), ("QLinearSigmoid", {})):
+        contributed("image", operator, {"a": image}, u8, a | parameters(np.uint8, 0.02, 60, "y"), **attributes)
+    contributed("rows", "QLinearSoftmax", {"a": bytes_of(np.uint8, 3, 9)}, u8, a | parameters(np.uint8, 1 / 256, 0, "y"), opset=13)
+    constants = a | {"w": halved(bytes_of(np.uint8, 8, 5))} | b | {"c": rng.integers(-900, 900, 5).astype(np.int32)} | parameters(np.uint8, 0.2, 128, "y")
+    contributed("rows", "QGemm", {"a": bytes_of(np.uint8, 3, 8)}, u8, constants)
+    contributed("rows", "QuantizeLinear", {"x": normal(3, 8)}, u8, parameters(np.uint8, 0.02, 99, "b"))
+    contributed("rows", "DequantizeLinear", {"a": image}, y, a)
+
+
 optimizers()
 small_types()
 ngrams()
@@ -508,3 +539,4 @@ halves()
 precisions()
 fused_attention()
 contributed_operators()
+contributed_elements()

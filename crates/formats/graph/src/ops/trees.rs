@@ -13,7 +13,7 @@ operators! { "trees"
     /// Scores of rows of features by decision trees: X [N, F]; Y [N, targets]. Node i compares column features[i] of X with
     /// thresholds[i]: modes[i] is 0 for <=, 1 for <, 2 for >=, 3 for >, 4 for ==, 5 for !=, 6 for a member of a set,
     /// plus 8 if NaN passes. children[i] are the next node if x passes and otherwise: a later node, or leaf l as
-    /// -1 - l. Set s, that of node s of mode 6, is members[member_starts[s]] to members[member_starts[s + 1] - 1]. A leaf
+    /// -1 - l. The set of the s-th node of mode 6 is members[member_starts[s]] to members[member_starts[s + 1] - 1]. A leaf
     /// has the entries leaf_starts[l] to leaf_starts[l + 1] - 1, each the weight of a target. `aggregate` makes one value
     /// of the weights of a target of all trees; 0 where there are none.
     Compute "tenon.TreeEnsemble"

@@ -5,7 +5,7 @@
 //! Masks of integers are added to the scores as `mask_filter_value` (-10000), as in onnxruntime: where no key is left,
 //! all keys are.
 
-use super::microsoft::{operand, renamed};
+use super::microsoft::{operand, remove_flags, renamed};
 use crate::attribute::place;
 use crate::draft::{Draft, DraftNode};
 use crate::import::invalid;
@@ -70,13 +70,9 @@ pub(super) fn multi_head(draft: &mut Draft, node: DraftNode) -> Result<DraftNode
 }
 
 /// Attention, whose queries, keys and values are one product of the input.
-pub(super) fn with_projection(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+pub(super) fn with_projection(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     refuse_inputs(&node, 6, &["past_sequence_length"])?;
-    for name in ["do_rotary", "past_present_share_buffer"] {
-        if node.attributes.flag(name, false)? {
-            return Err(Error::new(ErrorKind::Unsupported, "1").at(place(name)));
-        }
-    }
+    remove_flags(&mut node, &["do_rotary", "past_present_share_buffer"])?;
     let inputs = [operand(&node, 0), operand(&node, 1)];
     let mut sum = draft.step(&node, "MatMul", Attributes::new(), &inputs);
     if let Some(bias) = operand(&node, 2) {
@@ -143,17 +139,13 @@ pub(super) fn with_projection(draft: &mut Draft, node: DraftNode) -> Result<Draf
 
 /// RotaryEmbedding, whose positions are before the caches, and may be that of the first row alone.
 pub(super) fn rotary(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
-    for (name, default) in [("scale", 1.0), ("is_packed_batching", 0.0)] {
-        match node.attributes.remove(name) {
-            None => {}
-            Some(Attribute::Float(found)) if found == default => {}
-            Some(Attribute::Int(found)) if found as f32 == default => {}
-            Some(found) => {
-                let found = format!("{found:?}");
-                return Err(Error::new(ErrorKind::Unsupported, found).at(place(name)));
-            }
-        }
+    remove_flags(&mut node, &["is_packed_batching"])?;
+    let scale = node.attributes.float("scale", 1.0)?;
+    if scale != 1.0 {
+        let error = Error::new(ErrorKind::Unsupported, scale.to_string());
+        return Err(error.at(place("scale")));
     }
+    node.attributes.remove("scale");
     let [x, positions, cos, sin] = [0, 1, 2, 3].map(|index| operand(&node, index));
     let (Some(x), Some(mut positions)) = (x, positions) else {
         return Err(invalid("input 'input' or 'position_ids' is missing"));
@@ -163,11 +155,11 @@ pub(super) fn rotary(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode
         Some(1) => {
             // [1], the position of the first row of each batch element.
             let is_split = rank(draft, x) == Some(4);
-            let steps = extent(draft, &node, x, if is_split { 2 } else { 1 })?;
+            let steps = extent(draft, &node, x, if is_split { 2 } else { 1 });
             let rows = range(draft, &node, steps, DataType::I64)?;
             let inputs = [Some(positions), Some(rows)];
             let row = draft.step(&node, "Add", Attributes::new(), &inputs);
-            let batch = draft.step(&node, "Shape", span(0, 1), &[Some(x)]);
+            let batch = extent(draft, &node, x, 0);
             let sizes = draft.step(&node, "Concat", along(0), &[Some(batch), Some(steps)]);
             let inputs = [Some(row), Some(sizes)];
             positions = draft.step(&node, "Expand", Attributes::new(), &inputs);
@@ -266,9 +258,9 @@ fn first_keys(
     counts: ValueId,
     operands: &Operands,
 ) -> Result<ValueId> {
-    let mut keys = extent(draft, node, operands.key, 1)?;
+    let mut keys = extent(draft, node, operands.key, 1);
     if let Some(past) = operands.past[0] {
-        let past = extent(draft, node, past, 2)?;
+        let past = extent(draft, node, past, 2);
         keys = draft.step(node, "Add", Attributes::new(), &[Some(keys), Some(past)]);
     }
     let positions = range(draft, node, keys, DataType::I32)?;
@@ -312,13 +304,16 @@ fn split(
 }
 
 /// The extent of a dimension, [1].
-fn extent(draft: &mut Draft, node: &DraftNode, value: ValueId, dimension: i64) -> Result<ValueId> {
-    Ok(draft.step(
-        node,
-        "Shape",
-        span(dimension, dimension + 1),
-        &[Some(value)],
-    ))
+pub(super) fn extent(
+    draft: &mut Draft,
+    node: &DraftNode,
+    value: ValueId,
+    dimension: i64,
+) -> ValueId {
+    let span = Attributes::new()
+        .with("start", Attribute::Int(dimension))
+        .with("end", Attribute::Int(dimension + 1));
+    draft.step(node, "Shape", span, &[Some(value)])
 }
 
 /// The integers below `count`, which is [1].
@@ -342,29 +337,27 @@ fn along(axis: i64) -> Attributes {
     Attributes::new().with("axis", Attribute::Int(axis))
 }
 
-/// The attributes of Shape for the dimensions from `start` to `end`.
-fn span(start: i64, end: i64) -> Attributes {
-    Attributes::new()
-        .with("start", Attribute::Int(start))
-        .with("end", Attribute::Int(end))
-}
-
-/// The rank of a value: as declared, or that of the operand that the operators of masks keep or reduce.
-fn rank(draft: &Draft, value: ValueId) -> Option<usize> {
-    if let Some(rank) = draft.info(value).rank {
-        return Some(rank);
-    }
-    let mut nodes = draft.nodes.iter().rev();
-    let producer = nodes.find(|node| node.outputs.contains(&Some(value)))?;
-    let rank = rank(draft, operand(producer, 0)?)?;
-    match producer.operator.as_str() {
-        "Cast" | "Identity" => Some(rank),
-        "ReduceSum" if !producer.attributes.flag("keepdims", true).ok()? => {
-            let axes = draft.constant(operand(producer, 1))?.as_slice::<i64>()?;
-            rank.checked_sub(axes.len())
+/// The rank of a value: as declared, or that of the operand that the few operators before a mask keep or reduce.
+fn rank(draft: &Draft, mut value: ValueId) -> Option<usize> {
+    const MOST_OPERATORS: usize = 4;
+    let mut reduced = 0;
+    for _ in 0..=MOST_OPERATORS {
+        if let Some(rank) = draft.info(value).rank {
+            return rank.checked_sub(reduced);
         }
-        _ => None,
+        let mut nodes = draft.nodes.iter().rev();
+        let producer = nodes.find(|node| node.outputs.contains(&Some(value)))?;
+        match producer.operator.as_str() {
+            "Cast" | "Identity" => {}
+            "ReduceSum" if !producer.attributes.flag("keepdims", true).ok()? => {
+                let axes = draft.constant(operand(producer, 1))?;
+                reduced += axes.as_slice::<i64>()?.len();
+            }
+            _ => return None,
+        }
+        value = operand(producer, 0)?;
     }
+    None
 }
 
 fn unsupported(what: &str) -> Error {

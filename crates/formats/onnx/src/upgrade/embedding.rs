@@ -1,8 +1,10 @@
 //! `EmbedLayerNormalization` of `com.microsoft`: the sum of the embeddings of words, positions and segments, normalised. See
 //! <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.EmbedLayerNormalization>.
 
+use super::attention::extent;
 use super::microsoft::{operand, renamed};
 use crate::draft::{Draft, DraftNode};
+use crate::import::invalid;
 use tenon_base::Result;
 use tenon_graph::{Attribute, Attributes, ValueId};
 use tenon_tensor::Tensor;
@@ -60,11 +62,8 @@ pub(super) fn normalized(draft: &mut Draft, mut node: DraftNode) -> Result<Draft
 
 /// The first rows of the table of positions, one for each word of a batch element.
 fn first_rows(draft: &mut Draft, node: &DraftNode) -> Result<ValueId> {
-    let words = [operand(node, WORDS)];
-    let second = Attributes::new()
-        .with("start", Attribute::Int(1))
-        .with("end", Attribute::Int(2));
-    let count = draft.step(node, "Shape", second, &words);
+    let words = operand(node, WORDS).ok_or_else(|| invalid("input 'input_ids' is missing"))?;
+    let count = extent(draft, node, words, 1);
     let first = draft.ints_for(node, "first", &[0])?;
     let table = operand(node, POSITION_TABLE);
     let inputs = [table, Some(first), Some(count), Some(first)];

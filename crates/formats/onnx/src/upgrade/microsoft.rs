@@ -77,6 +77,17 @@ pub(super) fn constant<'a>(
     })
 }
 
+/// Removes attributes that are supported as 0 alone.
+pub(super) fn remove_flags(node: &mut DraftNode, names: &[&str]) -> Result<()> {
+    for name in names {
+        if node.attributes.flag(name, false)? {
+            return Err(Error::new(ErrorKind::Unsupported, "1").at(crate::attribute::place(name)));
+        }
+        node.attributes.remove(name);
+    }
+    Ok(())
+}
+
 /// `node` as an operator of another name over other inputs.
 pub(super) fn renamed(
     node: DraftNode,
@@ -186,12 +197,7 @@ fn quick_gelu(_: &mut Draft, node: DraftNode) -> Result<DraftNode> {
 
 /// alpha A' B', the last two dimensions of A and B swapped or not.
 fn fused_matmul(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
-    for name in ["transBatchA", "transBatchB"] {
-        if node.attributes.flag(name, false)? {
-            return Err(Error::new(ErrorKind::Unsupported, "1").at(crate::attribute::place(name)));
-        }
-        node.attributes.remove(name);
-    }
+    remove_flags(&mut node, &["transBatchA", "transBatchB"])?;
     for (name, ours) in [
         ("transA", "trans_a"),
         ("transB", "trans_b"),

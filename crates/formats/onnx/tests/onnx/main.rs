@@ -10,3 +10,4 @@ mod older_forms;
 mod python;
 mod signature;
 mod structure;
+mod trees;

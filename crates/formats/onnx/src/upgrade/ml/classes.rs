@@ -30,6 +30,14 @@ impl ClassLabels {
         }
     }
 
+    /// The attribute that they are read from, where that of integers is `ints`.
+    pub(super) fn attribute<'a>(&self, ints: &'a str) -> &'a str {
+        match self {
+            Self::Ints(_) => ints,
+            Self::Strings(_) => "classlabels_strings",
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Ints(labels) => labels.len(),

@@ -2,7 +2,7 @@
 
 use super::classes::{ClassLabels, SecondScore};
 use super::post_transform::PostTransform;
-use super::{Composition, checked, invalid, wrong_length};
+use super::{Composition, invalid, wrong_length};
 use tenon_base::Result;
 use tenon_graph::{Attribute, Attributes, ValueId};
 use tenon_tensor::Tensor;
@@ -24,32 +24,16 @@ pub(super) fn regressor(composition: &mut Composition<'_>) -> Result<Vec<ValueId
 pub(super) fn classifier(composition: &mut Composition<'_>) -> Result<Vec<ValueId>> {
     let attributes = composition.attributes();
     let intercepts = attributes.floats("intercepts")?.unwrap_or_default();
-    let (labels, transform) = (
-        ClassLabels::of(attributes, "classlabels_ints"),
-        PostTransform::of(attributes),
-    );
+    let labels = ClassLabels::of(attributes, "classlabels_ints")?;
+    let transform = PostTransform::of(attributes)?;
     let count = intercepts.len();
-    let mut problems = Vec::new();
     if count == 0 {
-        problems.push(invalid("attribute 'intercepts' is missing or empty"));
-    } else if let Ok(labels) = &labels
-        && labels.len() != count.max(2)
-    {
-        problems.push(wrong_length("classlabels", count.max(2), labels.len()));
+        return Err(invalid("attribute 'intercepts' is missing or empty"));
     }
-    let (labels, transform) = match (labels, transform) {
-        (Ok(labels), Ok(transform)) => {
-            checked(problems)?;
-            (labels, transform)
-        }
-        (labels, transform) => {
-            problems.extend(labels.err());
-            problems.extend(transform.err());
-            return Err(checked(problems)
-                .err()
-                .unwrap_or_else(|| invalid("a problem")));
-        }
-    };
+    if labels.len() != count.max(2) {
+        let name = labels.attribute("classlabels_ints");
+        return Err(wrong_length(name, count.max(2), labels.len()));
+    }
     let scores = composition.scores(count, Some(intercepts))?;
     if count > 1 {
         let positions = composition.greatest(scores);

@@ -66,11 +66,10 @@ pub(super) fn classifier(composition: &mut Composition<'_>) -> Result<Vec<ValueI
             per_class.len(),
         ));
     }
+    // Before the pairs are listed: their number is bounded by that of constants in the file.
+    let rho = rho(attributes, Pairs::count(per_class.len()))?;
     let pairs = Pairs::new(&per_class);
-    let (rho, coefficients) = (
-        rho(attributes, pairs.0.len())?,
-        pairs.coefficients(attributes, count)?,
-    );
+    let coefficients = pairs.coefficients(attributes, count)?;
     let kernels = composition.kernels(x, count)?;
     let scores = composition.affine(kernels, [pairs.0.len(), count], &coefficients, Some(rho))?;
     let votes = pairs.votes(composition, scores, labels.len())?;
@@ -159,6 +158,10 @@ fn rho(attributes: &Attributes, count: usize) -> Result<&[f32]> {
 struct Pairs(Vec<[(usize, Range<usize>); 2]>);
 
 impl Pairs {
+    fn count(classes: usize) -> usize {
+        classes.saturating_mul(classes.saturating_sub(1)) / 2
+    }
+
     fn new(per_class: &[usize]) -> Self {
         let mut end = 0;
         let ranges: Vec<Range<usize>> = per_class
@@ -203,7 +206,9 @@ impl Pairs {
         classes: usize,
     ) -> Result<ValueId> {
         // A positive score is a vote for the first class of the pair, otherwise for the second.
-        let mut changes = vec![0.0f32; classes * self.0.len()];
+        let count = classes.saturating_mul(self.0.len());
+        let mut changes: Vec<f32> = bounded::with_capacity("votes", count)?;
+        changes.resize(count, 0.0);
         let mut seconds = vec![0.0f32; classes];
         for (at, [(i, _), (j, _)]) in self.0.iter().enumerate() {
             changes[i * self.0.len() + at] = 1.0;

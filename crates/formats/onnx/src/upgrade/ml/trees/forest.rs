@@ -2,15 +2,13 @@
 
 use super::Scored;
 use crate::import::invalid;
-use tenon_base::{Error, Result};
-use tenon_graph::trees::{Child, NAN_PASSES, TREE_INPUTS};
+use std::collections::HashMap;
+use tenon_base::Result;
+use tenon_graph::trees::{Child, NAN_PASSES, Problems, TREE_INPUTS};
 use tenon_tensor::{DataType, Tensor, convert};
 
 /// The number of the mode that tests for members.
 pub(super) const MEMBER: u8 = 6;
-
-/// The most problems that are listed.
-pub(super) const PROBLEMS: usize = 64;
 
 /// Trees, whose nodes are in the order of the model.
 pub(super) struct Forest {
@@ -38,9 +36,9 @@ impl Forest {
         nodes: Vec<Branch>,
         leaves: Vec<Vec<(usize, f64)>>,
         roots: Vec<Child>,
-        problems: Vec<Error>,
+        problems: Problems,
     ) -> Result<Self> {
-        super::super::checked(problems)?;
+        problems.result()?;
         let mut forest = Self {
             nodes,
             leaves,
@@ -74,14 +72,19 @@ impl Forest {
     fn sort(&mut self) -> Result<()> {
         let mut order = Vec::with_capacity(self.nodes.len());
         let mut states = vec![State::New; self.nodes.len()];
-        let mut problems = Vec::new();
+        let mut problems = Problems::default();
         for root in &self.roots {
             if let Child::Node(root) = *root {
                 self.visit(root, &mut states, &mut order, &mut problems);
             }
         }
-        super::super::checked(problems)?;
-        // Nodes that no root reaches are left out.
+        // Nodes that no root reaches are left out, but their cycles are errors, too.
+        let reached = order.len();
+        for node in 0..self.nodes.len() {
+            self.visit(node, &mut states, &mut order, &mut problems);
+        }
+        problems.result()?;
+        order.truncate(reached);
         order.reverse();
         let mut position = vec![0; self.nodes.len()];
         for (at, &node) in order.iter().enumerate() {
@@ -108,7 +111,7 @@ impl Forest {
         root: usize,
         states: &mut [State],
         order: &mut Vec<usize>,
-        problems: &mut Vec<Error>,
+        problems: &mut Problems,
     ) {
         // A node, and the number of its children that were visited.
         let mut stack = vec![(root, 0)];
@@ -127,15 +130,13 @@ impl Forest {
             let Child::Node(child) = child else { continue };
             match states[child] {
                 State::New => stack.push((child, 0)),
-                State::Open if problems.len() < PROBLEMS => {
-                    problems.push(
-                        invalid(format!(
-                            "node {} follows itself: the tree has a cycle",
-                            self.nodes[child].index
-                        ))
-                        .found(format_args!("child of node {}", self.nodes[node].index)),
-                    );
-                }
+                State::Open => problems.add(|| {
+                    invalid(format!(
+                        "node {} follows itself: the tree has a cycle",
+                        self.nodes[child].index
+                    ))
+                    .found(format_args!("child of node {}", self.nodes[node].index))
+                }),
                 _ => {}
             }
         }
@@ -217,7 +218,7 @@ impl Forest {
         // The node after which a tree's nodes were counted, so that shared nodes are counted for each tree.
         let mut seen = vec![usize::MAX; self.nodes.len()];
         for (tree, root) in self.roots.iter().enumerate() {
-            let mut counts = vec![0; classes];
+            let mut counts: HashMap<usize, usize> = HashMap::new();
             let mut leaves = 0;
             let mut stack = vec![*root];
             while let Some(child) = stack.pop() {
@@ -233,18 +234,34 @@ impl Forest {
                             self.leaves[leaf].iter().map(|entry| entry.0).collect();
                         classes.sort_unstable();
                         classes.dedup();
-                        classes.into_iter().for_each(|class| counts[class] += 1);
+                        for class in classes {
+                            *counts.entry(class).or_default() += 1;
+                        }
                     }
                 }
             }
-            for (scored, count) in scored.iter_mut().zip(counts) {
-                if leaves > 0 && count == leaves {
-                    *scored = Scored::Always;
+            for (class, count) in counts {
+                if count == leaves {
+                    scored[class] = Scored::Always;
                 }
             }
         }
         scored
     }
+}
+
+/// The column of X that node `at` compares.
+pub(super) fn column(features: &[i64], at: usize, problems: &mut Problems) -> i32 {
+    let found = i32::try_from(features[at]).ok();
+    found.filter(|&column| column >= 0).unwrap_or_else(|| {
+        problems.add(|| {
+            invalid(format!(
+                "element {at} of attribute 'nodes_featureids' is no column of the input"
+            ))
+            .found(features[at])
+        });
+        0
+    })
 }
 
 /// What depth-first search knows of a node.

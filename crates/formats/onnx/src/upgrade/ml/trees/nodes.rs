@@ -2,11 +2,11 @@
 //! weights of leaves.
 
 use super::super::{Composition, invalid, wrong_length};
-use super::forest::{Branch, Forest, PROBLEMS};
+use super::forest::{Branch, Forest, column};
 use std::collections::HashMap;
 use tenon_base::{Error, Result};
 use tenon_graph::Attributes;
-use tenon_graph::trees::Child;
+use tenon_graph::trees::{Child, Problems};
 
 /// The modes of comparisons, at the index that is their mode.
 const MODES: [&str; 6] = [
@@ -66,7 +66,7 @@ pub(super) fn forest(composition: &Composition<'_>, kind: &str, targets: usize) 
         &mut problems,
     )?;
     let roots = lists.roots(&places, &has_parent, &mut problems);
-    Forest::new(nodes, leaves, roots, problems.0)
+    Forest::new(nodes, leaves, roots, problems)
 }
 
 impl<'a> NodeLists<'a> {
@@ -145,17 +145,7 @@ impl<'a> NodeLists<'a> {
                 .found(format_args!("'{}'", self.modes[at]))
             });
         }
-        let feature = i32::try_from(self.features[at])
-            .ok()
-            .filter(|&feature| feature >= 0);
-        if feature.is_none() {
-            problems.add(|| {
-                invalid(format!(
-                    "element {at} of attribute 'nodes_featureids' is no column of the input"
-                ))
-                .found(self.features[at])
-            });
-        }
+        let feature = column(self.features, at, problems);
         if self.values[at].is_nan() {
             problems.add(|| {
                 invalid(format!("element {at} of attribute 'nodes_values' is NaN"))
@@ -183,7 +173,7 @@ impl<'a> NodeLists<'a> {
                 child("nodes_truenodeids", self.then[at]),
                 child("nodes_falsenodeids", self.otherwise[at]),
             ],
-            feature: feature.unwrap_or(0),
+            feature,
             threshold: self.values[at],
             mode: mode.unwrap_or(0) as u8,
             nan_passes: self.missing.get(at).is_some_and(|&missing| missing != 0),
@@ -277,16 +267,4 @@ fn weights(
         }
     }
     Ok(entries)
-}
-
-/// The problems that are found, up to a limit.
-#[derive(Default)]
-pub(super) struct Problems(pub Vec<Error>);
-
-impl Problems {
-    pub fn add(&mut self, error: impl FnOnce() -> Error) {
-        if self.0.len() < PROBLEMS {
-            self.0.push(error());
-        }
-    }
 }

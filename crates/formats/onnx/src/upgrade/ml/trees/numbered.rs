@@ -1,11 +1,10 @@
 //! The trees of TreeEnsemble: lists of comparisons, whose children are indices of comparisons or leaves.
 
 use super::super::{invalid, wide, wrong_length};
-use super::forest::{Branch, Forest, MEMBER};
-use super::nodes::Problems;
+use super::forest::{Branch, Forest, MEMBER, column};
 use tenon_base::{Error, Result};
 use tenon_graph::Attributes;
-use tenon_graph::trees::Child;
+use tenon_graph::trees::{Child, Problems};
 
 /// The trees.
 pub(super) fn forest(attributes: &Attributes, targets: usize) -> Result<Forest> {
@@ -40,7 +39,7 @@ pub(super) fn forest(attributes: &Attributes, targets: usize) -> Result<Forest> 
     if leaf_targets.len() != leaf_weights.len() {
         problems.add(|| wrong_length("leaf_targetids", leaf_weights.len(), leaf_targets.len()));
     }
-    super::super::checked(std::mem::take(&mut problems.0))?;
+    std::mem::take(&mut problems).result()?;
     let mut sets = sets(attributes)?.into_iter();
     let mut nodes = Vec::with_capacity(count);
     for at in 0..count {
@@ -79,17 +78,7 @@ pub(super) fn forest(attributes: &Attributes, targets: usize) -> Result<Forest> 
                 .found(modes[at])
             });
         }
-        let feature = i32::try_from(features[at])
-            .ok()
-            .filter(|&feature| feature >= 0);
-        if feature.is_none() {
-            problems.add(|| {
-                invalid(format!(
-                    "element {at} of attribute 'nodes_featureids' is no column of the input"
-                ))
-                .found(features[at])
-            });
-        }
+        let feature = column(features, at, &mut problems);
         let mut members = Vec::new();
         if mode == Some(MEMBER) {
             match sets.next() {
@@ -104,7 +93,7 @@ pub(super) fn forest(attributes: &Attributes, targets: usize) -> Result<Forest> 
             problems.add(|| invalid(format!("element {at} of attribute 'nodes_splits' is NaN")));
         }
         nodes.push(Branch {
-            feature: feature.unwrap_or(0),
+            feature,
             threshold: if mode == Some(MEMBER) {
                 0.0
             } else {
@@ -156,7 +145,7 @@ pub(super) fn forest(attributes: &Attributes, targets: usize) -> Result<Forest> 
     if roots.is_empty() {
         problems.add(|| invalid("attribute 'tree_roots' is missing or empty"));
     }
-    Forest::new(nodes, leaves, firsts, problems.0)
+    Forest::new(nodes, leaves, firsts, problems)
 }
 
 fn tensor(attributes: &Attributes, name: &str) -> Result<Vec<f64>> {
