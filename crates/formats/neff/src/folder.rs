@@ -57,8 +57,7 @@ impl Package {
     fn write_files(&self, folder: &Path, control: &Control) -> Result<()> {
         let members: Vec<(&str, usize)> = self.members().collect();
         for (name, _) in &members {
-            let path = folder.join(name);
-            fs::create_dir_all(parent(&path)).map_err(|error| collision(name, error))?;
+            create_folders(folder, name).map_err(|error| collision(name, error))?;
         }
         let problems = Mutex::new(Vec::new());
         pool::for_each(members.len(), |index| {
@@ -90,6 +89,18 @@ impl Package {
         }
         Ok(())
     }
+}
+
+/// Creates the folders in the name of a member. `folder` exists: it is not created again after a
+/// signal has removed it.
+fn create_folders(folder: &Path, name: &str) -> io::Result<()> {
+    for (end, _) in name.match_indices('/') {
+        match fs::create_dir(folder.join(&name[..end])) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The error of a member that cannot be a file: its name is a folder or too long for the system.
@@ -280,5 +291,25 @@ fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removed_folder_is_not_created_again() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = outer.path().join("removed");
+        for name in ["member", "a/b/member"] {
+            let error = create_folders(&folder, name).err();
+            let expected = name.contains('/').then_some(io::ErrorKind::NotFound);
+            assert_eq!(error.map(|error| error.kind()), expected, "{name}");
+            assert!(!folder.exists(), "{name}");
+        }
+        create_folders(outer.path(), "a/b/member").unwrap();
+        create_folders(outer.path(), "a/b/other").unwrap();
+        assert!(outer.path().join("a/b").is_dir());
     }
 }
