@@ -171,6 +171,7 @@ const TAKE_STRINGS: &[&str] = &[
     "Unique",
     "Unsqueeze",
     "Where",
+    "tenon.LookUp",
 ];
 
 const OUTPUT: &[OperandDef] = &[operand("output", Arity::Required)];

@@ -3,7 +3,7 @@
 usage: reference_ml.py FOLDER
 
 FOLDER/NAME.onnx, and FOLDER/NAME.npz with arrays `in.NAME` and `out.NAME`. Arrays of strings are written as their UTF-8
-bytes, separated by line feeds, as `instr.NAME` and `outstr.NAME`.
+bytes, separated by line feeds, as `instr.NAME` and `outstr.NAME`, with their shape as `inshape.NAME` and `outshape.NAME`.
 """
 
 import sys
@@ -47,9 +47,12 @@ def write(name, operator, inputs, outputs=("y",), version=3, **attributes):
     for prefix, values in (("in", inputs.items()), ("out", zip(outputs, results))):
         for key, array in values:
             array = np.asarray(array)
-            text = "\n".join(str(item) for item in array.ravel())
-            named = (f"{prefix}str.{key}", np.frombuffer(text.encode(), np.uint8)) if is_text(array) else (f"{prefix}.{key}", array)
-            arrays[named[0]] = named[1]
+            if is_text(array):
+                text = "\n".join(str(item) for item in array.ravel())
+                arrays[f"{prefix}str.{key}"] = np.frombuffer(text.encode(), np.uint8)
+                arrays[f"{prefix}shape.{key}"] = np.array(array.shape)
+            else:
+                arrays[f"{prefix}.{key}"] = array
     np.savez(FOLDER / f"{name}.npz", **arrays)
 
 
@@ -305,9 +308,10 @@ def preparation():
 
 def tables():
     ints = np.array([[1, 9], [5, 2]])
+    texts = np.array([["b", "x"], ["", "a"]])
     reals = np.array([[1.5, NAN], [0.0, -2.0]], F)
-    inputs = {"int64s": (ints, [1, 5, 2]), "floats": (reals, [-2.0, 1.5, NAN])}
-    outputs = {"int64s": [7, 8, 9], "floats": [0.5, 1.5, 2.5]}
+    inputs = {"int64s": (ints, [1, 5, 2]), "floats": (reals, [-2.0, 1.5, NAN]), "strings": (texts, ["a", "b", "c"])}
+    outputs = {"int64s": [7, 8, 9], "floats": [0.5, 1.5, 2.5], "strings": ["b", "", "seven"]}
     for keys, (x, known) in inputs.items():
         for values, found in outputs.items():
             for version in (2, 4):
@@ -323,6 +327,15 @@ def tables():
         known = np.array([1, 5, 1])
         write(f"one-hot-ints-{zeros}", "OneHotEncoder", {"x": known if zeros == 0 else ints}, cats_int64s=[5, 1], zeros=zeros)
     write("one-hot-floats", "OneHotEncoder", {"x": np.array([[1.0, 5.5], [7.0, 2.0]], F)}, cats_int64s=[1, 2, 5])
+    for zeros in (0, 1):
+        known = np.array([["b"], ["a"]])
+        write(f"one-hot-strings-{zeros}", "OneHotEncoder", {"x": known if zeros == 0 else texts}, cats_strings=["a", "b"], zeros=zeros)
+    table = dict(cats_strings=["a", "b", ""], cats_int64s=[5, 1, 2])
+    write("categories-strings", "CategoryMapper", {"x": texts}, version=1, default_int64=-7, **table)
+    write("categories-ints", "CategoryMapper", {"x": ints}, version=1, default_string="none", **table)
+    classes = ["a", "b", "x"]
+    write("classes-strings", "LabelEncoder", {"x": texts}, version=1, classes_strings=classes, default_int64=-3)
+    write("classes-ints", "LabelEncoder", {"x": np.array([2, 0, 5])}, version=1, classes_strings=classes, default_string="none")
 
 
 COUPLED = False

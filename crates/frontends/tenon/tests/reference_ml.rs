@@ -19,25 +19,18 @@ fn differences(folder: &Path, name: &str) -> Vec<String> {
         Err(error) => return vec![format!("{name}: {error}")],
     };
     let arrays = npy::read_npz(folder.join(format!("{name}.npz"))).unwrap();
+    let arrays: HashMap<String, Tensor> = arrays.into_iter().collect();
     let named = |prefix: &str| -> Vec<(String, Tensor)> {
-        let with = |kind: &str| {
-            let start = format!("{prefix}{kind}.");
-            let named = arrays.iter();
-            named
-                .filter_map(|(name, tensor)| {
-                    Some((name.strip_prefix(&start)?.to_owned(), tensor.clone()))
-                })
-                .collect::<Vec<_>>()
-        };
-        let strings = with("str").into_iter().map(|(name, tensor)| {
-            let text = std::str::from_utf8(tensor.bytes()).unwrap();
-            let strings: Vec<&str> = text.split('\n').collect();
-            (
-                name,
-                Tensor::from_strings([strings.len()], &strings).unwrap(),
-            )
+        let named = arrays.iter().filter_map(|(name, tensor)| {
+            let (kind, name) = name.strip_prefix(prefix)?.split_once('.')?;
+            let tensor = match kind {
+                "" => tensor.clone(),
+                "str" => strings(tensor, &arrays[&format!("{prefix}shape.{name}")]),
+                _ => return None,
+            };
+            Some((name.to_owned(), tensor))
         });
-        with("").into_iter().chain(strings).collect()
+        named.collect()
     };
     let inputs: Vec<(String, ModelValue)> = named("in")
         .into_iter()
@@ -62,16 +55,25 @@ fn differences(folder: &Path, name: &str) -> Vec<String> {
         .collect()
 }
 
+/// Strings of a shape that are separated by line feeds.
+fn strings(text: &Tensor, shape: &Tensor) -> Tensor {
+    let text = std::str::from_utf8(text.bytes()).unwrap();
+    let strings: Vec<&str> = text.split('\n').collect();
+    let shape = shape.to_i64s().unwrap().into_iter();
+    let shape: Vec<usize> = shape.map(|extent| extent as usize).collect();
+    Tensor::from_strings(shape, &strings).unwrap()
+}
+
 fn difference(found: &ModelValue, expected: &Tensor) -> Option<String> {
     let ModelValue::Tensor(found) = found else {
         return Some(found.description());
     };
+    if found.ty() != expected.ty() {
+        return Some(format!("{} instead of {}", found.ty(), expected.ty()));
+    }
     if let (Some(found), Some(expected)) = (found.strings(), expected.strings()) {
         let [found, expected] = [found.collect::<Vec<_>>(), expected.collect()];
         return (found != expected).then(|| format!("{found:?} instead of {expected:?}"));
-    }
-    if found.ty() != expected.ty() {
-        return Some(format!("{} instead of {}", found.ty(), expected.ty()));
     }
     let [found, expected] = [found, expected].map(|tensor| convert(tensor, DataType::F64).unwrap());
     let (found, expected) = (found.as_slice::<f64>()?, expected.as_slice::<f64>()?);

@@ -53,12 +53,11 @@ pub(super) fn by_position(
     let operands = indexed.iter().zip(inputs);
     let operands = operands.map(|(positions, input)| positions.as_ref().or(*input));
     let results = compute(&operands.collect::<Vec<_>>())?;
-    if matches!(op.name, "Equal" | "Shape" | "Size") {
-        return Ok(results);
-    }
-    // Of Unique, only the first output has elements of the input.
+    // The results that have elements of strings; of Unique the first.
     let moved = match op.name {
+        "Equal" | "Shape" | "Size" => 0,
         "Unique" => usize::from(requested.first() == Some(&true)),
+        "tenon.LookUp" if indexed.get(2).is_none_or(Option::is_none) => 0,
         _ => results.len(),
     };
     let results = results.into_iter().enumerate();

@@ -1,6 +1,6 @@
 //! Tables of labels and categories.
 
-use super::{Composition, checked, invalid, unsupported, wide, wrong_length};
+use super::{Composition, checked, invalid, wide, wrong_length};
 use std::collections::HashMap;
 use std::hash::Hash;
 use tenon_base::{Error, Result};
@@ -191,13 +191,6 @@ impl Composition<'_> {
             );
         }
         checked(problems)?;
-        if [&keys, &values]
-            .iter()
-            .any(|table| table.dtype() == DataType::String)
-        {
-            let text = "a table with strings as keys or values; encode them outside of the model";
-            return Err(unsupported(text));
-        }
         let inputs = [
             x,
             self.constant("keys", keys),
