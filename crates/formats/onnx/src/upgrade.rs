@@ -7,6 +7,7 @@
 mod attention;
 mod embedding;
 mod gather;
+mod grouped;
 mod inputs;
 mod integers;
 mod microsoft;

@@ -28,6 +28,15 @@ def onnxruntime_run(model, inputs):
     return onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
 
 
+def run_node(step, inputs, outputs):
+    """What onnxruntime computes for a node."""
+    value = lambda key, array: helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+    results = [helper.make_tensor_value_info(key, dtype, None) for key, dtype in outputs]
+    body = helper.make_graph([step], "node", [value(*item) for item in inputs.items()], results)
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1)]
+    return onnxruntime_run(helper.make_model(body, opset_imports=imports, ir_version=10), inputs)
+
+
 def write(name, nodes, inputs, outputs, constants=None, opset=25, evaluate=None):
     kind = lambda array: helper.np_dtype_to_tensor_dtype(array.dtype)
     value = lambda key, array: helper.make_tensor_value_info(key, kind(array), array.shape)
@@ -402,6 +411,18 @@ def fused_attention():
     contributed("sizes", "Attention", inputs, y, num_heads=heads, qkv_hidden_sizes=[depth, depth, 12], scale=0.2)
     inputs = {"x": x, "w": normal(6, 3 * depth), "b": normal(3 * depth), "mask": i32(6, 8), "past": normal(2, batch, heads, 3, size)}
     contributed("past", "Attention", inputs, [("y", F), ("present", F)], num_heads=heads)
+    # onnxruntime has the packed forms for GPUs only: it gets the parts.
+    parts = dict(q=q, k=k[:, :steps], v=v[:, :steps])
+    heads_of = lambda *names: np.stack([parts[name].reshape(batch, steps, heads, size) for name in names], 3)
+    for name, packed in (("packed", {"q": heads_of("q", "k", "v")}), ("packed-keys", {"q": q, "kv": heads_of("k", "v")})):
+        step = node("MultiHeadAttention", list(packed), ["y"], domain=MICROSOFT, num_heads=heads)
+        whole = node("MultiHeadAttention", list(parts), ["y"], domain=MICROSOFT, num_heads=heads)
+        write(f"MultiHeadAttention-{name}", [step], packed, y, opset=21, evaluate=lambda *_: run_node(whole, parts, y))
+    constants = {"w": bytes_of(np.int8, 6, 3 * depth), "b": normal(3 * depth), "x_scale": np.float32(0.02),
+                 "w_scale": np.float32(rng.random(3 * depth) / 50), "mask": None, "x_zero": np.uint8(120),
+                 "w_zero": np.zeros(3 * depth, np.int8)}
+    inputs = {"x": bytes_of(np.uint8, batch, keys, 6)}
+    contributed("rows", "QAttention", inputs, y, constants, num_heads=heads)
     angles = normal(9, size // 2)
     caches = {"cos": np.cos(angles), "sin": np.sin(angles)}
     positions = rng.integers(0, 9, (batch, steps))
@@ -410,6 +431,37 @@ def fused_attention():
         contributed(f"rows-{interleaved}", "RotaryEmbedding", inputs, y, caches, num_heads=heads, interleaved=interleaved)
         inputs = {"x": normal(batch, heads, steps, size), "positions": np.array([2], np.int64)}
         contributed(f"first-{interleaved}", "RotaryEmbedding", inputs, y, caches, interleaved=interleaved)
+    grouped_attention(caches)
+
+
+def grouped_attention(caches):
+    """GroupQueryAttention of com.microsoft: 4 heads of queries, 2 of keys and values."""
+    # onnxruntime rotates heads of a multiple of 16 features alone.
+    batch, steps, size, heads = 2, 3, 16, dict(num_heads=4, kv_num_heads=2)
+    wide = {name: np.concatenate([table] * 4, 1).astype(np.float32) for name, table in caches.items()}
+    none = {"past_k": None, "past_v": None}
+    outputs = [("y", F), ("present_k", F), ("present_v", F)]
+    for name, past, given in (
+        ("first", 0, {}),
+        ("packed", 0, {}),
+        ("past", 5, dict(scale=0.3)),
+        ("window", 5, dict(local_window_size=3)),
+        ("softcap", 0, dict(softcap=2.0)),
+        ("rotary", 0, dict(do_rotary=1)),
+        ("rotary-past", 5, dict(do_rotary=1, rotary_interleaved=1)),
+        ("rotary-packed", 5, dict(do_rotary=1)),
+    ):
+        # onnxruntime computes one token after the first ones.
+        new = 1 if past else steps
+        q, k, v = (normal(batch, new, count * size) for count in (4, 2, 2))
+        inputs = {"q": q, "k": k, "v": v}
+        if "packed" in name:
+            inputs = {"q": np.concatenate([q, k, v], 2), "k": None, "v": None}
+        inputs |= {f"past_{part}": normal(batch, 2, past, size) for part in "kv"} if past else none
+        total = past + new
+        inputs |= {"lengths": np.full(batch, total - 1, np.int32), "total": np.array(total, np.int32)}
+        tables = wide if "do_rotary" in given else {}
+        contributed(name, "GroupQueryAttention", inputs, outputs, tables, **heads, **given)
 
 
 def contributed_operators():
@@ -425,6 +477,12 @@ def contributed_operators():
         ("positions", {"words": words, "segments": segments} | tables, {"mask": None, "positions": positions}, outputs),
     ):
         contributed(name, "EmbedLayerNormalization", given | last, results, epsilon=1e-5)
+    tables = {name: bytes_of(np.uint8, *table.shape) for name, table in tables.items()}
+    scales = {f"{name}_scale": np.float32(rng.random() / 50) for name in tables}
+    zeros = {f"{name}_zero": np.uint8(rng.integers(100, 140)) for name in tables}
+    constants = tables | {"mask": None} | scales | zeros
+    given = {"words": words, "segments": segments}
+    contributed("tables", "QEmbedLayerNormalization", given, [("y", F), ("count", TensorProto.INT32)], constants)
     outputs = [("y", F), ("at", TensorProto.INT64), ("counts", TensorProto.INT64)]
     contributed("floats", "Unique", {"x": np.float32([3, 1, 3, 2, 1])}, outputs)
     image = bytes_of(np.int8, 2, 7, 6, 5)

@@ -32,16 +32,8 @@ struct Operands {
 pub(super) fn multi_head(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
     refuse_inputs(&node, 8, &["past_sequence_length", "cache_indirection"])?;
     refuse_output(&node, 3, "qk")?;
-    let (Some(query), Some(key), Some(value)) =
-        (operand(&node, 0), operand(&node, 1), operand(&node, 2))
-    else {
-        return Err(unsupported("packed queries, keys and values"));
-    };
+    let [mut query, mut key, mut value] = unpacked(draft, &node)?;
     let ranks = [query, key, value].map(|operand| rank(draft, operand));
-    if ranks.contains(&Some(5)) {
-        return Err(unsupported("packed queries, keys and values"));
-    }
-    let [mut query, mut key, mut value] = [query, key, value];
     if let Some(bias) = operand(&node, 3) {
         if ranks.contains(&Some(4)) {
             return Err(unsupported("input 'bias' with keys of four dimensions"));
@@ -67,6 +59,54 @@ pub(super) fn multi_head(draft: &mut Draft, node: DraftNode) -> Result<DraftNode
     };
     let outputs = node.outputs.iter().take(3).copied().collect();
     attention(draft, node, operands, outputs)
+}
+
+/// Queries, keys and values: three operands, queries beside keys and values in one, [B, L, N, 2, H], or all in one,
+/// [B, S, N, 3, H].
+fn unpacked(draft: &mut Draft, node: &DraftNode) -> Result<[ValueId; 3]> {
+    let query = operand(node, 0).ok_or_else(|| invalid("input 'query' is missing"))?;
+    match (operand(node, 1), operand(node, 2)) {
+        (Some(key), Some(value)) => Ok([query, key, value]),
+        (Some(both), None) => {
+            let [key, value] = parts_of_heads(draft, node, both)?;
+            Ok([query, key, value])
+        }
+        (None, None) => parts_of_heads(draft, node, query),
+        (None, Some(_)) => Err(invalid("input 'key' is missing")),
+    }
+}
+
+/// The N parts of each head, [B, L, heads, N, size] as N tensors [B, L, heads size].
+fn parts_of_heads<const N: usize>(
+    draft: &mut Draft,
+    node: &DraftNode,
+    packed: ValueId,
+) -> Result<[ValueId; N]> {
+    if let Some(found) = rank(draft, packed).filter(|&rank| rank != 5) {
+        let error = invalid("packed queries, keys and values do not have five dimensions");
+        return Err(error.expected(5).found(found));
+    }
+    let parts = along(3).with("num_outputs", Attribute::Int(N as i64));
+    let parts: [ValueId; N] = draft.step_outputs(node, "Split", parts, &[Some(packed)]);
+    let mut joined = parts;
+    for (joined, part) in joined.iter_mut().zip(parts) {
+        *joined = heads_joined(draft, node, part)?;
+    }
+    Ok(joined)
+}
+
+/// Attention of quantised inputs and weights.
+pub(super) fn quantised(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+    let mut dequantised = |tensor: usize, scale: usize, zero: usize| {
+        let mut inputs: Vec<_> = [tensor, scale, zero].map(|at| operand(&node, at)).into();
+        if inputs[2].is_none() {
+            inputs.pop();
+        }
+        Some(draft.step(&node, "DequantizeLinear", Attributes::new(), &inputs))
+    };
+    let mut inputs = vec![dequantised(0, 3, 6), dequantised(1, 4, 7)];
+    inputs.extend([2, 5, 8].map(|at| operand(&node, at)));
+    with_projection(draft, DraftNode { inputs, ..node })
 }
 
 /// Attention, whose queries, keys and values are one product of the input.
@@ -146,29 +186,40 @@ pub(super) fn rotary(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode
         return Err(error.at(place("scale")));
     }
     node.attributes.remove("scale");
-    let [x, positions, cos, sin] = [0, 1, 2, 3].map(|index| operand(&node, index));
-    let (Some(x), Some(mut positions)) = (x, positions) else {
+    let [x, given, cos, sin] = [0, 1, 2, 3].map(|index| operand(&node, index));
+    let (Some(x), Some(mut given)) = (x, given) else {
         return Err(invalid("input 'input' or 'position_ids' is missing"));
     };
-    match rank(draft, positions) {
+    match rank(draft, given) {
         Some(2) => {}
         Some(1) => {
             // [1], the position of the first row of each batch element.
             let is_split = rank(draft, x) == Some(4);
             let steps = extent(draft, &node, x, if is_split { 2 } else { 1 });
             let rows = range(draft, &node, steps, DataType::I64)?;
-            let inputs = [Some(positions), Some(rows)];
+            let inputs = [Some(given), Some(rows)];
             let row = draft.step(&node, "Add", Attributes::new(), &inputs);
-            let batch = extent(draft, &node, x, 0);
-            let sizes = draft.step(&node, "Concat", along(0), &[Some(batch), Some(steps)]);
-            let inputs = [Some(row), Some(sizes)];
-            positions = draft.step(&node, "Expand", Attributes::new(), &inputs);
+            given = positions(draft, &node, x, steps, row);
         }
         _ => return Err(unsupported("input 'position_ids' of unknown rank")),
     }
     node.operator = "RotaryEmbedding".into();
-    node.inputs = vec![Some(x), cos, sin, Some(positions)];
+    node.inputs = vec![Some(x), cos, sin, Some(given)];
     Ok(node)
+}
+
+/// A row of positions for each batch element of `x`, [B, S].
+pub(super) fn positions(
+    draft: &mut Draft,
+    node: &DraftNode,
+    x: ValueId,
+    steps: ValueId,
+    row: ValueId,
+) -> ValueId {
+    let batch = extent(draft, node, x, 0);
+    let sizes = draft.step(node, "Concat", along(0), &[Some(batch), Some(steps)]);
+    let inputs = [Some(row), Some(sizes)];
+    draft.step(node, "Expand", Attributes::new(), &inputs)
 }
 
 /// Attention of ONNX.
@@ -279,8 +330,13 @@ fn first_keys(
 fn heads_concatenated(draft: &mut Draft, node: &DraftNode, value: ValueId) -> Result<ValueId> {
     let order = Attributes::new().with("perm", Attribute::Ints(vec![0, 2, 1, 3]));
     let steps_first = draft.step(node, "Transpose", order, &[Some(value)]);
+    heads_joined(draft, node, steps_first)
+}
+
+/// [B, L, …] as [B, L, N], for any dimensions after the second.
+pub(super) fn heads_joined(draft: &mut Draft, node: &DraftNode, value: ValueId) -> Result<ValueId> {
     let shape = draft.ints_for(node, "shape", &[0, 0, -1])?;
-    let inputs = [Some(steps_first), Some(shape)];
+    let inputs = [Some(value), Some(shape)];
     Ok(draft.step(node, "Reshape", Attributes::new(), &inputs))
 }
 
@@ -317,7 +373,12 @@ pub(super) fn extent(
 }
 
 /// The integers below `count`, which is [1].
-fn range(draft: &mut Draft, node: &DraftNode, count: ValueId, dtype: DataType) -> Result<ValueId> {
+pub(super) fn range(
+    draft: &mut Draft,
+    node: &DraftNode,
+    count: ValueId,
+    dtype: DataType,
+) -> Result<ValueId> {
     let first = draft.ints_for(node, "first", &[0])?;
     let inputs = [Some(count), Some(first)];
     let count = draft.step(node, "Squeeze", Attributes::new(), &inputs);
@@ -333,7 +394,7 @@ fn range(draft: &mut Draft, node: &DraftNode, count: ValueId, dtype: DataType) -
     Ok(draft.step(node, "Cast", to, &[Some(integers)]))
 }
 
-fn along(axis: i64) -> Attributes {
+pub(super) fn along(axis: i64) -> Attributes {
     Attributes::new().with("axis", Attribute::Int(axis))
 }
 
@@ -360,12 +421,12 @@ fn rank(draft: &Draft, mut value: ValueId) -> Option<usize> {
     None
 }
 
-fn unsupported(what: &str) -> Error {
+pub(super) fn unsupported(what: &str) -> Error {
     Error::new(ErrorKind::Unsupported, what)
 }
 
 /// Refuses the inputs from `first` on.
-fn refuse_inputs(node: &DraftNode, first: usize, names: &[&str]) -> Result<()> {
+pub(super) fn refuse_inputs(node: &DraftNode, first: usize, names: &[&str]) -> Result<()> {
     let mut given = (first..).zip(names);
     match given.find(|&(index, _)| operand(node, index).is_some()) {
         None => Ok(()),
@@ -373,7 +434,7 @@ fn refuse_inputs(node: &DraftNode, first: usize, names: &[&str]) -> Result<()> {
     }
 }
 
-fn refuse_output(node: &DraftNode, index: usize, name: &str) -> Result<()> {
+pub(super) fn refuse_output(node: &DraftNode, index: usize, name: &str) -> Result<()> {
     match node.outputs.get(index).copied().flatten() {
         None => Ok(()),
         Some(_) => Err(unsupported(&format!("output '{name}'"))),

@@ -60,6 +60,29 @@ pub(super) fn normalized(draft: &mut Draft, mut node: DraftNode) -> Result<Draft
     Ok(renamed(node, "LayerNormalization", attributes, inputs))
 }
 
+/// QEmbedLayerNormalization: the same with quantised tables.
+pub(super) fn quantised(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+    /// The scale of the first table, and its zero point.
+    const SCALES: usize = 8;
+    const ZEROS: usize = 13;
+    let mut inputs = node.inputs.clone();
+    inputs.resize(MASK + 1, None);
+    inputs.truncate(MASK + 1);
+    for (at, table) in inputs[WORD_TABLE..MASK].iter_mut().enumerate() {
+        if table.is_none() {
+            continue;
+        }
+        let operands = [
+            *table,
+            operand(&node, SCALES + at),
+            operand(&node, ZEROS + at),
+        ];
+        let dequantised = draft.step(&node, "DequantizeLinear", Attributes::new(), &operands);
+        *table = Some(dequantised);
+    }
+    normalized(draft, DraftNode { inputs, ..node })
+}
+
 /// The first rows of the table of positions, one for each word of a batch element.
 fn first_rows(draft: &mut Draft, node: &DraftNode) -> Result<ValueId> {
     let words = operand(node, WORDS).ok_or_else(|| invalid("input 'input_ids' is missing"))?;

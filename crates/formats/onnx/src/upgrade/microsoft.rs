@@ -26,11 +26,16 @@ const ADAPTERS: &[(&str, super::Adapter)] = &[
     ("GatherBlockQuantized",             super::gather::gather),
     ("Gelu",                             same),
     ("GreedySearch",                     search),
+    ("GroupQueryAttention",              super::grouped::attention),
     ("MatMulIntegerToFloat",             super::integers::matmul_to_float),
     ("MatMulNBits",                      super::weights::matmul),
     ("MultiHeadAttention",               super::attention::multi_head),
     ("NhwcFusedConv",                    |draft, node| channels_last(draft, node, fused_conv)),
     ("NhwcMaxPool",                      |draft, node| channels_last(draft, node, max_pool)),
+    ("PackedAttention",                  super::grouped::packed),
+    ("PackedMultiHeadAttention",         super::grouped::packed),
+    ("QAttention",                       super::attention::quantised),
+    ("QEmbedLayerNormalization",         super::embedding::quantised),
     ("QuantizeLinear",                   same),
     ("QuickGelu",                        quick_gelu),
     ("RotaryEmbedding",                  super::attention::rotary),
@@ -42,8 +47,63 @@ const ADAPTERS: &[(&str, super::Adapter)] = &[
     ("Unique",                           unique),
 ];
 
+/// The attributes of operators whose adapters read them. Those of others are kept, and checked with the operator that the
+/// node becomes.
+#[rustfmt::skip]
+const ATTRIBUTES: &[(&str, &[&str])] = &[
+    ("Attention", &[
+        "do_rotary", "mask_filter_value", "num_heads", "past_present_share_buffer", "qkv_hidden_sizes",
+        "rotary_embedding_dim", "scale", "unidirectional",
+    ]),
+    ("BiasGelu", &[]),
+    ("BiasSplitGelu", &[]),
+    ("DynamicQuantizeLSTM", &[
+        "activation_alpha", "activation_beta", "activations", "clip", "direction", "hidden_size", "input_forget",
+    ]),
+    ("DynamicQuantizeMatMul", &[]),
+    ("EmbedLayerNormalization", &["epsilon", "mask_index_type"]),
+    ("FastGelu", &[]),
+    ("GatherBlockQuantized", &["bits", "block_size", "gather_axis", "quantize_axis"]),
+    ("GroupQueryAttention", &[
+        "do_rotary", "k_quant_type", "kv_cache_bit_width", "kv_num_heads", "local_window_size", "num_heads", "qk_output",
+        "rotary_interleaved", "scale", "smooth_softmax", "softcap", "v_quant_type",
+    ]),
+    ("MatMulIntegerToFloat", &[]),
+    ("MatMulNBits", &["K", "N", "accuracy_level", "bits", "block_size"]),
+    ("MultiHeadAttention", &["mask_filter_value", "num_heads", "scale", "unidirectional"]),
+    ("QAttention", &[
+        "do_rotary", "mask_filter_value", "num_heads", "past_present_share_buffer", "scale", "unidirectional",
+    ]),
+    ("QEmbedLayerNormalization", &["epsilon"]),
+    ("QuickGelu", &["alpha"]),
+    ("SkipLayerNormalization", &["epsilon"]),
+    ("SkipSimplifiedLayerNormalization", &["epsilon"]),
+];
+
+/// Refuses an attribute that the adapter does not know, with its value.
+fn check_attributes(node: &DraftNode) -> Result<()> {
+    let known = ATTRIBUTES.iter().find(|row| row.0 == node.operator);
+    let Some((_, known)) = known else {
+        return Ok(());
+    };
+    let mut attributes = node.attributes.iter();
+    let unknown = attributes.find(|(name, _)| !known.contains(name));
+    let Some((name, value)) = unknown else {
+        return Ok(());
+    };
+    let text = match value {
+        Attribute::Int(value) => value.to_string(),
+        Attribute::Float(value) => value.to_string(),
+        Attribute::String(value) => format!("{value:?}"),
+        Attribute::Ints(values) => format!("{values:?}"),
+        value => value.kind().to_string(),
+    };
+    Err(Error::new(ErrorKind::Unsupported, text).at(crate::attribute::place(name)))
+}
+
 /// The node with operators of ONNX or Tenon; unchanged for other operators.
 pub(super) fn newest(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+    check_attributes(&node)?;
     let mut adapters = ADAPTERS.iter().chain(super::quantized::ADAPTERS);
     match adapters.find(|row| row.0 == node.operator) {
         Some((_, adapter)) => Ok(DraftNode {

@@ -66,7 +66,29 @@ fn what_attention_cannot_be_is_refused_by_name() {
     for (found, expected) in [
         (
             error(multi_head, &["q"], &["y"], &[heads(2)]),
-            "packed queries, keys and values",
+            "packed queries, keys and values do not have five dimensions: expected 5, found 3",
+        ),
+        (
+            error(
+                multi_head,
+                &["q", "k", "v"],
+                &["y"],
+                &[heads(2), int("window", 7)],
+            ),
+            "unsupported value of attribute 'window': 7",
+        ),
+        (
+            error(
+                "GroupQueryAttention",
+                &["q", "k", "v"],
+                &["y"],
+                &[heads(2), int("smooth_softmax", 1)],
+            ),
+            "unsupported value of attribute 'smooth_softmax': 1",
+        ),
+        (
+            error("PackedAttention", &["q", "k", "v"], &["y"], &[heads(2)]),
+            "attention over batches without padding",
         ),
         (
             error(multi_head, &["q", "k", "v"], &["y"], &[]),
@@ -139,6 +161,32 @@ fn other_operators_are_those_of_onnx() {
         "%n/Slice = Slice(%p, %n/first, %n/Shape, %n/first)",
         "%sum = Add(%n/Gather, %n/Slice)",
         "%y = LayerNormalization(%sum, %g, %b) {axis = -1, epsilon = 1e-12}",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn grouped_queries_are_attention_of_onnx() {
+    let attributes = [
+        heads(4),
+        int("kv_num_heads", 2),
+        int("do_rotary", 1),
+        int("local_window_size", 3),
+    ];
+    let inputs = ["q", "k", "v", "pk", "pv", "lengths", "total", "cos", "sin"];
+    let text = fused(
+        "GroupQueryAttention",
+        &inputs,
+        &["y", "nk", "nv"],
+        &attributes,
+    )
+    .text();
+    for part in [
+        "%n/RotaryEmbedding = RotaryEmbedding(%q, %cos, %sin, %n/Expand) {num_heads = 4}",
+        "%n/RotaryEmbedding.1 = RotaryEmbedding(%k, %cos, %sin, %n/Expand) {num_heads = 2}",
+        "%y, %nk, %nv = Attention(%n/RotaryEmbedding, %n/RotaryEmbedding.1, %v, _, %pk, %pv) \
+         {is_causal = 1, kv_num_heads = 2, left_window_size = 2, q_num_heads = 4}",
     ] {
         assert!(text.contains(part), "{text}");
     }
