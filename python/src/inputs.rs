@@ -2,9 +2,11 @@
 
 use crate::arrays;
 use crate::error::{Failure, class_name, invalid};
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyMapping, PyTuple};
-use tenon::{Error, ModelValue, Result, Signature, Tensor};
+use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
+use tenon::tensor::convert;
+use tenon::{DataType, Error, MapKey, MapKeys, ModelValue, Result, Signature, Tensor};
 
 /// The values of some inputs, by name.
 pub type Inputs = Vec<(String, ModelValue)>;
@@ -124,6 +126,9 @@ fn read_value(
     if input.kind.is_optional() && value.is_none() {
         return Ok(ModelValue::None);
     }
+    if let (Some(keys), Ok(map)) = (&input.keys, value.cast::<PyDict>()) {
+        return Ok(map_row(input, keys, map)?.into());
+    }
     if !input.kind.is_sequence() {
         return Ok(arrays::read_input(value, input)?.into());
     }
@@ -137,6 +142,42 @@ fn read_value(
         tensors.push(arrays::read_input(&item?, input)?);
     }
     Ok(tensors.into())
+}
+
+/// The row of a map: keys that it does not have are 0 or the empty string, other keys are left out.
+fn map_row(
+    input: &Signature,
+    keys: &MapKeys,
+    map: &Bound<'_, PyDict>,
+) -> std::result::Result<Tensor, Failure> {
+    let mut columns = vec![None; keys.len()];
+    for (key, value) in map {
+        let column = match key.cast::<PyString>() {
+            Ok(text) => keys.column(MapKey::String(text.to_str()?)),
+            Err(_) => keys.column(MapKey::Int(key.extract()?)),
+        };
+        if let Some(column) = column {
+            columns[column] = Some(value);
+        }
+    }
+    fn values<'py, T: FromPyObjectOwned<'py> + Default>(
+        columns: &[Option<Bound<'py, PyAny>>],
+    ) -> PyResult<Vec<T>> {
+        let value = |value: &Option<Bound<'py, PyAny>>| match value {
+            Some(value) => value.extract().map_err(Into::into),
+            None => Ok(T::default()),
+        };
+        columns.iter().map(value).collect()
+    }
+    let (dtype, shape) = (input.ty.dtype(), input.ty.shape().clone());
+    if dtype == DataType::String {
+        return Ok(Tensor::from_strings(shape, &values::<String>(&columns)?)?);
+    }
+    let wide = match dtype.is_float() {
+        true => Tensor::from_slice(shape, &values::<f64>(&columns)?)?,
+        false => Tensor::from_slice(shape, &values::<i64>(&columns)?)?,
+    };
+    Ok(convert(&wide, dtype)?)
 }
 
 /// The tensors of inputs that are all tensors.

@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::error::{Failure, OrRaise, class_name, invalid};
 use crate::fork::Executions;
 use crate::inputs::{Inputs, call_inputs, read_inputs, tensors};
-use crate::outputs::{PyOutputs, array};
+use crate::outputs::{OutputPort, PyOutputs, array, names, output_ports};
 use crate::package::{PyPackage, open};
 use crate::port::{PyPort, ports};
 use crate::session::PySession;
@@ -117,11 +117,6 @@ fn execute(model: &Model, inputs: &Inputs, control: &Control) -> Result<Vec<Mode
         .map(|(name, value)| (name.as_str(), value))
         .collect();
     model.run_values(&values, options)
-}
-
-/// The names of a model's outputs.
-pub fn output_names(outputs: &[Signature]) -> Arc<[String]> {
-    outputs.iter().map(|output| output.name.clone()).collect()
 }
 
 /// The model of the sizes of these inputs, for what needs fixed sizes.
@@ -271,21 +266,21 @@ impl PyModel {
         let Some(out) = out else {
             return self.execute(py, &model, inputs, timeout);
         };
-        let names = output_names(model.outputs());
+        let ports = output_ports(model.outputs());
         for name in out.keys() {
             let name: String = name.extract()?;
-            if !names.contains(&name) {
+            if !ports.iter().any(|port| port.name == name) {
                 let error = invalid(format!("the model has no output '{name}'"));
-                return Err(Failure::from(error.expected(names.join(", "))).into());
+                return Err(Failure::from(error.expected(names(&ports))).into());
             }
         }
         let values = self.values(py, &model, inputs, timeout)?;
-        for (name, value) in names.iter().zip(&values) {
+        for (OutputPort { name, .. }, value) in ports.iter().zip(&values) {
             if let (Some(array), ModelValue::Tensor(tensor)) = (out.get_item(name)?, value) {
                 arrays::write(name, &array, tensor)?;
             }
         }
-        PyOutputs::new(py, names, values)
+        PyOutputs::new(py, ports, values)
     }
 
     /// Executes on a thread of the queue of the process; returns a `concurrent.futures.Future` of the outputs.
@@ -440,7 +435,7 @@ impl PyModel {
         timeout: Option<f64>,
     ) -> PyResult<PyOutputs> {
         let values = self.values(py, model, inputs, timeout)?;
-        PyOutputs::new(py, output_names(model.outputs()), values)
+        PyOutputs::new(py, output_ports(model.outputs()), values)
     }
 }
 

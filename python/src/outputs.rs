@@ -4,16 +4,38 @@ use crate::error::{OrRaise, exception, invalid};
 use crate::tensor::PyTensor;
 use pyo3::exceptions::{PyAttributeError, PyIndexError, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use std::sync::Arc;
-use tenon::ModelValue;
 use tenon::files::escape_controls;
+use tenon::tensor::convert;
+use tenon::{DataType, MapKey, MapKeys, ModelValue, Signature, Tensor};
 
 /// The outputs of one execution: by name, by position, and in order when unpacked.
 #[pyclass(frozen, module = "tenon", name = "Outputs", weakref)]
 pub struct PyOutputs {
-    names: Arc<[String]>,
+    ports: Arc<[OutputPort]>,
     values: Vec<OutputValue>,
+}
+
+/// The name of an output, and the keys of a map.
+pub struct OutputPort {
+    pub name: String,
+    keys: Option<Arc<MapKeys>>,
+}
+
+/// The names and keys of outputs.
+pub fn output_ports(outputs: &[Signature]) -> Arc<[OutputPort]> {
+    let port = |output: &Signature| OutputPort {
+        name: output.name.clone(),
+        keys: output.keys.clone(),
+    };
+    outputs.iter().map(port).collect()
+}
+
+/// The names, for messages.
+pub fn names(ports: &[OutputPort]) -> String {
+    let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+    names.join(", ")
 }
 
 /// The value of an output.
@@ -36,10 +58,13 @@ impl OutputValue {
         })
     }
 
-    /// The value as NumPy arrays, or as tensors of Tenon where NumPy is absent.
-    fn array<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// The value as NumPy arrays, or as tensors of Tenon where NumPy is absent; a map of keys as dictionaries.
+    fn array<'py>(&self, py: Python<'py>, port: &OutputPort) -> PyResult<Bound<'py, PyAny>> {
         match self {
-            Self::Tensor(tensor) => array(tensor.bind(py)),
+            Self::Tensor(tensor) => match &port.keys {
+                Some(keys) => dictionaries(py, &tensor.get().tensor().or_raise()?, keys),
+                None => array(tensor.bind(py)),
+            },
             Self::Sequence(tensors) => {
                 let arrays: PyResult<Vec<_>> = tensors.iter().map(|t| array(t.bind(py))).collect();
                 Ok(PyList::new(py, arrays?)?.into_any())
@@ -70,22 +95,77 @@ pub fn array<'py>(tensor: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyAny>> 
     }
 }
 
+/// A dictionary for each row of a tensor.
+fn dictionaries<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    keys: &MapKeys,
+) -> PyResult<Bound<'py, PyAny>> {
+    if tensor.shape().last() != Some(&keys.len()) {
+        let error = invalid("a map does not have a column for each key");
+        return Err(exception(&error.expected(keys.len()).found(tensor.ty())));
+    }
+    let (names, values) = (key_objects(py, keys)?, elements(py, tensor)?);
+    let rows = PyList::empty(py);
+    for row in values.chunks(names.len().max(1)) {
+        let map = PyDict::new(py);
+        for (name, value) in names.iter().zip(row) {
+            map.set_item(name, value)?;
+        }
+        rows.append(map)?;
+    }
+    Ok(rows.into_any())
+}
+
+/// The keys of a map as values of Python.
+pub fn key_objects<'py>(py: Python<'py>, keys: &MapKeys) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let object = |key: MapKey<'_>| match key {
+        MapKey::String(text) => Ok(PyString::new(py, text).into_any()),
+        MapKey::Int(number) => Ok(number.into_pyobject(py)?.into_any()),
+    };
+    keys.iter().map(object).collect()
+}
+
+/// The elements as values of Python.
+fn elements<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    if let Some(strings) = tensor.strings() {
+        return Ok(strings
+            .map(|text| PyString::new(py, text).into_any())
+            .collect());
+    }
+    if let Some(ints) = tensor.to_i64s() {
+        return ints
+            .iter()
+            .map(|int| Ok(int.into_pyobject(py)?.into_any()))
+            .collect();
+    }
+    let wide = convert(tensor, DataType::F64).or_raise()?;
+    let floats = wide.as_slice::<f64>().unwrap_or_default().iter();
+    floats
+        .map(|float| Ok(float.into_pyobject(py)?.into_any()))
+        .collect()
+}
+
 impl PyOutputs {
-    /// The outputs of these names.
-    pub fn new(py: Python<'_>, names: Arc<[String]>, values: Vec<ModelValue>) -> PyResult<Self> {
+    /// The values of these outputs.
+    pub fn new(
+        py: Python<'_>,
+        ports: Arc<[OutputPort]>,
+        values: Vec<ModelValue>,
+    ) -> PyResult<Self> {
         let values = values.into_iter().map(|value| OutputValue::of(py, value));
         Ok(Self {
-            names,
+            ports,
             values: values.collect::<PyResult<_>>()?,
         })
     }
 
-    fn find(&self, key: &Bound<'_, PyAny>) -> PyResult<&OutputValue> {
+    fn find(&self, key: &Bound<'_, PyAny>) -> PyResult<(&OutputPort, &OutputValue)> {
         if let Ok(name) = key.cast::<PyString>() {
             return self.named(name.to_str()?).ok_or_else(|| {
                 PyKeyError::new_err(format!(
                     "the model has no output '{name}': expected one of {}",
-                    self.names.join(", ")
+                    names(&self.ports)
                 ))
             });
         }
@@ -97,29 +177,31 @@ impl PyOutputs {
         let count = self.values.len();
         let from_end = if index < 0 { count as isize } else { 0 };
         let at = usize::try_from(index.saturating_add(from_end)).ok();
-        at.and_then(|at| self.values.get(at))
+        at.and_then(|at| Some((self.ports.get(at)?, self.values.get(at)?)))
             .ok_or_else(|| PyIndexError::new_err(format!("the model has {count} outputs")))
     }
 
-    fn named(&self, name: &str) -> Option<&OutputValue> {
-        let at = self.names.iter().position(|known| known == name)?;
-        self.values.get(at)
+    fn named(&self, name: &str) -> Option<(&OutputPort, &OutputValue)> {
+        let mut outputs = self.ports.iter().zip(&self.values);
+        outputs.find(|(port, _)| port.name == name)
     }
 
     fn arrays<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        self.values.iter().map(|value| value.array(py)).collect()
+        let outputs = self.ports.iter().zip(&self.values);
+        outputs.map(|(port, value)| value.array(py, port)).collect()
     }
 }
 
 #[pymethods]
 impl PyOutputs {
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.find(key)?.array(key.py())
+        let (port, value) = self.find(key)?;
+        value.array(key.py(), port)
     }
 
     fn __getattr__<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
         match self.named(name.to_str()?) {
-            Some(value) => value.array(name.py()),
+            Some((port, value)) => value.array(name.py(), port),
             None => Err(PyAttributeError::new_err(format!(
                 "there is no output '{name}'"
             ))),
@@ -142,7 +224,7 @@ impl PyOutputs {
 
     /// The names in order.
     fn keys(&self) -> Vec<String> {
-        self.names.to_vec()
+        self.ports.iter().map(|port| port.name.clone()).collect()
     }
 
     /// The arrays in order.
@@ -152,7 +234,7 @@ impl PyOutputs {
 
     /// Names and arrays in order.
     fn items<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
-        Ok(self.names.iter().cloned().zip(self.arrays(py)?).collect())
+        Ok(self.keys().into_iter().zip(self.arrays(py)?).collect())
     }
 
     /// The array of a name, or `default`.
@@ -164,14 +246,14 @@ impl PyOutputs {
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self.named(name) {
-            Some(value) => value.array(py).map(Some),
+            Some((port, value)) => value.array(py, port).map(Some),
             None => Ok(default),
         }
     }
 
     /// The output as `tenon.Tensor`, without NumPy.
     fn tensor<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.find(key)?.tensor(key.py())
+        self.find(key)?.1.tensor(key.py())
     }
 
     fn __reduce__<'py>(
@@ -180,14 +262,22 @@ impl PyOutputs {
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let make = py.import("tenon._tenon")?.getattr("make_outputs")?;
         let values: PyResult<Vec<_>> = self.values.iter().map(|value| value.tensor(py)).collect();
-        let arguments = (self.keys(), PyList::new(py, values?)?).into_pyobject(py)?;
+        let maps = self
+            .ports
+            .iter()
+            .map(|port| Some(port.keys.as_ref()?.to_string()));
+        let maps: Vec<Option<String>> = maps.collect();
+        let arguments = (self.keys(), PyList::new(py, values?)?, maps).into_pyobject(py)?;
         Ok((make, arguments))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let mut parts = Vec::new();
-        for (name, value) in self.names.iter().zip(&self.values) {
+        for (OutputPort { name, keys }, value) in self.ports.iter().zip(&self.values) {
             let text = match value {
+                OutputValue::Tensor(tensor) if keys.is_some() => {
+                    format!("maps as {}", tensor.bind(py).get().ty())
+                }
                 OutputValue::Tensor(tensor) => tensor.bind(py).get().ty().to_string(),
                 OutputValue::Sequence(tensors) => format!("a sequence of {}", tensors.len()),
                 OutputValue::None => "None".into(),
@@ -199,10 +289,14 @@ impl PyOutputs {
     }
 }
 
-/// The outputs of a pickle: names, and tensors, lists of tensors, or `None`.
+/// The outputs of a pickle: names; tensors, lists of tensors, or `None`; and the keys of maps as text.
 #[pyfunction]
-pub fn make_outputs(names: Vec<String>, values: Vec<Bound<'_, PyAny>>) -> PyResult<PyOutputs> {
-    if names.len() != values.len() {
+pub fn make_outputs(
+    names: Vec<String>,
+    values: Vec<Bound<'_, PyAny>>,
+    maps: Vec<Option<String>>,
+) -> PyResult<PyOutputs> {
+    if names.len() != values.len() || names.len() != maps.len() {
         let error = invalid("the count of outputs is not that of their names");
         let error = error.expected(names.len()).found(values.len());
         return Err(exception(&error));
@@ -219,8 +313,19 @@ pub fn make_outputs(names: Vec<String>, values: Vec<Bound<'_, PyAny>>) -> PyResu
             .map(|item| Ok(item?.cast::<PyTensor>()?.clone().unbind()));
         Ok(OutputValue::Sequence(tensors.collect::<PyResult<_>>()?))
     };
+    let port = |(name, keys): (String, Option<String>)| -> PyResult<OutputPort> {
+        let keys = keys
+            .map(|keys| MapKeys::parse(&keys))
+            .transpose()
+            .or_raise()?;
+        Ok(OutputPort {
+            name,
+            keys: keys.map(Arc::new),
+        })
+    };
+    let ports: PyResult<Vec<OutputPort>> = names.into_iter().zip(maps).map(port).collect();
     Ok(PyOutputs {
-        names: names.into(),
+        ports: ports?.into(),
         values: values.into_iter().map(read).collect::<PyResult<_>>()?,
     })
 }

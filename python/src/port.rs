@@ -1,5 +1,6 @@
 //! `tenon.Port`: an input or output of a model.
 
+use crate::outputs::key_objects;
 use crate::types;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
@@ -47,6 +48,15 @@ impl PyPort {
         };
         let extents: PyResult<Vec<_>> = self.0.shape.iter().map(extent).collect();
         PyTuple::new(py, extents?)
+    }
+
+    /// The keys of the columns of a map: all `str` or all `int`; `None` for other values.
+    #[getter]
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let Some(keys) = &self.0.keys else {
+            return Ok(None);
+        };
+        PyTuple::new(py, key_objects(py, keys)?).map(Some)
     }
 
     /// The type of NumPy or `ml_dtypes` with the same elements; needs the package.

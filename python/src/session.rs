@@ -4,8 +4,8 @@ use crate::call::Call;
 use crate::error::{Failure, OrRaise};
 use crate::fork::Executions;
 use crate::inputs::{Inputs, call_inputs, read_inputs, tensors};
-use crate::model::output_names;
-use crate::outputs::{PyOutputs, array};
+
+use crate::outputs::{PyOutputs, array, output_ports};
 use crate::port::{PyPort, ports};
 use crate::tensor::PyTensor;
 use crate::{arrays, error};
@@ -57,7 +57,7 @@ impl PySession {
         let inputs = read(session.inputs())?;
         let call = Call::new(timeout, None)?;
         let _running = self.executions.begin().or_raise()?;
-        let names = output_names(session.outputs());
+        let ports = output_ports(session.outputs());
         let executed = &mut *session;
         let outputs = call.run(py, |control| {
             let options = RunOptions::new().control(control.clone());
@@ -65,7 +65,7 @@ impl PySession {
         })?;
         PyOutputs::new(
             py,
-            names,
+            ports,
             outputs.into_iter().map(ModelValue::from).collect(),
         )
     }

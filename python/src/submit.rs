@@ -4,8 +4,7 @@ use crate::call::deadline;
 use crate::error::{Failure, exception};
 use crate::fork::Running;
 use crate::inputs::{Inputs, tensors};
-use crate::model::output_names;
-use crate::outputs::PyOutputs;
+use crate::outputs::{OutputPort, PyOutputs, output_ports};
 use pyo3::prelude::*;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,7 +45,7 @@ impl Cancellation {
 struct PendingRun {
     execution: Mutex<Option<RunFuture>>,
     future: Py<PyAny>,
-    names: Arc<[String]>,
+    ports: Arc<[OutputPort]>,
     _running: Running,
 }
 
@@ -81,7 +80,7 @@ impl PendingRun {
         let done = match result {
             Ok(outputs) => {
                 let values = outputs.into_iter().map(ModelValue::from).collect();
-                PyOutputs::new(py, self.names.clone(), values)
+                PyOutputs::new(py, self.ports.clone(), values)
             }
             Err(error) => Err(exception(&error)),
         };
@@ -121,7 +120,7 @@ pub fn submit<'py>(
     let pending = Arc::new(PendingRun {
         execution: Mutex::new(Some(execution)),
         future: future.clone().unbind(),
-        names: output_names(model.outputs()),
+        ports: output_ports(model.outputs()),
         _running: running,
     });
     py.detach(|| pending.poll());

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -29,6 +30,28 @@ def test_models_are_compiled_from_paths_bytes_and_messages(tmp_path, image):
     for source in (None, 5, ["a"], object()):
         with pytest.raises(tenon.InvalidArgument, match="no model"):
             tenon.compile(source)
+
+
+def test_maps_have_keys():
+    y = helper.make_value_info("y", helper.make_sequence_type_proto(
+        helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, None))))
+    node = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[4, 2])
+    message = make_model([node], [value("x", TensorProto.FLOAT, [2, 2])], [y])
+    message.opset_import.add(domain="ai.onnx.ml", version=1)
+    model = tenon.compile(message).load()
+    assert model.inputs[0].keys is None and model.outputs[0].keys == (4, 2)
+    x = numpy.array([[0.25, 0.75], [1, 0]], numpy.float32)
+    rows = [{4: 0.25, 2: 0.75}, {4: 1.0, 2: 0.0}]
+    outputs = model(x)
+    assert outputs.y == rows and list(outputs) == [rows] and outputs.get("y") == rows
+    assert numpy.array_equal(outputs.tensor("y").numpy(), x)
+    copy = pickle.loads(pickle.dumps(outputs))
+    assert copy["y"] == rows and "maps as f32[2, 2]" in repr(copy)
+    assert model.submit([x]).result()["y"] == rows and model.session({})(x)[0] == rows
+    narrow = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[4, 2, 1])
+    message.graph.node[0].CopyFrom(narrow)
+    with pytest.raises(tenon.InvalidModel, match="'y' does not have a column for each key: expected 3, found 2"):
+        tenon.compile(message).load()
 
 
 def test_packages_are_written_and_loaded(tmp_path, image):

@@ -50,6 +50,36 @@ def test_symbols_and_overrides():
     assert ort.InferenceSession(model, options).get_inputs()[0].shape == [2, 3]
 
 
+def make_map_models():
+    """Models that take and make maps, with strings and integers as keys, and their inputs."""
+    ml = "ai.onnx.ml"
+    element = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+    key_types = {"strings": TensorProto.STRING, "int64s": TensorProto.INT64}
+    for kind, keys in {"strings": ["b", "a", "ü"], "int64s": [7, -1, 3]}.items():
+        map_type = helper.make_map_type_proto(key_types[kind], element)
+        maps = helper.make_value_info("y", helper.make_sequence_type_proto(map_type))
+        scores = value("x", TensorProto.FLOAT, ["rows", 3])
+        zipped = helper.make_node("ZipMap", ["x"], ["y"], domain=ml, **{f"classlabels_{kind}": keys})
+        yield make_model([zipped], [scores], [maps]), numpy.arange(6, dtype=numpy.float32).reshape(2, 3) / 7
+        vocabulary = {"strings": "string_vocabulary", "int64s": "int64_vocabulary"}[kind]
+        row = helper.make_node("DictVectorizer", ["x"], ["y"], domain=ml, **{vocabulary: keys})
+        model = make_model([row], [helper.make_value_info("x", map_type)], [value("y", TensorProto.FLOAT, [1, 3])])
+        yield model, {keys[2]: 0.5, keys[0]: -2.0}
+
+
+def test_maps_are_dictionaries():
+    for model, given in make_map_models():
+        model.opset_import.add(domain="ai.onnx.ml", version=1)
+        ours, theirs = ort.InferenceSession(model.SerializeToString()), real.InferenceSession(model.SerializeToString())
+        for mine, other in zip(ours.get_inputs() + ours.get_outputs(), theirs.get_inputs() + theirs.get_outputs()):
+            assert mine.type == other.type
+        (found,), (expected,) = ours.run(None, {"x": given}), theirs.run(None, {"x": given})
+        if isinstance(expected, list):
+            assert found == expected
+        else:
+            assert numpy.array_equal(found, expected)
+
+
 def test_packages_are_sessions(tmp_path, image):
     tenon.compile(DIGITS, tmp_path / "digits.neff")
     session = ort.InferenceSession(tmp_path / "digits.neff")

@@ -29,7 +29,7 @@ DTYPES = {
 }
 
 
-DOMAINS = ("", "ai.onnx", "ai.onnx.preview.training")
+DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training")
 
 
 def skip(case):

@@ -87,6 +87,9 @@ class Port:
     def shape(self) -> tuple[int | str, ...]:
         """The dimensions: an `int` of each fixed one, the symbol or expression of each symbolic one as a `str`."""
     @property
+    def keys(self) -> tuple[str, ...] | tuple[int, ...] | None:
+        """The keys of the columns of a map: all `str` or all `int`; `None` for other values."""
+    @property
     def numpy_dtype(self) -> Any:
         """The type of NumPy or `ml_dtypes` with the same elements; needs the package."""
     def __eq__(self, other: object, /) -> bool: ...
@@ -371,8 +374,8 @@ def load(
     progress: Callable[[str, int, int], object] | None = None,
 ) -> Model:
     """Loads a package from a file, from bytes, or from `tenon.Package`."""
-def make_outputs(names: Sequence[str], values: Sequence[Any]) -> Outputs:
-    """The outputs of a pickle: names, and tensors, lists of tensors, or `None`."""
+def make_outputs(names: Sequence[str], values: Sequence[Any], maps: Sequence[str | None]) -> Outputs:
+    """The outputs of a pickle: names; tensors, lists of tensors, or `None`; and the keys of maps as text."""
 def after_fork() -> None:
     """Runs in the child of a fork (`os.register_at_fork`)."""
 def main(arguments: Sequence[str]) -> int:

@@ -197,12 +197,18 @@ class RunOptions:
 class NodeArg:
     """An input or output."""
 
-    def __init__(self, port: tenon.Port) -> None:
+    def __init__(self, port: tenon.Port, *, is_output: bool = False) -> None:
         self.name = port.name
         self.shape = list(port.shape)
         element = f"tensor({_TYPES.get(port.dtype, port.dtype)})"
         kinds = {"sequence": "seq({})", "optional": "optional({})", "optional-sequence": "optional(seq({}))"}
         self.type = kinds.get(port.kind, "{}").format(element)
+        if port.keys is not None:
+            key = "string" if isinstance(port.keys[0], str) else "int64"
+            self.type = f"map({key},{element})"
+            self.shape = []
+            if is_output:
+                self.type = f"seq({self.type})"
 
     def __repr__(self) -> str:
         return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape!r})"
@@ -461,7 +467,7 @@ class InferenceSession:
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs."""
-        return [NodeArg(port) for port in self._model.outputs]
+        return [NodeArg(port, is_output=True) for port in self._model.outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """None: constants are part of the package."""

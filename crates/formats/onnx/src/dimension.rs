@@ -308,6 +308,7 @@ mod tests {
             name: name.into(),
             dtype,
             shape,
+            keys: None,
             other: None,
         }
     }
@@ -421,6 +422,7 @@ mod tests {
             ..input("x", &[])
         };
         let sequence = ValueSignature {
+            keys: None,
             other: Some("a sequence".into()),
             ..input("s", &[])
         };

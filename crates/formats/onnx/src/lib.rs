@@ -18,6 +18,7 @@ mod draft;
 mod dtype;
 mod files;
 mod import;
+mod maps;
 mod model;
 mod order;
 pub mod proto;

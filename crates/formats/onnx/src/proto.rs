@@ -258,7 +258,7 @@ pub enum TypeValue {
     #[prost(message, tag = "4")]
     Sequence(ElementTypeProto),
     #[prost(message, tag = "5")]
-    Map(UnreadProto),
+    Map(MapTypeProto),
     #[prost(message, tag = "7")]
     Opaque(UnreadProto),
     #[prost(message, tag = "8")]
@@ -272,6 +272,14 @@ pub enum TypeValue {
 pub struct ElementTypeProto {
     #[prost(message, optional, boxed, tag = "1")]
     pub elem_type: Option<Box<TypeProto>>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct MapTypeProto {
+    #[prost(int32, tag = "1")]
+    pub key_type: i32,
+    #[prost(message, optional, boxed, tag = "2")]
+    pub value_type: Option<Box<TypeProto>>,
 }
 
 /// A type that occurs in error messages only.

@@ -1,9 +1,10 @@
 //! The signature of a model: inputs, outputs, operator sets, counts.
 
 use crate::dtype::data_type;
+use crate::maps;
 use crate::proto::{
-    DimensionValue, GraphProto, ModelProto, NodeProto, TensorTypeProto, TypeProto, TypeValue,
-    ValueInfoProto,
+    DimensionValue, GraphProto, MapTypeProto, ModelProto, NodeProto, TensorTypeProto, TypeProto,
+    TypeValue, ValueInfoProto,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -52,7 +53,9 @@ pub struct ValueSignature {
     pub dtype: Option<DataType>,
     /// The dimensions of the tensor, or what those of the tensors have in common; `None` for an undeclared rank.
     pub shape: Option<Vec<Dimension>>,
-    /// A description when it is of no supported type ("a map").
+    /// The type of the keys of a map, or of the maps of a sequence; `dtype` is that of their values.
+    pub keys: Option<DataType>,
+    /// A description when it is of no supported type ("a sparse tensor").
     pub other: Option<String>,
 }
 
@@ -86,9 +89,15 @@ impl fmt::Display for ValueSignature {
         if !self.kind.is_tensor() {
             write!(f, "{} of ", self.kind)?;
         }
+        if self.keys.is_some() {
+            f.write_str("map of ")?;
+        }
         match self.dtype {
             Some(dtype) => write!(f, "{dtype}")?,
             None => f.write_str("?")?,
+        }
+        if let Some(keys) = self.keys {
+            return write!(f, " by {keys}");
         }
         let Some(shape) = &self.shape else {
             return f.write_str("[...]");
@@ -124,6 +133,9 @@ impl Signature {
             .input
             .iter()
             .filter(|input| !given.contains(input.name.as_str()));
+        let mut inputs: Vec<ValueSignature> = inputs.map(ValueSignature::new).collect();
+        let mut metadata = metadata(model);
+        maps::describe(graph, &mut inputs, &mut metadata);
         Ok(Self {
             name: graph.name.clone(),
             ir_version: model.ir_version,
@@ -133,7 +145,7 @@ impl Signature {
             domain: model.domain.clone(),
             model_version: model.model_version,
             opsets: opsets(model),
-            inputs: inputs.map(ValueSignature::new).collect(),
+            inputs,
             outputs: graph.output.iter().map(ValueSignature::new).collect(),
             initialisers,
             nodes: graph.node.len(),
@@ -143,7 +155,7 @@ impl Signature {
                 .iter()
                 .map(|f| qualified(&f.domain, &f.name))
                 .collect(),
-            metadata: metadata(model),
+            metadata,
         })
     }
 
@@ -163,6 +175,7 @@ impl ValueSignature {
             kind: ValueKind::Tensor,
             dtype: None,
             shape: None,
+            keys: None,
             other: None,
         };
         if let Some(ty) = &info.r#type
@@ -189,7 +202,7 @@ impl ValueSignature {
             Some(TypeValue::Tensor(ty)) => return self.set_tensor(ty),
             Some(TypeValue::Sequence(element)) => (ValueKind::Sequence, element),
             Some(TypeValue::Optional(element)) => (ValueKind::Optional, element),
-            Some(TypeValue::Map(_)) => return unsupported("a map"),
+            Some(TypeValue::Map(ty)) => return self.set_map(ty),
             Some(TypeValue::Opaque(_)) => return unsupported("an opaque value"),
             Some(TypeValue::SparseTensor(_)) => return unsupported("a sparse tensor"),
         };
@@ -207,6 +220,19 @@ impl ValueSignature {
             Some(element) => self.set_type(element),
             None => Ok(()),
         }
+    }
+
+    fn set_map(&mut self, ty: &MapTypeProto) -> std::result::Result<(), String> {
+        let value = ty.value_type.as_ref().and_then(|ty| ty.value.as_ref());
+        let (Ok(keys), Some(TypeValue::Tensor(value))) = (data_type(ty.key_type.into()), value)
+        else {
+            return Err("a map without keys, or of other values than elements".to_owned());
+        };
+        if self.kind.is_optional() {
+            return Err("an optional map".to_owned());
+        }
+        self.keys = Some(keys);
+        self.set_tensor(value)
     }
 
     fn set_tensor(&mut self, ty: &TensorTypeProto) -> std::result::Result<(), String> {

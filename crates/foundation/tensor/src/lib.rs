@@ -8,6 +8,7 @@ mod convert;
 pub mod dlpack;
 mod dtype;
 mod e8m0;
+mod map_keys;
 mod match_type;
 mod model_value;
 pub mod npy;
@@ -28,6 +29,7 @@ pub use dtype::{DataType, Element};
 pub use e8m0::E8m0Rounding;
 /// The 16-bit floating-point types among the elements.
 pub use half::{bf16, f16};
+pub use map_keys::{MapKey, MapKeys};
 pub use model_value::{ModelValue, ValueKind};
 pub use packing::Packing;
 pub use shape::{Shape, TensorType};

@@ -1,8 +1,9 @@
 //! Inputs and outputs of models: names, types, dimensions that may be symbolic.
 
 use crate::size::{SizeExpr, Symbols};
-use crate::{DataType, TensorType, ValueKind};
+use crate::{DataType, MapKeys, TensorType, ValueKind};
 use std::fmt;
+use std::sync::Arc;
 use tenon_base::Result;
 
 /// An input or output of a model.
@@ -16,6 +17,8 @@ pub struct Signature {
     pub ty: TensorType,
     /// The dimensions.
     pub shape: Vec<Dimension>,
+    /// The keys of the columns of a map.
+    pub keys: Option<Arc<MapKeys>>,
 }
 
 impl Signature {
@@ -27,6 +30,7 @@ impl Signature {
             kind: ValueKind::Tensor,
             shape: shape.collect(),
             ty,
+            keys: None,
         }
     }
 
@@ -53,6 +57,7 @@ impl Signature {
             kind: ValueKind::Tensor,
             ty: TensorType::new(dtype, smallest.collect::<Vec<_>>())?,
             shape,
+            keys: None,
         })
     }
 

@@ -95,8 +95,8 @@ pub type CpuNode = (String, (PathBuf, String));
 /// The inputs of a run.
 #[derive(Args, Clone)]
 pub struct InputFlags {
-    /// An input's file: .npy, .npz, .bin (raw little-endian), .csv, .png or .jpg. Without NAME=,
-    /// the only input that is left; an .npz names its own.
+    /// An input's file: .npy, .npz, .bin (raw little-endian), .csv, .json (nested lists, or an object
+    /// for a map), .png or .jpg. Without NAME=, the only input that is left; an .npz names its own.
     #[arg(
         long = "input",
         short = 'i',

@@ -315,3 +315,34 @@ fn invalid_uses_of_standard_streams_are_refused() {
         empty.err
     );
 }
+
+#[test]
+fn maps_and_strings_are_read_and_shown() {
+    let folder = folder();
+    let folder = folder.path();
+    let words = folder.join("words.json");
+    let run = ["run", &tiny("maps"), "-i", "words=words.json"];
+    std::fs::write(&words, r#"{"b": 0.5, "unknown": 9, "a": -1}"#).unwrap();
+    let text = done(folder, &run);
+    let maps = "scores: f32[1, 3] by 3 keys\n  {7: -1.0, 8: 0.5, 9: 0.0}\n";
+    assert!(text.contains(maps), "{text}");
+    assert!(text.contains(r#"label: string[1] ["y \"z\""]"#), "{text}");
+    let text = done(folder, &[&run[..], &["--json"]].concat());
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    let maps = serde_json::json!([{"7": -1.0, "8": 0.5, "9": 0.0}]);
+    assert_eq!(answer["outputs"][0]["maps"], maps);
+    assert_eq!(answer["outputs"][1]["values"][0], "y \"z\"");
+    // A list has a value for each key; an object has values of their type.
+    std::fs::write(&words, "[3, 2, 1]").unwrap();
+    assert!(done(folder, &run).contains("{7: 3.0, 8: 2.0, 9: 1.0}"));
+    std::fs::write(&words, r#"{"b": "x"}"#).unwrap();
+    let answer = tenon(folder, &run);
+    assert_eq!(answer.status, FAILED);
+    let part = "words.json: element 1 is not a number: found \"x\"";
+    assert!(answer.err.contains(part), "{}", answer.err);
+    // The same from a package.
+    std::fs::write(&words, r#"{"c": 4}"#).unwrap();
+    done(folder, &["compile", &tiny("maps"), "-o", "maps.neff"]);
+    let text = done(folder, &["run", "maps.neff", "-i", "words.json"]);
+    assert!(text.contains("{7: 0.0, 8: 0.0, 9: 4.0}"), "{text}");
+}

@@ -240,7 +240,7 @@ impl Divergence {
             "absolute": json_number(self.difference.absolute),
             "relative": json_number(self.difference.relative),
             "element": self.difference.worst,
-            "values": self.worst.map(|element| element.json()),
+            "values": self.worst.each_ref().map(Element::json),
         })
     }
 }

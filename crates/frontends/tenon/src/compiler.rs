@@ -530,7 +530,8 @@ fn check_outputs(
             let inferred = &inferred.shape.0;
             shape.len() == inferred.len() && shape.iter().zip(inferred).all(extent)
         };
-        let tensor = declared.kind.is_tensor();
+        // Maps are tensors (docs/contributed-operators.md).
+        let tensor = declared.kind.is_tensor() || declared.keys.is_some();
         let has_layout = states.iter().all(|state| state.output != declared.name);
         // What the tensors of a sequence have in common is often not declared as it is.
         let fits = tensor == inferred.kind.is_tensor()

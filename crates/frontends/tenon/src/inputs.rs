@@ -1,4 +1,4 @@
-//! Inputs from files: pictures, NumPy arrays, raw bytes and tables; random tensors.
+//! Inputs from files: pictures, NumPy arrays, raw bytes, tables and JSON; random tensors.
 //!
 //! ```
 //! use tenon::inputs::{ImageOptions, random_tensor, read_input};
@@ -17,9 +17,11 @@
 
 mod array;
 mod image;
+mod json;
 mod picture;
 
 pub use array::{
     random_tensor, read_array, read_input, read_npz_inputs, read_npz_outputs, reshape_to_input,
 };
 pub use image::{ImageLayout, ImageOptions, read_image};
+pub use json::read_json;

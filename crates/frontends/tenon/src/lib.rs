@@ -124,4 +124,6 @@ pub use tenon_tensor as tensor;
 pub use tenon_backend::{BackendId, DeviceTensor};
 pub use tenon_base::{Control, Count, Error, ErrorKind, Location, Pattern, Progress, Result};
 pub use tenon_onnx::Model as OnnxModel;
-pub use tenon_tensor::{DataType, ModelValue, Shape, Tensor, TensorType, ValueKind};
+pub use tenon_tensor::{
+    DataType, MapKey, MapKeys, ModelValue, Shape, Tensor, TensorType, ValueKind,
+};

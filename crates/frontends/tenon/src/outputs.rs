@@ -15,6 +15,8 @@
 
 mod classes;
 mod element;
+mod maps;
 
 pub use classes::{Class, LABELS, class_labels, is_classification, top_classes};
 pub use element::{Decimal, Element, elements};
+pub use maps::maps;

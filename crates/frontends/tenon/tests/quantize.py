@@ -11,7 +11,7 @@ onnx.checker.check_model(model, full_check=True)
 assert any(node.op_type in ("DequantizeLinear", "Cast") for node in model.graph.node)
 data = np.load(sys.argv[2])
 options = onnxruntime.SessionOptions()
-# Without VNNI, products of u8 and i8 saturate in 16 bits unless the session asks for exact ones.
+# Without VNNI, products of u8 and i8 saturate in 16 bits unless this option makes them exact.
 options.add_session_config_entry("session.x64quantprecision", "1")
 session = onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
 name = session.get_inputs()[0].name

@@ -72,6 +72,7 @@ impl HostPort {
             kind: port.kind,
             ty: TensorType::new(port.dtype, smallest.collect::<Vec<_>>())?,
             shape,
+            keys: None,
         }))
     }
 

@@ -9,11 +9,14 @@ use crate::model::{Inner, ModelContext, Nodes, Shared};
 use crate::symbolic::SymbolicCore;
 use crate::walker::Walker;
 use crate::{
-    Activity, DeviceMemoryLimit, Model, ModelReport, Runtime, Signature, device_memory, nan_check,
+    Activity, DeviceMemoryLimit, Dimension, Model, ModelReport, Runtime, Signature, device_memory,
+    nan_check,
 };
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
-use tenon_base::{Control, Error, Location, Result, pool};
+use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
 use tenon_neff::{GraphPort, NodeGraph, Package, PlacementReport, TenonMember};
+use tenon_tensor::MapKeys;
 
 /// Options of loading a model.
 #[derive(Debug, Clone)]
@@ -212,11 +215,13 @@ fn load_graph(
     let plan = plans.max_by_key(|plan| plan.arena_bytes).cloned();
     let used = placement.nodes.iter().map(|node| node.backend.clone());
     lifecycle.settle(used.collect())?;
+    let maps = map_keys(&model.metadata, inputs.iter().chain(&outputs))?;
     let context = ModelContext {
         threads: options.threads,
         nan_check: options.nan_check,
         shared: Arc::new(Shared {
             name: model.name,
+            maps,
             metadata: model.metadata,
             placement,
             integrity,
@@ -227,7 +232,7 @@ fn load_graph(
     if let Nodes::Host(host, _) = &nodes {
         host.set_context(context.clone());
     }
-    Ok(Model(Arc::new(Inner {
+    Ok(Model::of(Inner {
         pool: None,
         plan: plan.unwrap_or_default(),
         inputs,
@@ -235,11 +240,35 @@ fn load_graph(
         nodes,
         uncontrolled: Control::new(),
         context,
-    })))
+    }))
 }
 
 /// Name and type of a tensor between nodes.
 pub(crate) fn signature(port: &GraphPort) -> Result<Signature> {
     let ty = fixed_type(port.dtype, &port.shape)?;
     Ok(Signature::fixed(port.name.clone(), ty))
+}
+
+/// The inputs and outputs that the metadata calls maps.
+fn map_keys<'a>(
+    metadata: &BTreeMap<String, String>,
+    ports: impl Iterator<Item = &'a Signature>,
+) -> Result<BTreeMap<String, Arc<MapKeys>>> {
+    let maps = MapKeys::of_metadata(metadata)?;
+    let mut problems = Vec::new();
+    for port in ports {
+        let (Some(keys), Some(Dimension::Fixed(columns))) =
+            (maps.get(&port.name), port.shape.last())
+        else {
+            continue;
+        };
+        if keys.len() != *columns {
+            let text = format!("'{}' does not have a column for each key", port.name);
+            let error = Error::new(ErrorKind::InvalidModel, text);
+            problems.push(error.expected(keys.len()).found(columns));
+        }
+    }
+    let maps = maps.into_iter();
+    let maps = maps.map(|(name, keys)| (name, Arc::new(keys))).collect();
+    Error::from_all(problems).map_or(Ok(maps), Err)
 }

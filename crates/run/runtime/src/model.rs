@@ -20,7 +20,7 @@ use tenon_base::{Control, Error, ErrorKind, Result, pool};
 use tenon_kernels::{BoundPorts, DeviceMemory, Variables};
 use tenon_neff::{MemoryPlan, NodeCost, PlacementReport};
 use tenon_tensor::size::Symbols;
-use tenon_tensor::{BufferMut, BufferPool, ModelValue, Signature, Tensor, TensorType};
+use tenon_tensor::{BufferMut, BufferPool, MapKeys, ModelValue, Signature, Tensor, TensorType};
 
 /// A loaded package. Clones share it; threads may execute it concurrently.
 #[derive(Clone)]
@@ -51,6 +51,8 @@ pub(crate) struct ModelContext {
 pub(crate) struct Shared {
     pub name: String,
     pub metadata: BTreeMap<String, String>,
+    /// The inputs and outputs that are maps.
+    pub maps: BTreeMap<String, Arc<MapKeys>>,
     /// The placement of all subgraphs.
     pub placement: PlacementReport,
     /// Constants that are not verified by digests yet.
@@ -147,6 +149,16 @@ pub struct ExecuteOptions<'a> {
 }
 
 impl Model {
+    pub(crate) fn of(mut inner: Inner) -> Self {
+        let maps = &inner.context.shared.maps;
+        if !maps.is_empty() {
+            for port in inner.inputs.iter_mut().chain(&mut inner.outputs) {
+                port.keys = maps.get(&port.name).cloned();
+            }
+        }
+        Self(Arc::new(inner))
+    }
+
     /// The model's name.
     pub fn name(&self) -> &str {
         &self.0.context.shared.name
@@ -396,7 +408,7 @@ impl Model {
             Nodes::Host(host, false) if !symbols.is_empty() => {
                 symbols.check(&values)?;
                 let [inputs, outputs] = host.signatures_at(&values)?;
-                Ok(Model(Arc::new(Inner {
+                Ok(Model::of(Inner {
                     inputs,
                     outputs,
                     nodes: Nodes::Host(host.clone(), true),
@@ -404,7 +416,7 @@ impl Model {
                     uncontrolled: Control::new(),
                     pool: None,
                     context: self.0.context.clone(),
-                })))
+                }))
             }
             _ => Ok(self.clone()),
         }

@@ -257,7 +257,7 @@ impl SymbolicCore {
         };
         let core = made
             .map_err(|error| error.at(Location::field(format!("sizes {}", self.named(sizes)))))?;
-        let made = Model(Arc::new(Inner {
+        let made = Model::of(Inner {
             inputs: core.inputs.clone(),
             outputs: core.outputs.clone(),
             plan: core.plan.clone(),
@@ -265,7 +265,7 @@ impl SymbolicCore {
             uncontrolled: Control::new(),
             pool: Some(self.pool.clone()),
             context: context.clone(),
-        }));
+        });
         Ok(self.instances.insert(sizes, appended, made))
     }
 

@@ -206,7 +206,7 @@ impl VectorOp for SamplePixels<'_> {
         let positions = self.block.positions.as_chunks_mut::<POINTS>().0;
         let weights = self.block.weights.as_chunks_mut::<POINTS>().0;
         for (nth, (positions, weights)) in positions.iter_mut().zip(weights).enumerate() {
-            if nth == samples.iter().product() {
+            if nth == samples.iter().product::<usize>() {
                 break;
             }
             let (rest, column) = (nth / samples[2], nth % samples[2]);

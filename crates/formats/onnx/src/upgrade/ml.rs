@@ -5,6 +5,7 @@ mod classes;
 mod features;
 mod labels;
 mod linear;
+mod maps;
 mod post_transform;
 mod trees;
 mod vectors;
@@ -15,7 +16,7 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::{Attribute, Attributes, ValueId};
 use tenon_tensor::{DataType, Tensor};
 
-pub(super) const DOMAIN: &str = "ai.onnx.ml";
+pub(super) use crate::maps::DOMAIN;
 
 /// Emits the operators of a node, and returns its outputs.
 type Compose = fn(&mut Composition<'_>) -> Result<Vec<ValueId>>;
@@ -24,7 +25,9 @@ type Compose = fn(&mut Composition<'_>) -> Result<Vec<ValueId>>;
 const COMPOSITIONS: &[(&str, Compose)] = &[
     ("ArrayFeatureExtractor",  features::extractor),
     ("Binarizer",              features::binarizer),
+    ("CastMap",                maps::cast_map),
     ("CategoryMapper",         labels::category_mapper),
+    ("DictVectorizer",         maps::dict_vectorizer),
     ("FeatureVectorizer",      features::vectorizer),
     ("Imputer",                features::imputer),
     ("LabelEncoder",           labels::label_encoder),
@@ -38,6 +41,7 @@ const COMPOSITIONS: &[(&str, Compose)] = &[
     ("TreeEnsemble",           trees::ensemble),
     ("TreeEnsembleClassifier", trees::classifier),
     ("TreeEnsembleRegressor",  trees::regressor),
+    ("ZipMap",                 maps::zip_map),
 ];
 
 /// The operators of a node of the domain; other nodes are unchanged.

@@ -6,6 +6,7 @@ mod functions;
 mod hostile;
 mod known;
 mod loops;
+mod maps;
 mod older_forms;
 mod python;
 mod signature;

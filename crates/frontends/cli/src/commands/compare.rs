@@ -166,7 +166,7 @@ fn print_divergence(
     loading: &str,
 ) -> Result<()> {
     let [first, second] = &found.backends;
-    let [a, b] = divergence.worst;
+    let [a, b] = &divergence.worst;
     say!(
         "{} ({}) differs: output '{}', relative {:.3e}, absolute {:.3e}; element {} is {a} on \
          {first} and {b} on {second}",

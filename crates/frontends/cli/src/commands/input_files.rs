@@ -4,8 +4,8 @@ use crate::model_flags::InputFlags;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use tenon::inputs::ImageOptions;
-use tenon::{Error, ErrorKind, Location, Result, Tensor, TensorType};
+use tenon::inputs::{ImageOptions, read_input, read_json};
+use tenon::{Error, ErrorKind, Location, MapKeys, Result, Tensor, TensorType};
 
 /// The input files of the command line.
 pub struct InputFiles {
@@ -15,6 +15,8 @@ pub struct InputFiles {
     unnamed: Vec<PathBuf>,
     /// Arrays of files that contain their type, already read.
     arrays: Vec<InputArray>,
+    /// The inputs that are maps.
+    maps: BTreeMap<String, MapKeys>,
 }
 
 /// An array of a file.
@@ -60,6 +62,7 @@ impl InputFiles {
             named: Vec::new(),
             unnamed: Vec::new(),
             arrays: Vec::new(),
+            maps: BTreeMap::new(),
         };
         for text in &flags.inputs {
             // A path may contain '=', a name hardly ever a '/'.
@@ -79,6 +82,12 @@ impl InputFiles {
         }
         given.check_unique()?;
         Ok(given)
+    }
+
+    /// Reads objects as maps for those inputs that are maps by the metadata of the model.
+    pub fn set_maps(&mut self, metadata: &BTreeMap<String, String>) -> Result<()> {
+        self.maps = MapKeys::of_metadata(metadata)?;
+        Ok(())
     }
 
     /// Fails if an input has two files.
@@ -158,8 +167,10 @@ impl InputFiles {
             (name, read)
         });
         let files = self.named.iter().map(|(name, file)| {
-            let read =
-                type_of(signature, name).and_then(|ty| tenon::inputs::read_input(file, ty, image));
+            let read = type_of(signature, name).and_then(|ty| match self.maps.get(name) {
+                Some(keys) if has_extension(file, "json") => read_json(file, ty, Some(keys)),
+                _ => read_input(file, ty, image),
+            });
             (name, read)
         });
         let mut tensors = BTreeMap::new();
@@ -214,6 +225,11 @@ impl InputFiles {
         self.named.iter().any(|(known, _)| known == name)
             || self.arrays.iter().any(|it| it.name == name)
     }
+}
+
+fn has_extension(file: &Path, extension: &str) -> bool {
+    let found = file.extension();
+    found.is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
 fn list<'a, T: Display + 'a>(inputs: impl Iterator<Item = &'a (String, T)>) -> String {

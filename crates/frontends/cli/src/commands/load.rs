@@ -130,6 +130,7 @@ pub fn load_file(
         .clone_from(&device.device_memory_limits);
     let model = Model::from_package(&package, &options).map_err(here)?;
     let load_time = start.elapsed();
+    given.set_maps(model.metadata()).map_err(here)?;
     let model = match any_size {
         true => model,
         false => at_sizes(model, &mut given, compiling).map_err(here)?,
@@ -333,6 +334,7 @@ pub fn compiler_with(
     }
     let mut given = given;
     if let Some((given, _)) = &mut given {
+        given.set_maps(&onnx.signature().metadata)?;
         let mut left = declared.clone();
         left.retain(|(name, _)| !constants.contains_key(name));
         given.assign_unnamed(&left)?;

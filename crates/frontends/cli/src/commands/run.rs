@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tenon::compare::Difference;
 use tenon::files::write_through;
-use tenon::outputs::{Class, Element, class_labels, is_classification, top_classes};
+use tenon::outputs::{Class, Element, class_labels, is_classification, maps, top_classes};
 use tenon::profile::{PartProfile, Profile};
 use tenon::tap::{TappedPart, Taps};
 use tenon::tensor::npy;
 use tenon::{
-    Error, ErrorKind, LoadOptions, Location, Model, Pattern, Result, RunOptions, Signature, Tensor,
+    Error, ErrorKind, LoadOptions, Location, MapKey, MapKeys, Model, Pattern, Result, RunOptions,
+    Signature, Tensor,
 };
 
 pub fn run(flags: &Run) -> Result<()> {
@@ -150,6 +151,10 @@ pub fn print_outputs(
 ) -> Result<()> {
     let labels = class_labels(metadata);
     for (signature, output) in signatures.iter().zip(outputs) {
+        if let Some(keys) = &signature.keys {
+            print_maps(&signature.name, output, keys)?;
+            continue;
+        }
         match classes(output, labels.as_deref(), top)? {
             Some(classes) => {
                 say!("{}:", signature.name)?;
@@ -163,6 +168,21 @@ pub fn print_outputs(
         }
     }
     Ok(())
+}
+
+/// Prints the first rows of an output that is a map.
+fn print_maps(name: &str, output: &Tensor, keys: &MapKeys) -> Result<()> {
+    const SHOWN: usize = 6;
+    say!("{name}: {} by {} keys", output.ty(), keys.len())?;
+    let all = output.ty().elements() / keys.len().max(1);
+    for map in maps(output, keys, SHOWN * keys.len())? {
+        let pairs = map.iter().map(|(key, value)| format!("{key}: {value}"));
+        say!("  {{{}}}", pairs.collect::<Vec<_>>().join(", "))?;
+    }
+    match all > SHOWN {
+        true => say!("  ... {all} in all"),
+        false => Ok(()),
+    }
 }
 
 /// The top classes of an output that scores classes, or of any vector when `--top` is given.
@@ -268,6 +288,10 @@ pub fn outputs_as_json(
             classes.iter().map(class).collect::<Vec<_>>()
         });
         let values = tenon::outputs::elements(output, MOST)?;
+        let maps = signature
+            .keys
+            .as_ref()
+            .map(|keys| maps_as_json(output, keys, MOST));
         list.push(json!({
             "name": signature.name,
             "dtype": output.dtype().name(),
@@ -275,10 +299,23 @@ pub fn outputs_as_json(
             "values": values.iter().map(Element::json).collect::<Vec<_>>(),
             "truncated": output.ty().elements() > MOST,
             "top": classes,
+            "maps": maps.transpose()?,
             "file": results.files.get(index),
         }));
     }
     Ok(list)
+}
+
+/// The maps in the first `most` elements as objects; integer keys as text.
+fn maps_as_json(output: &Tensor, keys: &MapKeys, most: usize) -> Result<Vec<Value>> {
+    let object = |map: Vec<(MapKey<'_>, Element)>| {
+        let pairs = map.into_iter().map(|(key, value)| match key {
+            MapKey::String(text) => (text.to_owned(), value.json()),
+            MapKey::Int(key) => (key.to_string(), value.json()),
+        });
+        Value::Object(pairs.collect())
+    };
+    Ok(maps(output, keys, most)?.into_iter().map(object).collect())
 }
 
 fn as_json(

@@ -173,3 +173,20 @@ write(
     [value("y", None)],
     weights=[zero],
 )
+# A map as input and output, and strings.
+element = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+words = helper.make_map_type_proto(TensorProto.STRING, element)
+classes = helper.make_map_type_proto(TensorProto.INT64, element)
+graph = helper.make_graph(
+    [
+        helper.make_node("DictVectorizer", ["words"], ["row"], "row", domain="ai.onnx.ml", string_vocabulary=["a", "b", "c"]),
+        helper.make_node("ZipMap", ["row"], ["scores"], "zip", domain="ai.onnx.ml", classlabels_int64s=[7, 8, 9]),
+        helper.make_node("ArgMax", ["row"], ["class"], "class", axis=1, keepdims=0),
+        helper.make_node("LabelEncoder", ["class"], ["label"], "label", domain="ai.onnx.ml", keys_int64s=[0, 1], values_strings=["x", 'y "z"']),
+    ],
+    "maps",
+    [helper.make_value_info("words", words)],
+    [helper.make_value_info("scores", helper.make_sequence_type_proto(classes)), value("label", [1], TensorProto.STRING)],
+)
+opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 4)]
+onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), HERE / "maps.onnx")

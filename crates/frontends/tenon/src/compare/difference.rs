@@ -78,8 +78,8 @@ fn integers(tensor: &Tensor) -> Result<Option<Vec<i128>>> {
     if !matches!(tensor.dtype(), DataType::I64 | DataType::U64) {
         return Ok(None);
     }
-    let integer = |element: &Element| match *element {
-        Element::Integer(number) => Some(number),
+    let integer = |element: &Element| match element {
+        Element::Integer(number) => Some(*number),
         _ => None,
     };
     Ok(elements(tensor, usize::MAX)?.iter().map(integer).collect())

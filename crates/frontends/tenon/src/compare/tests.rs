@@ -151,7 +151,7 @@ fn a_planted_operator_is_found_and_written_as_a_package() {
             .iter()
             .all(|node| node.difference.absolute == 0.0)
     );
-    let [wrong, right] = worst(divergence.worst);
+    let [wrong, right] = worst(divergence.worst.clone());
     assert!((wrong - right - 0.5).abs() < 1e-6, "{wrong} {right}");
     assert_eq!(divergence.difference.worst, 0);
 

@@ -1,12 +1,12 @@
 //! Array files as inputs: `.npy`, `.npz`, raw `.bin` and `.csv`.
 
-use super::{ImageOptions, read_image};
+use super::{ImageOptions, read_image, read_json};
 use std::path::Path;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::{BufferMut, DataType, Tensor, TensorType, convert, npy};
 
 /// Reads the file of one input. The extension selects the format: `.npy`, `.npz` (with one array), `.bin`,
-/// `.csv`, `.png`, `.jpg`. The array must have the input's type and shape;
+/// `.csv`, `.json`, `.png`, `.jpg`. The array must have the input's type and shape;
 /// leading extents of 1 may be missing or added, values of tables are rounded to the type.
 pub fn read_input(path: &Path, ty: &TensorType, image: &ImageOptions) -> Result<Tensor> {
     let here = |error: Error| error.at(Location::file(path));
@@ -16,6 +16,7 @@ pub fn read_input(path: &Path, ty: &TensorType, image: &ImageOptions) -> Result<
     match extension(path).as_str() {
         "bin" => read_raw(path, ty),
         "csv" => read_csv(path, ty).map_err(here),
+        "json" => read_json(path, ty, None),
         _ => read_image(path, ty, image),
     }
 }
@@ -36,9 +37,9 @@ pub fn read_array(path: &Path) -> Result<Option<Tensor>> {
                 .at(Location::file(path))),
             }
         }
-        "bin" | "csv" | "png" | "jpg" | "jpeg" => Ok(None),
+        "bin" | "csv" | "json" | "png" | "jpg" | "jpeg" => Ok(None),
         other => Err(Error::new(ErrorKind::Usage, "an input of unknown kind")
-            .expected(".npy, .npz, .bin, .csv, .png or .jpg")
+            .expected(".npy, .npz, .bin, .csv, .json, .png or .jpg")
             .found(match other {
                 "" => "no extension".into(),
                 other => format!(".{other}"),

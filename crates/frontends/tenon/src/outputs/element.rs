@@ -9,7 +9,7 @@ use tenon_tensor::{DataType, Tensor, TensorType, convert};
 const MOST_DIGITS: usize = 5;
 
 /// An element of a tensor, exactly.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Element {
     /// Of type bool.
     Bool(bool),
@@ -19,6 +19,8 @@ pub enum Element {
     Real(Decimal),
     /// Of a complex type: real and imaginary part.
     Complex(Decimal, Decimal),
+    /// A string.
+    Text(String),
 }
 
 /// A floating-point value with the fewest digits that identify it in its type.
@@ -26,18 +28,19 @@ pub enum Element {
 pub struct Decimal(f64);
 
 impl Element {
-    /// As JSON: a boolean or a number; NaN and infinities, which JSON lacks, as the texts `NaN`,
+    /// As JSON: a boolean, a string or a number; NaN and infinities, which JSON lacks, as the texts `NaN`,
     /// `inf` and `-inf`; a complex number as an array of its two parts.
     pub fn json(&self) -> Value {
-        match *self {
+        match self {
             Element::Bool(truth) => json!(truth),
-            Element::Integer(number) => match i64::try_from(number) {
+            Element::Integer(number) => match i64::try_from(*number) {
                 Ok(number) => json!(number),
                 // No type is wider.
-                Err(_) => json!(u64::try_from(number).unwrap_or(u64::MAX)),
+                Err(_) => json!(u64::try_from(*number).unwrap_or(u64::MAX)),
             },
             Element::Real(number) => number.json(),
             Element::Complex(real, imaginary) => json!([real.json(), imaginary.json()]),
+            Element::Text(text) => json!(text),
         }
     }
 }
@@ -49,6 +52,7 @@ impl fmt::Display for Element {
             Element::Integer(number) => write!(f, "{number}"),
             Element::Real(number) => write!(f, "{number}"),
             Element::Complex(real, imaginary) => write!(f, "({real}, {imaginary})"),
+            Element::Text(text) => write!(f, "{text:?}"),
         }
     }
 }
@@ -85,6 +89,12 @@ impl fmt::Display for Decimal {
 
 /// The first `most` elements of a tensor.
 pub fn elements(tensor: &Tensor, most: usize) -> Result<Vec<Element>> {
+    if let Some(strings) = tensor.strings() {
+        let texts = strings
+            .take(most)
+            .map(|text| Element::Text(text.to_owned()));
+        return Ok(texts.collect());
+    }
     let part = first(tensor, most)?;
     let bytes = part.bytes();
     let reals = |list: Vec<Decimal>| list.into_iter().map(Element::Real).collect();
@@ -250,6 +260,14 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn strings_are_quoted() {
+        let tensor = Tensor::from_strings([3], &["a", "\"\n", ""]).unwrap();
+        assert_eq!(text(&tensor), r#""a" "\"\n" """#);
+        assert_eq!(json(&tensor), r#"["a","\"\n",""]"#);
+        assert_eq!(elements(&tensor, 1).unwrap().len(), 1);
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl SymbolicCore {
         let outputs = outputs.map(|port| padded_port(port, actual, bucket, &[]));
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
         let actual = |ports: &[PaddedPort]| ports.iter().map(|port| port.actual.clone()).collect();
-        Ok(Model(Arc::new(Inner {
+        Ok(Model::of(Inner {
             inputs: actual(&inputs),
             outputs: actual(&outputs),
             plan: instance.0.plan.clone(),
@@ -117,7 +117,7 @@ impl SymbolicCore {
                 outputs,
                 pool: self.pool.clone(),
             })),
-        })))
+        }))
     }
 }
 
