@@ -7,7 +7,7 @@ use tenon_onnx::proto::{GraphProto, ModelProto, NodeProto, TypeValue, attribute_
 /// Checks that a model can be written again.
 ///
 /// # Errors
-/// Values that are maps, sparse or opaque, and attributes with several tensors or graphs, or with sparse tensors; all
+/// Values that are sparse or opaque, and attributes with several tensors or graphs, or with sparse tensors; all
 /// together.
 pub(crate) fn check(model: &ModelProto) -> Result<()> {
     let mut problems = Vec::new();
@@ -22,13 +22,10 @@ pub(crate) fn check(model: &ModelProto) -> Result<()> {
 fn graph(graph: &GraphProto, problems: &mut Vec<Error>) {
     for value in graph.input.iter().chain(&graph.output) {
         let ty = value.r#type.as_deref().and_then(|ty| ty.value.as_ref());
-        let is_unread = matches!(
-            ty,
-            Some(TypeValue::Map(_) | TypeValue::Opaque(_) | TypeValue::SparseTensor(_))
-        );
+        let is_unread = matches!(ty, Some(TypeValue::Opaque(_) | TypeValue::SparseTensor(_)));
         if is_unread {
             let place = Location::field(format!("value '{}'", value.name));
-            problems.push(unsupported("a map, a sparse or an opaque value").at(place));
+            problems.push(unsupported("a sparse or an opaque value").at(place));
         }
     }
     nodes(graph.node.iter(), problems);

@@ -299,13 +299,13 @@ fn models_that_are_not_read_as_a_whole_are_refused() {
         r#type: attribute_type::SPARSE_TENSOR,
         ..AttributeProto::default()
     });
-    let mut map = residual();
-    map.graph.as_mut().unwrap().input[0].r#type = Some(Box::new(TypeProto {
-        value: Some(TypeValue::Map(UnreadProto {})),
+    let mut opaque = residual();
+    opaque.graph.as_mut().unwrap().input[0].r#type = Some(Box::new(TypeProto {
+        value: Some(TypeValue::Opaque(UnreadProto {})),
     }));
     for (model, text) in [
         (sparse, "node 'c1': a model cannot"),
-        (map, "value 'x': a model cannot"),
+        (opaque, "value 'x': a model cannot"),
     ] {
         let plan = Plan::new(model, Scheme::Int8, &Exclusions::default());
         let error = plan.err().unwrap().to_string();
