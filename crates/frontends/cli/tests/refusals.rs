@@ -192,7 +192,7 @@ fn inputs_that_do_not_fit() {
         given(
             "x.txt",
             USAGE,
-            "expected .npy, .npz, .bin, .csv, .png or .jpg, found .txt",
+            "expected .npy, .npz, .bin, .csv, .json, .png or .jpg, found .txt",
         );
         given("x=none.npy", FAILED, "none.npy: cannot read: No such file");
     }
