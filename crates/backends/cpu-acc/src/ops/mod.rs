@@ -50,6 +50,7 @@ mod signal;
 mod softmax;
 mod stateful;
 mod top_k;
+mod trees;
 mod unary;
 mod weight_only;
 mod winograd;
@@ -203,6 +204,7 @@ pub(crate) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
         "RotaryEmbedding" => rotary::kernel(signature),
         "CausalConvWithState" => stateful::causal_convolution(signature),
         "LinearAttention" => stateful::linear_attention(signature),
+        "tenon.TreeEnsemble" => trees::kernel(signature),
         "LSTM" | "GRU" | "RNN" => recurrent::kernel(signature),
         "Where" => conditional::kernel(signature),
         "tenon.Elementwise" => elementwise::kernel(signature),

@@ -32,6 +32,7 @@ mod schedule;
 pub(crate) mod terms;
 pub(crate) mod tile;
 pub(crate) mod transpose;
+pub(crate) mod trees;
 pub(crate) mod typed_gemm;
 pub(crate) mod unrolled;
 

@@ -391,7 +391,7 @@ impl BoundCase {
     }
 
     /// The bytes of all outputs.
-    fn bytes(&self) -> Vec<Option<Vec<u8>>> {
+    pub fn bytes(&self) -> Vec<Option<Vec<u8>>> {
         let outputs = self.outputs.iter();
         outputs
             .map(|output| Some(output.as_ref()?.to_vec()))
