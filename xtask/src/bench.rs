@@ -10,6 +10,7 @@ mod operators;
 mod page;
 mod python;
 mod table;
+mod trees;
 
 use crate::python as environments;
 use crate::{Result, cargo, models, output, root, target};
@@ -70,6 +71,9 @@ pub struct Options {
     /// Measure calls from Python instead, compared with Rust and onnxruntime.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "half", "bf16", "limits", "nrt", "names"])]
     python: bool,
+    /// Measure ensembles of decision trees instead, compared with onnxruntime, treelite and lleaves.
+    #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "half", "bf16", "limits", "python", "nrt"])]
+    trees: bool,
     /// Measure calls of the C interface and the pipelining of nodes instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "names"])]
     nrt: bool,
@@ -235,6 +239,10 @@ pub fn run(options: &Options) -> Result<()> {
     if options.python {
         let text = python::section(&comparison)?;
         return report("Calls from Python", &text, options.write);
+    }
+    if options.trees {
+        let text = trees::section(&comparison)?;
+        return report(&of_level("Trees"), &text, options.write);
     }
     if options.half {
         let text = half::section(&comparison)?;

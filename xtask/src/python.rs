@@ -23,6 +23,15 @@ pub fn for_benches() -> Result<PathBuf> {
     environment("python-bench", &["xtask/python/requirements.txt"])
 }
 
+/// The same with the compilers of tree ensembles.
+pub fn for_tree_benches() -> Result<PathBuf> {
+    let requirements = [
+        "xtask/python/requirements.txt",
+        "xtask/python/requirements-trees.txt",
+    ];
+    environment("python-trees", &requirements)
+}
+
 /// The interpreter that can export the full-size models.
 pub fn for_models() -> Result<PathBuf> {
     environment("python-models", &["models/requirements.txt"])

@@ -115,7 +115,7 @@ impl Kernel for TreeKernel {
         if self.dtype == DataType::F64 {
             return self.bound::<f64, f64>(trees);
         }
-        match self.forest::<f32>(&trees) {
+        match self.walkable::<f32>(&trees) {
             Some(bound) => Ok(Box::new(BoundTrees::<f32, f32>::new(&self, bound))),
             None => self.bound::<f32, f64>(trees),
         }
@@ -135,13 +135,13 @@ impl TreeKernel {
         trees: TreeEnsemble,
     ) -> Result<Box<dyn Workload>> {
         let walkable = self
-            .forest::<T>(&trees)
+            .walkable::<T>(&trees)
             .ok_or_else(|| Error::new(ErrorKind::Unsupported, "the ensemble has too many nodes"))?;
         Ok(Box::new(BoundTrees::<X, T>::new(self, walkable)))
     }
 
-    /// The forest; `None` where the nodes do not fit into the words of `T`.
-    fn forest<T: TreeElement>(&self, trees: &TreeEnsemble) -> Option<Walkable<T>> {
+    /// The trees; `None` where the nodes do not fit into the words of `T`.
+    fn walkable<T: TreeElement>(&self, trees: &TreeEnsemble) -> Option<Walkable<T>> {
         let decisions = Decisions::<T>::of(trees);
         let scoring = Scoring::of(trees, &decisions);
         let leaves = scoring.leaf_words::<T>(trees)?;
@@ -229,9 +229,7 @@ impl<X: TreeElement, T: TreeElement> BoundTrees<X, T> {
             });
             let scoring = &self.trees.scoring;
             scoring.start(&mut scores);
-            for (tree, &word) in words.iter().enumerate() {
-                scoring.add::<T>(tree, word, 0, &mut scores);
-            }
+            scoring.add_trees::<T>(words, &mut scores);
             for (target, y) in y.iter_mut().enumerate() {
                 *y = X::of_f64(scoring.score(0, target, &scores));
             }

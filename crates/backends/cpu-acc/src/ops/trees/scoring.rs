@@ -97,34 +97,41 @@ impl Scoring {
         scores.elements.fill(start);
     }
 
-    /// Adds the leaf of a tree to the scores of a row.
-    #[inline(always)]
-    pub(super) fn add<T: TreeElement>(
-        &self,
-        tree: usize,
-        word: T::Word,
-        row: usize,
-        scores: &mut Scores<'_>,
-    ) {
+    /// Adds the leaf of each tree to the scores of a row, in order.
+    pub(super) fn add_trees<T: TreeElement>(&self, words: &[T::Word], scores: &mut Scores<'_>) {
         match &self.words {
             Words::Weights { targets, .. } => {
-                scores.elements[targets[tree] * scores.stride + row] += T::of_word(word).wide();
-            }
-            Words::Leaves { starts, entries } => {
-                let word: u64 = word.into();
-                let (start, end) = starts[word as usize];
-                let flags = self.targets * scores.stride;
-                for &(target, weight) in &entries[start..end] {
-                    let at = target * scores.stride + row;
-                    let before = scores.elements[at];
-                    scores.elements[at] = if scores.elements[flags + at] == 0.0 {
-                        weight
-                    } else {
-                        together(self.aggregate, before, weight)
-                    };
-                    scores.elements[flags + at] = 1.0;
+                let mut words = words.iter();
+                for same in targets.chunk_by(|a, b| a == b) {
+                    let sum = &mut scores.elements[same[0] * scores.stride];
+                    let weights = words.by_ref().take(same.len());
+                    *sum = weights.fold(*sum, |sum, &word| sum + T::of_word(word).wide());
                 }
             }
+            Words::Leaves { .. } => {
+                for &word in words {
+                    self.add_entries(word.into(), 0, scores);
+                }
+            }
+        }
+    }
+
+    /// Adds the entries of a leaf to the scores of a row.
+    fn add_entries(&self, leaf: u64, row: usize, scores: &mut Scores<'_>) {
+        let Words::Leaves { starts, entries } = &self.words else {
+            return;
+        };
+        let (start, end) = starts[leaf as usize];
+        let flags = self.targets * scores.stride;
+        for &(target, weight) in &entries[start..end] {
+            let at = target * scores.stride + row;
+            let before = scores.elements[at];
+            scores.elements[at] = if scores.elements[flags + at] == 0.0 {
+                weight
+            } else {
+                together(self.aggregate, before, weight)
+            };
+            scores.elements[flags + at] = 1.0;
         }
     }
 
@@ -198,7 +205,7 @@ impl<T: TreeElement> LeafSink<T::Word> for BlockScores<'_, T> {
             return;
         }
         for (row, &word) in words[..self.rows].iter().enumerate() {
-            self.scoring.add::<T>(tree, word, row, &mut self.scores);
+            self.scoring.add_entries(word.into(), row, &mut self.scores);
         }
     }
 }

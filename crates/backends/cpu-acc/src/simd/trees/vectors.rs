@@ -87,8 +87,9 @@ unsafe fn walk_tree<L: Lanes, const N: usize>(
         if let Some(top) = forest.top(tree) {
             at = walk_top(l, top, shape.depth, &columns);
         }
-        if forest.top(tree).is_none() || shape.depth > TOP_LEVELS {
-            descend(l, forest, &mut at, &columns);
+        let walked = forest.top(tree).map_or(0, |_| TOP_LEVELS);
+        if walked == 0 || shape.depth > walked {
+            descend(l, forest, &mut at, &columns, shape.depth - walked);
             for at in &mut at {
                 *at = l.gather_first(forest.nodes().cast(), *at);
             }
@@ -201,7 +202,7 @@ unsafe fn step<L: Lanes, const N: usize>(
     l.count(passes, l.add(at, at))
 }
 
-/// Walks to leaves from the nodes `at`.
+/// Walks to leaves from the nodes `at`, which take at most `steps` steps.
 ///
 /// # Safety
 /// `at` are positions of nodes, and the columns are those of the forest.
@@ -211,10 +212,11 @@ unsafe fn descend<L: Lanes, const N: usize>(
     forest: &Forest<f32>,
     at: &mut [L::Words; N],
     columns: &Columns<L, N>,
+    steps: u32,
 ) {
     let bits = forest.column_bits();
     let column_of = l.splat_word((1 << bits) - 1);
-    for step in 1usize.. {
+    for step in 1..=steps as usize {
         let mut is_last = true;
         for (at, &start) in at.iter_mut().zip(&columns.starts) {
             // SAFETY: `Forest` guarantees positions and columns, the caller the elements of these.
@@ -260,8 +262,10 @@ pub(super) unsafe fn walk_trees<L: Lanes>(
     for (words, trees) in words.chunks_mut(walks).zip(trees.chunks(walks)) {
         stop::checkpoint();
         let mut positions = [trees[0].root; BLOCK];
+        let mut steps = 0;
         for (position, tree) in positions.iter_mut().zip(trees) {
             *position = tree.root;
+            steps = steps.max(tree.depth);
         }
         // SAFETY: there are at least as many positions as walks; the caller guarantees the columns.
         unsafe {
@@ -269,7 +273,7 @@ pub(super) unsafe fn walk_trees<L: Lanes>(
             for (vector, at) in at.iter_mut().enumerate() {
                 *at = l.load_words(positions.as_ptr().add(vector * L::LANES));
             }
-            descend(l, forest, &mut at, &columns);
+            descend(l, forest, &mut at, &columns, steps);
             for (vector, &at) in at.iter().enumerate() {
                 let word = l.gather_first(forest.nodes().cast(), at);
                 l.store_words(word, positions.as_mut_ptr().add(vector * L::LANES));

@@ -1,0 +1,127 @@
+//! `cargo xtask bench --trees`: ensembles of decision trees, compared with onnxruntime and with compilers of trees.
+
+use super::table::{met, time};
+use super::{
+    Comparison, Files, Measurement, NO_ROUND, ONNXRUNTIME, Peer, agreement, best, cpu, date,
+};
+use crate::python as environments;
+use crate::{Result, root, run, target};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Largest latency as a multiple of onnxruntime's.
+const LIMIT: f64 = 0.7;
+
+/// Trees, their depth, the largest latency as a multiple of the faster compiler's, and whether these are measured: 270,000
+/// leaves take them many minutes.
+const ENSEMBLES: [(usize, usize, f64, bool); 4] = [
+    (100, 6, 1.0, true),
+    (1000, 6, 1.0, true),
+    (100, 12, 1.5, true),
+    (1000, 12, 1.5, false),
+];
+
+const BATCHES: [usize; 3] = [1, 100, 10_000];
+
+const PEERS: [Peer; 3] = [
+    ONNXRUNTIME,
+    Peer {
+        name: "treelite 4.8.1",
+        script: "tree_bench.py",
+        arguments: &["treelite"],
+    },
+    Peer {
+        name: "lleaves 1.3.0",
+        script: "tree_bench.py",
+        arguments: &["lleaves"],
+    },
+];
+
+/// The section of the tree ensembles.
+pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
+    let comparison = &Comparison {
+        python: &environments::for_tree_benches()?,
+        ..*comparison
+    };
+    let folder = models(comparison)?;
+    let mut lines = vec![
+        "Made by `cargo xtask bench --trees --write`.".into(),
+        format!("Date {}, CPU {}.", date()?, cpu()),
+        format!(
+            "Regressions on 50 features, made by `xtask/python/tree_models.py`: trees grow by random splits of 10,000 \
+             random rows while a node has 20, so that those of depth 12 have 270 leaves. {} is called with bound \
+             tensors; treelite (through tl2cgen) and lleaves compile each model and are called from Python, with one \
+             thread below 1,000 rows. They alternate with Tenon; figures are those of the best round. Targets: {LIMIT} \
+             of onnxruntime, and of the faster compiler 1.0 at depth 6 and 1.5 at depth 12. They are not measured where \
+             the model has 270,000 leaves, which take them many minutes to compile.",
+            ONNXRUNTIME.name
+        ),
+        String::new(),
+        format!(
+            "| trees | depth | rows | threads | Tenon | {} | {} | {} | ÷ onnxruntime | met | ÷ compiler | met |",
+            PEERS[0].name, PEERS[1].name, PEERS[2].name
+        ),
+        "|---|---|---|---|---|---|---|---|---|---|---|---|".into(),
+    ];
+    for (trees, depth, limit, compiled) in ENSEMBLES {
+        let peers = if compiled { &PEERS[..] } else { &PEERS[..1] };
+        for rows in BATCHES {
+            let name = format!("trees-{trees}-{depth}-{rows}");
+            eprintln!("measuring {name}");
+            let files = Files::of(&folder, &name);
+            comparison.compile(&files)?;
+            agreement(comparison.tenon, &files.package, &files.arrays)?;
+            for &threads in &comparison.options.threads {
+                let measured = rounds(comparison, &files, threads, peers)?;
+                let head = format!("| {trees} | {depth} | {rows} | {threads} |");
+                lines.push(format!("{head} {}", columns(&measured, limit)));
+            }
+        }
+    }
+    lines.push(String::new());
+    Ok(lines.join("\n"))
+}
+
+/// The folder of the models, which are made once.
+fn models(comparison: &Comparison<'_>) -> Result<PathBuf> {
+    let folder = target().join("bench-trees");
+    if !folder.join("trees-1000-12-10000.npz").exists() {
+        let mut script = Command::new(comparison.python);
+        script.arg(root().join("xtask/python/tree_models.py"));
+        run(script.arg(&folder))?;
+    }
+    Ok(folder)
+}
+
+/// The best rounds of Tenon and each peer, which alternate.
+fn rounds(
+    comparison: &Comparison<'_>,
+    files: &Files,
+    threads: usize,
+    peers: &[Peer],
+) -> Result<Vec<Measurement>> {
+    let rounds: Vec<_> = (0..comparison.options.rounds)
+        .map(|_| comparison.round(files, threads, peers))
+        .collect::<Result<_>>()?;
+    let runtimes = 0..=peers.len();
+    let best_of = |runtime: usize| best(rounds.iter().filter_map(|round| round.get(runtime)));
+    runtimes
+        .map(|runtime| best_of(runtime).ok_or(NO_ROUND.into()))
+        .collect()
+}
+
+/// The columns of a row from Tenon's time on.
+fn columns(measured: &[Measurement], limit: f64) -> String {
+    let medians: Vec<f64> = measured.iter().map(|one| one.median_us).collect();
+    let mut cells: Vec<String> = medians.iter().map(|&median| time(median)).collect();
+    cells.resize(1 + PEERS.len(), "–".into());
+    let of_onnxruntime = medians[0] / medians[1];
+    cells.push(format!("{of_onnxruntime:.2}"));
+    cells.push(met(of_onnxruntime <= LIMIT).into());
+    let compiler = medians[2..].iter().copied().reduce(f64::min);
+    match compiler.map(|compiler| medians[0] / compiler) {
+        Some(ratio) => cells.extend([format!("{ratio:.2}"), met(ratio <= limit).into()]),
+        None => cells.extend(["–".into(), "–".into()]),
+    }
+    format!("{} |", cells.join(" | "))
+}
