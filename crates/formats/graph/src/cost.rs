@@ -154,6 +154,16 @@ impl Operands<'_> {
             | "Compress" | "Constant" | "ConstantOfShape" | "Shape" | "Size" | "OneHot"
             | "ReverseSequence" | "Trilu" | "Where" | "EyeLike" | "CastLike" | "CenterCropPad"
             | "TensorScatter" | "MaxUnpool" => 0,
+            // A comparison for each level of balanced trees, and the sum.
+            "tenon.TreeEnsemble" => {
+                let (rows, trees) = (extent(0, 2), elements(self.shape(5)).max(1));
+                let leaves = elements(self.shape(6)).saturating_sub(1);
+                let levels = (leaves / trees).max(1).ilog2();
+                let walks = rows.saturating_mul(trees);
+                walks.saturating_mul(u64::from(levels) + 1)
+            }
+            // A hash and a comparison for each element, not for each key.
+            "tenon.LookUp" => self.produced().saturating_mul(2),
             "tenon.Elementwise" => {
                 let program = self.node.attributes.strings("program").ok().flatten();
                 let instructions = program.map_or(0, <[String]>::len) as u64;
@@ -233,6 +243,25 @@ mod tests {
              %y = Conv(%x, %w) {group = 8}\n}",
         );
         assert_eq!(depthwise.flops, 2 * 8 * 8 * 8 * 9);
+    }
+
+    #[test]
+    fn trees_count_the_levels_of_their_walks() {
+        let trees = cost(
+            "graph \"g\" (%x: f32[9, 4]) -> (%y) {\n const %features: i32[1] = [0]\n \
+             const %thresholds: f32[1] = [0]\n const %modes: u8[1] = [0]\n const %children: i32[1, 2] = [-1, -2]\n \
+             const %roots: i32[1] = [0]\n const %starts: i32[3] = [0, 1, 2]\n const %targets: i32[2] = [0, 0]\n \
+             const %weights: f32[2] = [1, 2]\n %y = tenon.TreeEnsemble(%x, %features, %thresholds, %modes, \
+             %children, %roots, %starts, %targets, %weights) {targets = 1}\n}",
+        );
+        // One tree of one comparison, and a sum.
+        assert_eq!(trees.flops, 9 * 2);
+        let table = cost(
+            "graph \"g\" (%x: i64[3, 4]) -> (%y) {\n const %keys: i64[2] = [2, 5]\n \
+             const %values: f32[2] = [0.5, 1]\n const %default: f32[] = [-1]\n \
+             %y = tenon.LookUp(%x, %keys, %values, %default)\n}",
+        );
+        assert_eq!(table.flops, 24);
     }
 
     #[test]
