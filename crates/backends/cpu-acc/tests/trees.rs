@@ -182,7 +182,7 @@ impl Ensemble {
             .outputs(1)
     }
 
-    /// Compares f32 and f64 with the reference, and the bits of all levels and numbers of threads.
+    /// Compares f32 and f64 with the reference, and the bits of all levels and thread counts.
     fn check(&mut self, rows: usize, aggregate: &str) {
         let narrow = self.case(rows, aggregate, |value| value as f32);
         let wide = self.case(rows, aggregate, |value| value);

@@ -24,7 +24,7 @@ enum Words {
         /// Whether a target has weights.
         is_scored: Vec<bool>,
     },
-    /// Numbers of leaves: the target and weight of each entry, and the entries of each leaf.
+    /// Indices of leaves: the target and weight of each entry, and the entries of each leaf.
     Leaves {
         starts: Vec<(usize, usize)>,
         entries: Vec<(usize, f64)>,
@@ -67,7 +67,7 @@ impl Scoring {
         }
     }
 
-    /// The word of each leaf of trees; `None` where a number of a leaf does not fit.
+    /// The word of each leaf of trees; `None` where the index of a leaf does not fit.
     pub(super) fn leaf_words<T: TreeElement>(&self, trees: &TreeEnsemble) -> Option<Vec<T::Word>> {
         let leaves = trees.leaves.iter().enumerate();
         leaves

@@ -52,7 +52,7 @@ pub(crate) trait TreeElement: Element + PartialOrd + Default {
     );
 }
 
-macro_rules! numbers {
+macro_rules! float_functions {
     ($T:ty) => {
         const INFINITY: Self = <$T>::INFINITY;
         const NAN: Self = <$T>::NAN;
@@ -91,7 +91,7 @@ macro_rules! numbers {
 impl TreeElement for f32 {
     type Word = u32;
     const COLUMN_BITS: Option<u32> = None;
-    numbers!(f32);
+    float_functions!(f32);
 
     fn has_vectors(level: Level) -> bool {
         cfg!(target_arch = "x86_64") && !level.is_baseline()
@@ -139,7 +139,7 @@ impl TreeElement for f32 {
 impl TreeElement for f64 {
     type Word = u64;
     const COLUMN_BITS: Option<u32> = Some(32);
-    numbers!(f64);
+    float_functions!(f64);
 
     fn has_vectors(_: Level) -> bool {
         false

@@ -61,6 +61,10 @@ pub(crate) struct Tree {
 
 /// The complete part of a tree, from node 1; the children of node `i` are `2 * i` and `2 * i + 1`.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "read by vectors alone")
+)]
 #[repr(C, align(64))]
 pub(super) struct Top {
     pub(super) thresholds: [f32; TOP_NODES],
@@ -234,7 +238,8 @@ impl<T: TreeElement> Forest<T> {
         }
     }
 
-    /// Divides the trees into blocks of at most [`BLOCK_BYTES`]; `ends` are the numbers of nodes up to the end of each tree.
+    /// Divides the trees into blocks of at most [`BLOCK_BYTES`]; `ends` are the node counts up to the end of
+    /// each tree.
     fn divide(&mut self, ends: &[usize]) {
         let (mut first, mut bytes, mut start) = (0, 0usize, 0);
         for (tree, (&end, shape)) in ends.iter().zip(&self.trees).enumerate() {
@@ -275,14 +280,17 @@ impl<T: TreeElement> Forest<T> {
         &self.blocks
     }
 
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn top(&self, tree: usize) -> Option<&Top> {
         self.tops.get(tree)
     }
 
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn nodes(&self) -> *const Node<T> {
         self.nodes.as_ptr()
     }
 
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn column_bits(&self) -> u32 {
         self.column_bits
     }
