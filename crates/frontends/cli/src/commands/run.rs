@@ -170,14 +170,21 @@ pub fn print_outputs(
     Ok(())
 }
 
-/// Prints the first rows of an output that is a map.
+/// Prints the first rows of an output that is a map, with the first keys.
 fn print_maps(name: &str, output: &Tensor, keys: &MapKeys) -> Result<()> {
     const SHOWN: usize = 6;
+    const SHOWN_KEYS: usize = 10;
     say!("{name}: {} by {} keys", output.ty(), keys.len())?;
     let all = output.ty().elements() / keys.len().max(1);
     for map in maps(output, keys, SHOWN * keys.len())? {
-        let pairs = map.iter().map(|(key, value)| format!("{key}: {value}"));
-        say!("  {{{}}}", pairs.collect::<Vec<_>>().join(", "))?;
+        let pairs = map.iter().take(SHOWN_KEYS);
+        let mut pairs: Vec<String> = pairs
+            .map(|(key, value)| format!("{key}: {value}"))
+            .collect();
+        if keys.len() > SHOWN_KEYS {
+            pairs.push("...".into());
+        }
+        say!("  {{{}}}", pairs.join(", "))?;
     }
     match all > SHOWN {
         true => say!("  ... {all} in all"),
@@ -306,7 +313,7 @@ pub fn outputs_as_json(
     Ok(list)
 }
 
-/// The maps in the first `most` elements as objects; integer keys as text.
+/// The maps in the first `most` elements as objects, at least one; integer keys as text.
 fn maps_as_json(output: &Tensor, keys: &MapKeys, most: usize) -> Result<Vec<Value>> {
     let object = |map: Vec<(MapKey<'_>, Element)>| {
         let pairs = map.into_iter().map(|(key, value)| match key {
@@ -315,6 +322,7 @@ fn maps_as_json(output: &Tensor, keys: &MapKeys, most: usize) -> Result<Vec<Valu
         });
         Value::Object(pairs.collect())
     };
+    let most = most.max(keys.len());
     Ok(maps(output, keys, most)?.into_iter().map(object).collect())
 }
 

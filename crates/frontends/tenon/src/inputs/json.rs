@@ -20,7 +20,11 @@ pub fn read_json(path: &Path, ty: &TensorType, keys: Option<&MapKeys>) -> Result
         })?;
         match (&value, keys) {
             (Value::Object(map), Some(keys)) => {
-                let none = Value::Null;
+                let none = match ty.dtype() {
+                    DataType::String => Value::from(""),
+                    DataType::Bool => Value::from(false),
+                    _ => Value::from(0),
+                };
                 let mut row = vec![&none; keys.len()];
                 for (key, value) in map {
                     let int = key.parse().ok().map(MapKey::Int);
@@ -59,46 +63,36 @@ fn tensor(elements: &[&Value], ty: &TensorType) -> Result<Tensor> {
     }
     let shape = ty.shape().clone();
     match ty.dtype() {
-        DataType::String => {
-            let strings = collect(elements, "a string", |element| match element {
-                Value::Null => Some(""),
-                element => element.as_str(),
-            })?;
-            Tensor::from_strings(shape, &strings)
-        }
+        DataType::String => Tensor::from_strings(
+            shape,
+            &collect(elements, "a string", |element| element.as_str())?,
+        ),
         DataType::Bool => Tensor::from_bools(
             shape,
-            &collect(elements, "true or false", |element| match element {
-                Value::Null => Some(false),
-                element => element.as_bool(),
-            })?,
+            &collect(elements, "true or false", |element| element.as_bool())?,
         ),
         DataType::U64 => Tensor::from_slice(
             shape,
-            &collect(elements, "an integer", |element| match element {
-                Value::Null => Some(0),
-                element => element.as_u64(),
-            })?,
+            &collect(elements, "an integer", |element| element.as_u64())?,
         ),
         dtype if dtype.is_integer() => {
-            let values = collect(elements, "an integer", |element| match element {
-                Value::Null => Some(0),
-                element => element.as_i64(),
-            })?;
+            let values = collect(elements, "an integer", |element| element.as_i64())?;
             convert(&Tensor::from_slice(shape, &values)?, dtype)
         }
         dtype => {
-            let values = collect(elements, "a number", |element| match element {
-                Value::Null => Some(0.0),
-                // As `--json` writes them.
-                Value::String(text) => ["NaN", "inf", "-inf"]
-                    .contains(&text.as_str())
-                    .then(|| text.parse().ok())
-                    .flatten(),
-                element => element.as_f64(),
-            })?;
+            let values = collect(elements, "a number", float)?;
             convert(&Tensor::from_slice(shape, &values)?, dtype)
         }
+    }
+}
+
+/// A floating-point value, also as `--json` writes those that JSON lacks.
+fn float(element: &Value) -> Option<f64> {
+    match element.as_str() {
+        Some("NaN") => Some(f64::NAN),
+        Some("inf") => Some(f64::INFINITY),
+        Some("-inf") => Some(f64::NEG_INFINITY),
+        _ => element.as_f64(),
     }
 }
 
@@ -174,6 +168,7 @@ mod tests {
         };
         assert_eq!(text("[1.5, \"x\"]", DataType::I64).lines().count(), 2);
         assert!(text("[1]", DataType::F32).contains("expected 2 elements for f32[2], found 1"));
+        assert!(text("[1, null]", DataType::F32).contains("element 1 is not a number: found null"));
         assert!(text("{}", DataType::F32).contains("an object for an input that is no map"));
         assert!(text("[1,\n x]", DataType::F32).starts_with(":2:2: no JSON"));
     }
