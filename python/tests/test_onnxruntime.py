@@ -65,6 +65,12 @@ def make_map_models():
         row = helper.make_node("DictVectorizer", ["x"], ["y"], domain=ml, **{vocabulary: keys})
         model = make_model([row], [helper.make_value_info("x", map_type)], [value("y", TensorProto.FLOAT, [1, 3])])
         yield model, {keys[2]: 0.5, keys[0]: -2.0}
+    map_type = helper.make_map_type_proto(TensorProto.INT64, element)
+    for to, kind in {"TO_FLOAT": TensorProto.FLOAT, "TO_INT64": TensorProto.INT64}.items():
+        cast = helper.make_node("CastMap", ["x"], ["y"], domain=ml, map_form="SPARSE", max_map=4, cast_to=to)
+        model = make_model([cast], [helper.make_value_info("x", map_type)], [value("y", kind, [1, 4])])
+        # Both leave out the key beyond the columns.
+        yield model, {1: 2.75, 3: -1.25, 7: 5.0}
 
 
 def test_maps_are_dictionaries():
