@@ -1,4 +1,5 @@
-//! Tree ensembles: every level of instructions and every number of threads give the bits of the reference.
+//! Tree ensembles: scores equal those of the reference, with the same bits at every level of instructions and for every number
+//! of threads.
 
 mod common;
 

@@ -44,7 +44,7 @@ fn scores<T: Element + Into<f64>>(
                     let before = &mut found[target];
                     *before = Some(match *before {
                         None => weight,
-                        Some(before) => together(trees.aggregate, before, weight),
+                        Some(before) => trees.aggregate.join(before, weight),
                     });
                 }
             }
@@ -58,15 +58,6 @@ fn scores<T: Element + Into<f64>>(
         }
         Ok(())
     }))
-}
-
-fn together(aggregate: Aggregate, a: f64, b: f64) -> f64 {
-    match aggregate {
-        Aggregate::Sum | Aggregate::Average => a + b,
-        Aggregate::Min if b < a => b,
-        Aggregate::Max if b > a => b,
-        Aggregate::Min | Aggregate::Max => a,
-    }
 }
 
 /// An element as a key of a map: equal elements have equal keys, and so have all NaN.

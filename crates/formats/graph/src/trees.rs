@@ -103,6 +103,18 @@ pub enum Aggregate {
     Max,
 }
 
+impl Aggregate {
+    /// Two weights of a target as one, before the division of [`Aggregate::Average`].
+    pub fn join(self, a: f64, b: f64) -> f64 {
+        match self {
+            Self::Sum | Self::Average => a + b,
+            Self::Min if b < a => b,
+            Self::Max if b > a => b,
+            Self::Min | Self::Max => a,
+        }
+    }
+}
+
 impl TreeEnsemble {
     /// The trees of a node whose X has a number of features, from the constants after X. They must have the types and
     /// shapes that shape inference expects.

@@ -1,5 +1,6 @@
 //! `tenon.TreeEnsemble`: rows in blocks, trees in blocks that fit into the second-level cache, both in vectors
-//! ([`crate::simd::trees`]); few rows with vectors of trees. Scores are those of the reference, bit for bit.
+//! ([`crate::simd::trees`]); few rows with vectors of trees. Scores equal those of the reference; every
+//! level and number of threads gives the same bits.
 
 mod decisions;
 mod scoring;

@@ -51,9 +51,9 @@ pub(super) fn attention(draft: &mut Draft, node: DraftNode) -> Result<DraftNode>
         _ => return Err(invalid("one of inputs 'key' and 'value' is missing")),
     };
     if node.attributes.flag("do_rotary", false)? {
-        let rows = rows(draft, &node, query)?;
-        query = rotated(draft, &node, query, heads[0], rows)?;
-        key = rotated(draft, &node, key, heads[1], rows)?;
+        let positions = query_positions(draft, &node, query)?;
+        query = rotated(draft, &node, query, heads[0], positions)?;
+        key = rotated(draft, &node, key, heads[1], positions)?;
     }
     let mut attributes = Attributes::new()
         .with("is_causal", Attribute::Int(1))
@@ -104,7 +104,7 @@ fn unpacked(
 }
 
 /// The position of each query, [B, S].
-fn rows(draft: &mut Draft, node: &DraftNode, query: ValueId) -> Result<ValueId> {
+fn query_positions(draft: &mut Draft, node: &DraftNode, query: ValueId) -> Result<ValueId> {
     if let Some(given) = operand(node, POSITIONS) {
         return Ok(given);
     }
@@ -123,7 +123,7 @@ fn rotated(
     node: &DraftNode,
     x: ValueId,
     heads: i64,
-    rows: ValueId,
+    positions: ValueId,
 ) -> Result<ValueId> {
     let (Some(cos), Some(sin)) = (operand(node, COS), operand(node, SIN)) else {
         return Err(invalid("input 'cos_cache' or 'sin_cache' is missing"));
@@ -138,7 +138,7 @@ fn rotated(
         let features = columns as i64 * 2;
         attributes.set("rotary_embedding_dim", Attribute::Int(features));
     }
-    let inputs = [Some(x), Some(cos), Some(sin), Some(rows)];
+    let inputs = [Some(x), Some(cos), Some(sin), Some(positions)];
     Ok(draft.step(node, "RotaryEmbedding", attributes, &inputs))
 }
 

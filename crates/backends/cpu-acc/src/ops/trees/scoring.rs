@@ -1,4 +1,4 @@
-//! How the weights of leaves become scores, in the order of the trees and in f64, as the reference computes them.
+//! How the weights of leaves become scores, in the order of the trees and in f64, as in the reference.
 
 use super::decisions::Decisions;
 use crate::simd::trees::{BLOCK, LeafSink, TreeElement};
@@ -129,7 +129,7 @@ impl Scoring {
             scores.elements[at] = if scores.elements[flags + at] == 0.0 {
                 weight
             } else {
-                together(self.aggregate, before, weight)
+                self.aggregate.join(before, weight)
             };
             scores.elements[flags + at] = 1.0;
         }
@@ -146,16 +146,6 @@ impl Scoring {
             Aggregate::Average => score / self.trees,
             _ => score,
         }
-    }
-}
-
-/// Two weights of a target.
-fn together(aggregate: Aggregate, a: f64, b: f64) -> f64 {
-    match aggregate {
-        Aggregate::Sum | Aggregate::Average => a + b,
-        Aggregate::Min if b < a => b,
-        Aggregate::Max if b > a => b,
-        Aggregate::Min | Aggregate::Max => a,
     }
 }
 
