@@ -373,18 +373,42 @@ impl Compiler {
                         best = Some(compiled);
                     }
                 }
-                Err(error) if !has_symbols => return Err(error),
                 Err(error) => first = first.or(Some(error)),
+            }
+            // Without symbols only sizes that depend on data have examples.
+            if !has_symbols && first.is_some() {
+                break;
             }
         }
         if let Some(compiled) = best {
             return Ok(compiled);
         }
-        match self.compile_with(model, registry, Some(ExampleSizes::Primes), true) {
-            Ok(compiled) => Ok(compiled),
-            Err(error) => Err(first
-                .unwrap_or(error)
-                .help("fix dimensions with --dim NAME=N, or bound them with --dim NAME=A..B")),
+        let error = match self.compile_with(model, registry, Some(ExampleSizes::Primes), true) {
+            Ok(compiled) => return Ok(compiled),
+            Err(error) => first.unwrap_or(error),
+        };
+        if !has_symbols {
+            return Err(error);
+        }
+        // Nodes that are refused when they are read have nothing to do with sizes.
+        let import = self.import_options(registry, Some(ExampleSizes::Primes));
+        model.cut_graph(&import, &self.control)?;
+        Err(error.help("fix dimensions with --dim NAME=N, or bound them with --dim NAME=A..B"))
+    }
+
+    fn import_options(&self, registry: &Registry, symbolic: Option<ExampleSizes>) -> ImportOptions {
+        let known = self.known_inputs.iter();
+        ImportOptions {
+            dims: self.dims.clone(),
+            ranges: self.size_ranges(),
+            symbolic,
+            constants: self.constants.clone(),
+            given: known
+                .map(|(name, tensor)| (name.clone(), tensor.ty().clone()))
+                .collect(),
+            linked_folders: self.linked_folders.clone(),
+            cpu_nodes: self.cpu_nodes.keys().cloned().collect(),
+            evaluator: Some(evaluator(registry)),
         }
     }
 
@@ -410,19 +434,7 @@ impl Compiler {
         symbolic: Option<ExampleSizes>,
         open_extents: bool,
     ) -> Result<Package> {
-        let known = self.known_inputs.iter();
-        let import = ImportOptions {
-            dims: self.dims.clone(),
-            ranges: self.size_ranges(),
-            symbolic,
-            constants: self.constants.clone(),
-            given: known
-                .map(|(name, tensor)| (name.clone(), tensor.ty().clone()))
-                .collect(),
-            linked_folders: self.linked_folders.clone(),
-            cpu_nodes: self.cpu_nodes.keys().cloned().collect(),
-            evaluator: Some(evaluator(registry)),
-        };
+        let import = self.import_options(registry, symbolic);
         let PartitionedGraph { graph, calls } = model.cut_graph(&import, &self.control)?;
         let mut compiler = tenon_compiler::Options::new(registry);
         compiler.backends = match self.backends.as_slice() {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tenon_base::{Error, ErrorKind, Result};
 
 /// More terms, or deeper nesting, is refused: products of sums grow exponentially.
-const MAX_TERMS: usize = 64;
+const MAX_TERMS: usize = 128;
 const MAX_DEPTH: usize = 16;
 const MAX_DEGREE: usize = 16;
 
