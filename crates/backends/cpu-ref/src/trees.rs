@@ -1,4 +1,4 @@
-//! Decision trees and tables of keys.
+//! Decision trees, tables of keys and probabilities of classes.
 
 use crate::kernel::{BuildError, BuildKernel, Kernel, Node, numeric, sized, unsupported_type};
 use half::{bf16, f16};
@@ -11,6 +11,7 @@ use tenon_tensor::{DataType, Element};
 pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("tenon.TreeEnsemble", tree_ensemble),
     ("tenon.LookUp", look_up),
+    ("tenon.CoupleProbabilities", couple),
 ];
 
 fn tree_ensemble(node: &Node<'_>) -> Result<Kernel, BuildError> {
@@ -117,4 +118,87 @@ fn look_up_keys<K: Key>(node: &Node<'_>) -> Result<Kernel, BuildError> {
         }
         Ok(())
     })))
+}
+
+fn couple(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    let pairs = node.shape(0)?.last().copied().unwrap_or(0);
+    let classes = node.attributes.int("classes", 0)?;
+    let classes = usize::try_from(classes).unwrap_or(0);
+    Ok(Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let (p, y) = (inputs.slice::<f32>(0)?, outputs.slice::<f32>(0)?);
+        let mut coupling = Coupling::new(classes)?;
+        for (row, to) in p.chunks_exact(pairs).zip(y.chunks_exact_mut(classes)) {
+            stop::checkpoint();
+            coupling.solve(row, to);
+        }
+        Ok(())
+    }))
+}
+
+/// Finds the probabilities p of classes that minimise p Q p, where their sum is 1.
+struct Coupling {
+    /// Q: for classes s and t the product of the probabilities of each against the other, negative; on the diagonal the sum of
+    /// the squares of those of the other classes against t.
+    matrix: Vec<f32>,
+    /// Q p.
+    products: Vec<f32>,
+}
+
+impl Coupling {
+    fn new(classes: usize) -> tenon_base::Result<Self> {
+        let zeros = |count: usize| bounded::collect("pairs of classes", (0..count).map(|_| 0.0));
+        Ok(Self {
+            matrix: zeros(classes.saturating_mul(classes))?,
+            products: zeros(classes)?,
+        })
+    }
+
+    fn solve(&mut self, pairs: &[f32], p: &mut [f32]) {
+        let classes = p.len();
+        self.fill(pairs);
+        p.fill(1.0 / classes as f32);
+        let least_error = 0.005 / classes as f32;
+        for _ in 0..classes.max(100) {
+            let rows = self.matrix.chunks_exact(classes);
+            for (row, product) in rows.zip(&mut self.products) {
+                *product = row.iter().zip(p.iter()).map(|(q, p)| q * p).sum();
+            }
+            let mut value: f32 = p.iter().zip(&self.products).map(|(p, q)| p * q).sum();
+            let errors = self.products.iter().map(|product| (product - value).abs());
+            if errors.fold(0.0, f32::max) < least_error {
+                return;
+            }
+            for class in 0..classes {
+                value = self.step(class, value, p);
+            }
+        }
+    }
+
+    fn fill(&mut self, pairs: &[f32]) {
+        let classes = self.products.len();
+        self.matrix.fill(0.0);
+        let positions = (0..classes).flat_map(|i| (i + 1..classes).map(move |j| (i, j)));
+        for ((i, j), &first) in positions.zip(pairs) {
+            let second = 1.0 - first;
+            self.matrix[i * classes + i] += second * second;
+            self.matrix[j * classes + j] += first * first;
+            self.matrix[i * classes + j] = -first * second;
+            self.matrix[j * classes + i] = -first * second;
+        }
+    }
+
+    /// Moves the probability of one class to the minimum, divides all by their sum, and returns the new p Q p.
+    fn step(&mut self, class: usize, value: f32, p: &mut [f32]) -> f32 {
+        let row = &self.matrix[class * p.len()..][..p.len()];
+        let product = self.products[class];
+        let change = (value - product) / row[class];
+        let sum = 1.0 + change;
+        p[class] += change;
+        for ((p, product), q) in p.iter_mut().zip(&mut self.products).zip(row) {
+            *p /= sum;
+            *product = (*product + change * q) / sum;
+        }
+        (value + change * (change * row[class] + 2.0 * product)) / (sum * sum)
+    }
 }

@@ -32,6 +32,10 @@ impl Specialiser<'_> {
                 let parts = known.iter().cloned().chain([None]).collect();
                 vec![(DataType::String, parts), (DataType::I64, known)]
             }
+            "tenon.Tokenizer" => {
+                let tokens = known.into_iter().chain([None]).collect();
+                vec![(DataType::String, tokens)]
+            }
             _ => {
                 let is_row = shape.len() == 2 && shape[0].constant().is_none_or(|rows| rows == 1);
                 if shape.len() != 1 && !is_row {

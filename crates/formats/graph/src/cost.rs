@@ -162,6 +162,11 @@ impl Operands<'_> {
                 let walks = rows.saturating_mul(trees);
                 walks.saturating_mul(u64::from(levels) + 1)
             }
+            // A row of the matrix of pairs for each class in each step; some ten steps.
+            "tenon.CoupleProbabilities" => self
+                .produced()
+                .saturating_mul(extent(0, 1))
+                .saturating_mul(20),
             // A hash and a comparison for each element, not for each key.
             "tenon.LookUp" => self.produced().saturating_mul(2),
             "tenon.Elementwise" => {

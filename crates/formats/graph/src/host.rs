@@ -108,7 +108,7 @@ static LISTS: [OperatorDef; 12] = [
 ];
 
 /// Operators on strings.
-static STRINGS: [OperatorDef; 4] = [
+static STRINGS: [OperatorDef; 5] = [
     strings(
         "StringConcat",
         "The strings of the first input, each followed by that of the second.",
@@ -143,6 +143,19 @@ static STRINGS: [OperatorDef; 4] = [
             attribute("is_case_sensitive", AttributeKind::Int),
             attribute("locale", AttributeKind::String),
             attribute("stopwords", AttributeKind::Strings),
+        ],
+    ),
+    strings(
+        "tenon.Tokenizer",
+        "The tokens of each string in a new last dimension, filled up with `pad_value`: the matches of `tokenexp`, the text between the matches of `separators`, or characters.",
+        &[text("X")],
+        &[operand("Y", Arity::Required)],
+        &[
+            attribute("mark", AttributeKind::Int),
+            attribute("mincharnum", AttributeKind::Int),
+            attribute("pad_value", AttributeKind::String),
+            attribute("separators", AttributeKind::Strings),
+            attribute("tokenexp", AttributeKind::String),
         ],
     ),
 ];

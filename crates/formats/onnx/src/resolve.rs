@@ -58,6 +58,9 @@ pub(crate) fn graph(mut draft: Draft, unsupported: &mut Unsupported) -> (Graph, 
     (draft.graph, errors)
 }
 
+/// The domain of onnxruntime's operators on blocks of channels, whose size depends on its CPU and is not in the model.
+const LAYOUTS: &str = "com.microsoft.nchwc";
+
 /// The values that nodes use, and the outputs.
 fn used(draft: &Draft) -> HashSet<ValueId> {
     let bodies = || draft.bodies.iter();
@@ -91,7 +94,13 @@ fn resolve(
         _ => None,
     };
     let Some(op) = row else {
-        unsupported.add(&node.origin, "unknown operator");
+        let reason = match node.domain.as_str() {
+            LAYOUTS => {
+                "a layout for the CPU where onnxruntime optimised the model; save it with ORT_ENABLE_EXTENDED"
+            }
+            _ => "unknown operator",
+        };
+        unsupported.add(&node.origin, reason);
         return Ok(None);
     };
     if node.domain == CONTROL {

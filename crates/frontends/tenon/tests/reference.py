@@ -57,6 +57,17 @@ def normal(*shape):
     return rng.standard_normal(shape).astype(np.float32)
 
 
+def no_rows():
+    """A product with packed weights of rows that are chosen when the model runs: none."""
+    node = helper.make_node
+    nodes = [node("Greater", ["c", "zero"], ["chosen"]), node("NonZero", ["chosen"], ["positions"]),
+             node("Squeeze", ["positions", "axes"], ["rows"]), node("Gather", ["x", "rows"], ["some"]),
+             node("MatMul", ["some", "w"], ["y"])]
+    inputs = {"c": np.full(4, -1, np.float32), "x": normal(4, 8)}
+    constants = {"zero": np.array(0, np.float32), "axes": np.array([0]), "w": normal(8, 16)}
+    write("no-rows", nodes, inputs, [("y", F)], constants)
+
+
 def optimizers():
     """The first and a later update of two tensors."""
     rate = np.array(0.1, np.float32)
@@ -562,6 +573,7 @@ def contributed_elements():
                 activation="LeakyRelu", activation_alpha=0.1)
     constants = {"w": normal(4, 3, 3, 3), "b": normal(4)}
     contributed("relu", "FusedConv", {"x": normal(1, 3, 6, 5)}, y, constants, activation="Relu", pads=[1, 1, 1, 1])
+    contributed("clip", "FusedConv", {"x": normal(1, 3, 6, 5)}, y, constants, activation="Clip", activation_params=[-0.5, 0.75])
     constants = {"gamma": bias, "beta": normal(8), "b": normal(8)}
     outputs = [("y", F), ("", F), ("", F), ("sum", F)]
     contributed("bias", "SkipLayerNormalization", {"x": x, "skip": normal(2, 3, 8)}, outputs, constants, epsilon=1e-5)
@@ -582,6 +594,7 @@ def contributed_elements():
     contributed("rows", "DequantizeLinear", {"a": image}, y, a)
 
 
+no_rows()
 optimizers()
 small_types()
 ngrams()

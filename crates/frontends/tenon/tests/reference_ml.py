@@ -1,4 +1,4 @@
-"""Writes models of the operators of ai.onnx.ml, and what onnxruntime computes.
+"""Writes models of the operators of ai.onnx.ml and of Tokenizer of com.microsoft, and what onnxruntime computes.
 
 usage: reference_ml.py FOLDER
 
@@ -30,12 +30,12 @@ def type_of(array):
     return onnx.TensorProto.STRING if is_text(array) else helper.np_dtype_to_tensor_dtype(array.dtype)
 
 
-def write(name, operator, inputs, outputs=("y",), version=3, **attributes):
-    node = helper.make_node(operator, list(inputs), list(outputs), domain=ML, **attributes)
+def write(name, operator, inputs, outputs=("y",), version=3, domain=ML, **attributes):
+    node = helper.make_node(operator, list(inputs), list(outputs), domain=domain, **attributes)
     value = lambda key, array: helper.make_tensor_value_info(key, type_of(array), array.shape)
     declared = [helper.make_empty_tensor_value_info(output) for output in outputs]
     graph = helper.make_graph([node], name, [value(*item) for item in inputs.items()], declared)
-    imports = [helper.make_opsetid("", 21), helper.make_opsetid(ML, version)]
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid(domain, version)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     results = session.run(None, inputs)
@@ -268,9 +268,15 @@ def vector_machines():
                               rho=floats(normal(pairs)), vectors_per_class=counts, post_transform=post, **given)
                 if post != "PROBIT" or classes > 2:
                     write(f"svm-{kernel}-{post}-{classes}", "SVMClassifier", {"x": x}, ("label", "y"), **common)
-                if COUPLED and kernel == "RBF":
+                if kernel == "RBF":
                     write(f"svm-{post}-{classes}-coupled", "SVMClassifier", {"x": x}, ("label", "y"), prob_a=floats(-abs(normal(pairs))),
                           prob_b=floats(normal(pairs)), **common)
+    for classes in (5, 8):
+        pairs = classes * (classes - 1) // 2
+        write(f"svm-{classes}-coupled", "SVMClassifier", {"x": normal(40, 3)}, ("label", "y"), kernel_type="RBF",
+              support_vectors=floats(normal(2 * classes, 3)), coefficients=floats(normal(classes - 1, 2 * classes)),
+              classlabels_ints=list(range(classes)), rho=floats(normal(pairs)), vectors_per_class=[2] * classes,
+              prob_a=floats(-4 * abs(normal(pairs))), prob_b=floats(normal(pairs)), **parameters)
     for count, labels in ((1, [4]), (2, [4, 7]), (3, [9, 1, 4])):
         for sign in (1, -1):
             write(f"svm-linear-{count}-{sign}", "SVMClassifier", {"x": abs(x)}, ("label", "y"),
@@ -338,7 +344,25 @@ def tables():
     write("classes-ints", "LabelEncoder", {"x": np.array([2, 0, 5])}, version=1, classes_strings=classes, default_string="none")
 
 
-COUPLED = False
+def tokenizers():
+    rows = np.array(["abc de", "", "fghi j, de", "åäö é"], object)
+    for name, given in {
+        "expression": dict(tokenexp="[a-z]+"),
+        "words": dict(tokenexp=r"\w\w+", mincharnum=3),
+        "empty-matches": dict(tokenexp="[a-z]*"),
+        "any": dict(tokenexp="."),
+        "none": dict(tokenexp="zzz", mark=1),
+        "separator": dict(separators=[" "]),
+        "long-tokens": dict(separators=["[ce]"], mincharnum=2),
+        "first-separator": dict(separators=["c d", "d"]),
+        "last-separator": dict(separators=["d", "c d", ", "], mark=1),
+        "characters": dict(separators=[""], mark=1),
+    }.items():
+        given = {"mark": 0, "mincharnum": 1, "pad_value": "#", **given}
+        write(f"tokens-{name}", "Tokenizer", {"x": rows}, version=1, domain="com.microsoft", **given)
+        write(f"tokens-{name}-2", "Tokenizer", {"x": rows.reshape(2, 2)}, version=1, domain="com.microsoft", **given)
+
+
 tree_regressors()
 tree_classifiers()
 tree_ensembles()
@@ -346,3 +370,4 @@ linear_models()
 vector_machines()
 preparation()
 tables()
+tokenizers()

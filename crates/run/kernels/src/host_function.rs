@@ -228,8 +228,8 @@ struct HostOperator {
     /// Whether each output is a result.
     outputs: Vec<bool>,
     backends: Arc<Registry>,
-    /// The regular expression of RegexFullMatch.
-    pattern: Option<Regex>,
+    /// The regular expressions of RegexFullMatch and tenon.Tokenizer.
+    patterns: Vec<Regex>,
 }
 
 impl HostOperator {
@@ -259,7 +259,7 @@ impl HostOperator {
             let operator_attributes = operator_attributes(op, attributes)?;
             Ok(Self {
                 op,
-                pattern: strings::pattern(op, &operator_attributes)?,
+                patterns: strings::patterns(op, &operator_attributes)?,
                 attributes: operator_attributes,
                 node: node.clone(),
                 inputs: inputs.iter().map(input).collect::<Result<_>>()?,

@@ -43,6 +43,7 @@ const PATTERNS: &[(&str, &str)] = &[
     ("tenon.WeightOnlyMatMul", "*ab bc _ _ c"),
     ("tenon.TreeEnsemble", "nc a a a a2 b c d d"),
     ("tenon.LookUp", "*a b b _"),
+    ("tenon.CoupleProbabilities", "n3"),
     ("Gemm", "ab bc c"),
     ("Gemm", "ab cb ac"),
     ("Gemm", "ba bc 1"),

@@ -1,4 +1,4 @@
-//! Ensembles of decision trees, and tables of keys: the operators of classical machine learning.
+//! Ensembles of decision trees, tables of keys and probabilities of classes: the operators of classical machine learning.
 
 use super::rows::*;
 use super::shapes::{Inferred, expect_dtype, expect_scalar, invalid, one, rank};
@@ -32,6 +32,12 @@ operators! { "trees"
     Compute "tenon.LookUp"
         (required("X", ANY), known(required("keys", ANY)), known(required("values", ANY)), known(required("default", ANY)))
         -> (required("Y", ANY)) [] look_up;
+    /// The probability of each class, from that of the first class of each pair: P [N, classes (classes - 1) / 2] in the
+    /// order (0, 1), (0, 2), .. (1, 2), ..; Y [N, classes]. The second method of Wu, Lin and Weng, "Probability Estimates for
+    /// Multi-class Classification by Pairwise Coupling" (2004): at most 100 steps, or as many as classes, until no error
+    /// exceeds 0.005 / classes.
+    Compute "tenon.CoupleProbabilities"
+        (required("P", F32)) -> (required("Y", F32)) [must(int("classes", "columns of Y, at least 2"))] couple;
 }
 
 fn tree_ensemble(node: &Inference<'_>) -> Inferred {
@@ -89,6 +95,25 @@ fn tree_ensemble(node: &Inference<'_>) -> Inferred {
         .collect();
     let trees = TreeEnsemble::new(node.attributes, x.shape()[1], &constants)?;
     one(x.dtype(), [x.shape()[0], trees.targets])
+}
+
+fn couple(node: &Inference<'_>) -> Inferred {
+    let pairs = node.input(0)?;
+    rank(pairs, "P", 2..=2)?;
+    let given = node.attributes.int("classes", 0)?;
+    let classes = usize::try_from(given).unwrap_or(0);
+    if classes < 2 {
+        return Err(invalid("attribute 'classes' is too small")
+            .expected("at least 2")
+            .found(given));
+    }
+    let expected = classes.saturating_mul(classes - 1) / 2;
+    if pairs.shape()[1] != expected {
+        return Err(invalid("input 'P' does not have a column for each pair")
+            .expected(expected)
+            .found(pairs.shape()[1]));
+    }
+    one(DataType::F32, [pairs.shape()[0], classes])
 }
 
 fn look_up(node: &Inference<'_>) -> Inferred {

@@ -42,6 +42,7 @@ const ADAPTERS: &[(&str, super::Adapter)] = &[
     ("Sampling",                         search),
     ("SkipLayerNormalization",           skip_layer_normalization),
     ("SkipSimplifiedLayerNormalization", skip_simplified_layer_normalization),
+    ("Tokenizer",                        tokenizer),
     ("TransposeMatMul",                  fused_matmul),
     ("Trilu",                            same),
     ("Unique",                           unique),
@@ -118,6 +119,13 @@ pub(super) fn newest(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
 /// The operator of ONNX with the same name.
 fn same(_: &mut Draft, node: DraftNode) -> Result<DraftNode> {
     Ok(node)
+}
+
+fn tokenizer(_: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+    Ok(DraftNode {
+        operator: "tenon.Tokenizer".into(),
+        ..node
+    })
 }
 
 pub(super) fn operand(node: &DraftNode, index: usize) -> Option<ValueId> {
@@ -331,6 +339,7 @@ fn activated(
         Some(_) => return Err(invalid("attribute 'activation' is no text")),
     };
     let names: &[&str] = match name.as_str() {
+        "Clip" => return clipped(draft, node, parameters),
         "Relu" | "Sigmoid" | "Tanh" => &[],
         "LeakyRelu" => &["alpha"],
         "HardSigmoid" => &["alpha", "beta"],
@@ -348,6 +357,29 @@ fn activated(
         attributes.collect(),
         vec![Some(result)],
     ))
+}
+
+/// `node` followed by Clip, whose bounds are parameters.
+fn clipped(draft: &mut Draft, node: DraftNode, parameters: &[f32]) -> Result<DraftNode> {
+    let &[least, most] = parameters else {
+        return Err(
+            invalid("the parameters of activation Clip are not two bounds").found(parameters.len()),
+        );
+    };
+    let mut inputs = vec![Some(draft.step(
+        &node,
+        &node.operator,
+        node.attributes.clone(),
+        &node.inputs,
+    ))];
+    for (name, bound) in [("least", least), ("most", most)] {
+        inputs.push(Some(draft.constant_for(
+            &node,
+            name,
+            Tensor::scalar(bound)?,
+        )));
+    }
+    Ok(renamed(node, "Clip", Attributes::new(), inputs))
 }
 
 /// LayerNormalization of input + skip (+ bias); the fourth output is that sum.

@@ -1,5 +1,7 @@
 //! Operators on strings.
 
+mod tokens;
+
 use super::{HostOperator, invalid};
 use regex_lite::Regex;
 use std::collections::{BTreeSet, HashMap};
@@ -11,16 +13,24 @@ use tenon_tensor::{DataType, Tensor, TensorType, convert};
 /// Strings between two checks of the deadline.
 const BETWEEN_CHECKS: usize = 1024;
 
-/// The regular expression of a RegexFullMatch.
-pub(super) fn pattern(op: &OperatorDef, attributes: &Attributes) -> Result<Option<Regex>> {
-    if op.name != "RegexFullMatch" {
-        return Ok(None);
+/// The regular expressions of an operator.
+pub(super) fn patterns(op: &OperatorDef, attributes: &Attributes) -> Result<Vec<Regex>> {
+    match op.name {
+        "RegexFullMatch" => {
+            let given = text(attributes, "pattern").unwrap_or_default();
+            let whole = |pattern: &str| format!(r"\A(?:{pattern})\z");
+            Ok(vec![pattern("pattern", given, whole)?])
+        }
+        "tenon.Tokenizer" => tokens::patterns(attributes),
+        _ => Ok(Vec::new()),
     }
-    let pattern = text(attributes, "pattern").unwrap_or_default();
-    let whole = Regex::new(&format!(r"\A(?:{pattern})\z"));
-    whole.map(Some).map_err(|error| {
-        let text = format!("attribute 'pattern' is no regular expression: {error}");
-        Error::new(ErrorKind::InvalidModel, text).found(pattern)
+}
+
+/// The regular expression that an attribute gives, in another form.
+fn pattern(attribute: &str, given: &str, form: impl Fn(&str) -> String) -> Result<Regex> {
+    Regex::new(&form(given)).map_err(|error| {
+        let text = format!("attribute '{attribute}' is no regular expression: {error}");
+        Error::new(ErrorKind::InvalidModel, text).found(given)
     })
 }
 
@@ -193,11 +203,12 @@ impl HostOperator {
             "StringConcat" => Ok(vec![self.joined(inputs)?]),
             "StringSplit" => self.parts(input),
             "RegexFullMatch" => {
-                let pattern = self.pattern.as_ref();
+                let pattern = self.patterns.first();
                 let pattern = pattern.ok_or_else(|| invalid("a pattern is missing"))?;
                 let matched = checked(strings, |text| pattern.is_match(text));
                 Ok(vec![Tensor::from_bools(input.shape().clone(), &matched)?])
             }
+            "tenon.Tokenizer" => Ok(vec![self.tokens(input)?]),
             _ => Ok(vec![self.normalised(input)?]),
         }
     }

@@ -2,11 +2,14 @@
 
 use super::classes::{ClassLabels, SecondScore};
 use super::post_transform::PostTransform;
-use super::{Composition, checked, invalid, unsupported, wrong_length};
+use super::{Composition, checked, invalid, wrong_length};
 use std::ops::Range;
 use tenon_base::{Result, bounded};
 use tenon_graph::{Attribute, Attributes, ValueId};
 use tenon_tensor::{DataType, Tensor};
+
+/// The least probability of a class of a pair, as in LIBSVM.
+const LEAST_PROBABILITY: f32 = 1e-7;
 
 pub(super) fn regressor(composition: &mut Composition<'_>) -> Result<Vec<ValueId>> {
     let attributes = composition.attributes();
@@ -75,11 +78,9 @@ pub(super) fn classifier(composition: &mut Composition<'_>) -> Result<Vec<ValueI
     let votes = pairs.votes(composition, scores, labels.len())?;
     let positions = composition.greatest(votes);
     let label = composition.labels(&labels, positions)?;
-    let probabilities = attributes.floats("prob_a")?.unwrap_or_default();
-    let scores = if !probabilities.is_empty() {
-        return Err(unsupported(
-            "attributes 'prob_a' and 'prob_b': coupled probabilities of classes",
-        ));
+    let scores = if let Some(factors) = attributes.floats("prob_a")?.filter(|a| !a.is_empty()) {
+        let probabilities = composition.probabilities(scores, factors, labels.len())?;
+        composition.transformed(probabilities, labels.len(), transform)?
     } else if labels.len() == 2 {
         let second = match transform {
             PostTransform::None => SecondScore::Opposite,
@@ -223,6 +224,35 @@ impl Pairs {
 }
 
 impl Composition<'_> {
+    /// The probabilities of classes from the scores of their pairs: 1 - sigmoid(a score + b) is that of the first class.
+    fn probabilities(
+        &mut self,
+        scores: ValueId,
+        factors: &[f32],
+        classes: usize,
+    ) -> Result<ValueId> {
+        let terms = self.attributes().floats("prob_b")?.unwrap_or_default();
+        let pairs = Pairs::count(classes);
+        for (name, found) in [("prob_a", factors.len()), ("prob_b", terms.len())] {
+            if found != pairs {
+                return Err(wrong_length(name, pairs, found));
+            }
+        }
+        let mut opposite = |name: &str, values: &[f32]| -> Result<ValueId> {
+            let values: Vec<f32> = values.iter().map(|value| -value).collect();
+            Ok(self.constant(name, Tensor::from_slice([1, pairs], &values)?))
+        };
+        let (factors, terms) = (opposite("prob_a", factors)?, opposite("prob_b", terms)?);
+        let scaled = self.op("Mul", &[scores, factors]);
+        let sums = self.op("Add", &[scaled, terms]);
+        let first = self.op("Sigmoid", &[sums]);
+        let least = self.scalar("least", LEAST_PROBABILITY)?;
+        let most = self.scalar("most", 1.0 - LEAST_PROBABILITY)?;
+        let first = self.op("Clip", &[first, least, most]);
+        let attributes = Attributes::new().with("classes", Attribute::Int(classes as i64));
+        Ok(self.op_with("tenon.CoupleProbabilities", attributes, &[first]))
+    }
+
     /// The kernel function of each row and each of `count` support vectors.
     fn kernels(&mut self, x: ValueId, count: usize) -> Result<ValueId> {
         let attributes = self.attributes();
