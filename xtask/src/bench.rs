@@ -12,6 +12,8 @@ mod python;
 mod table;
 mod trees;
 
+pub(crate) use table::time;
+
 use crate::python as environments;
 use crate::{Result, cargo, models, output, root, target};
 use serde::Deserialize;
@@ -120,14 +122,14 @@ const COMPILE_MEMORY: f64 = 2.2;
 
 /// A runtime that Tenon is compared with: its name, and the script that measures it.
 #[derive(Clone, Copy)]
-struct Peer {
-    name: &'static str,
+pub(crate) struct Peer {
+    pub(crate) name: &'static str,
     script: &'static str,
     /// Arguments after those of all scripts.
     arguments: &'static [&'static str],
 }
 
-const ONNXRUNTIME: Peer = Peer {
+pub(crate) const ONNXRUNTIME: Peer = Peer {
     name: "onnxruntime 1.31.1",
     script: "onnxruntime_bench.py",
     arguments: &[],
@@ -333,14 +335,14 @@ fn tables(package: &str, name: &str) -> Result<String> {
     output(&mut command)
 }
 
-fn date() -> Result<String> {
+pub(crate) fn date() -> Result<String> {
     Ok(output(Command::new("date").arg("+%Y-%m-%d"))?
         .trim()
         .to_owned())
 }
 
 /// The processor's name.
-fn cpu() -> String {
+pub(crate) fn cpu() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text
         .lines()

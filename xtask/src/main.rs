@@ -1,5 +1,5 @@
 //! Development tasks: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `wheel`,
-//! `dist`, `fuzz`, `soak`, `miri`, `sanitize`, `loom`, `words`, `deny`, `build-time`, `python`.
+//! `dist`, `zoo`, `fuzz`, `soak`, `miri`, `sanitize`, `loom`, `words`, `deny`, `build-time`, `python`.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -24,6 +24,7 @@ mod python_package;
 mod sanitize;
 mod wheel;
 mod words;
+mod zoo;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -72,6 +73,8 @@ enum Task {
     Wheel(wheel::Options),
     /// Build what is released into a folder: command, libraries, headers, wheel, source distribution, list of components.
     Dist(dist::Options),
+    /// Export the models of models/zoo.txt, compile each, compare it with onnxruntime, and print the counts.
+    Zoo(zoo::Options),
     /// Fuzz one reader with libFuzzer.
     Fuzz(fuzz::Options),
     /// Run the property tests with many cases, the long netlist comparisons, and a million executions
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
         Task::Install(options) => install::install(&options),
         Task::Wheel(options) => wheel::wheel(&options),
         Task::Dist(options) => dist::dist(&options),
+        Task::Zoo(options) => zoo::zoo(&options),
         Task::Fuzz(options) => fuzz::fuzz(&options),
         Task::Soak { cases, rest } => soak(cases, &rest),
         Task::Miri { rest } => miri(&rest),

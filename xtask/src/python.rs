@@ -1,6 +1,6 @@
-//! Python environments in the target folder, created once for each list of requirements.
+//! Python environments in the target folder, created once for each list of requirements, and the package `tenon`.
 
-use crate::{Result, root, run, target};
+use crate::{Result, cargo, python_package, root, run, target};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -37,9 +37,24 @@ pub fn for_models() -> Result<PathBuf> {
     environment("python-models", &["models/requirements.txt"])
 }
 
+/// The same with what exports the models of models/zoo.txt.
+pub fn for_zoo() -> Result<PathBuf> {
+    let requirements = ["models/requirements.txt", "models/zoo/requirements.txt"];
+    environment("python-zoo", &requirements)
+}
+
 /// The interpreter with the tools that build and check wheels.
 pub fn for_wheels() -> Result<PathBuf> {
     environment("python-wheel", &["xtask/python/requirements-wheel.txt"])
+}
+
+/// A folder with the package `tenon`, built with the profile `release`.
+pub fn tenon_package() -> Result<PathBuf> {
+    run(cargo().args(["build", "--release", "--package", "tenon-python"]))?;
+    let packages = target().join("release/python-package");
+    let library = target().join("release/lib_tenon.so");
+    python_package::stage(root(), &library, &packages)?;
+    Ok(packages)
 }
 
 /// Creates `target/NAME` with the packages of `requirements` (files of the repository), unless they are installed.

@@ -2,8 +2,9 @@
 
 use super::table::{met, time};
 use super::{Comparison, Files, Measurement, NO_ROUND, ONNXRUNTIME, best, cpu, date, parsed};
-use crate::{Result, cargo, root, target};
-use std::path::{Path, PathBuf};
+use crate::python as environments;
+use crate::{Result, root, target};
+use std::path::Path;
 use std::process::Command;
 
 /// The most microseconds that a call from Python may take longer than from Rust.
@@ -12,7 +13,7 @@ const MAX_EXCESS: f64 = 2.0;
 /// The section of the page: a row for each number of threads.
 pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
     let options = comparison.options;
-    let packages = packages()?;
+    let packages = environments::tenon_package()?;
     let files = Files {
         package: target().join("mlp.python.neff"),
         ..Files::of(&root().join("models/small"), "mlp")
@@ -75,13 +76,4 @@ fn from_python(
     command.args([&files.package, &files.arrays]);
     command.args([threads.to_string(), comparison.options.seconds.to_string()]);
     parsed(&mut command)
-}
-
-/// A folder with the package `tenon`, built with the profile `release`.
-fn packages() -> Result<PathBuf> {
-    crate::run(cargo().args(["build", "--release", "--package", "tenon-python"]))?;
-    let packages = target().join("release/python-package");
-    let library = target().join("release/lib_tenon.so");
-    crate::python_package::stage(root(), &library, &packages)?;
-    Ok(packages)
 }

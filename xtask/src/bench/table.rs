@@ -152,7 +152,7 @@ pub(super) fn met(yes: bool) -> &'static str {
 }
 
 /// A time in microseconds, or in milliseconds from 1 ms.
-pub(super) fn time(us: f64) -> String {
+pub(crate) fn time(us: f64) -> String {
     if us < 1000.0 {
         format!("{us:.1} µs")
     } else {

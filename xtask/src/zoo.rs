@@ -1,0 +1,226 @@
+//! `cargo xtask zoo`: every model of models/zoo.txt, compiled and compared with onnxruntime.
+
+mod page;
+
+use crate::{Result, python, root, run, target};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// Options of `cargo xtask zoo`.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Compare only the models whose SOURCE-NAME contains one of these texts.
+    names: Vec<String>,
+    /// Threads of each runtime.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Seconds for each runtime in each of two rounds.
+    #[arg(long, default_value_t = 0.3)]
+    seconds: f64,
+    /// Compare only the models without a result in target/zoo.
+    #[arg(long)]
+    missing: bool,
+    /// Write the results in target/zoo to docs/coverage.md.
+    #[arg(long)]
+    write: bool,
+}
+
+/// Seconds after which a comparison is stopped.
+const MAX_SECONDS: u32 = 600;
+
+/// A model of the list.
+struct Listed {
+    source: String,
+    name: String,
+}
+
+impl Listed {
+    /// The name of its files.
+    fn stem(&self) -> String {
+        format!("{}-{}", self.source, self.name)
+    }
+}
+
+/// What zoo_compare.py prints, which target/zoo keeps.
+#[derive(Serialize, Deserialize, Default)]
+#[serde(default)]
+struct Comparison {
+    /// Why the model is not exported.
+    export: Option<String>,
+    /// Why onnxruntime does not run the model.
+    onnxruntime: Option<String>,
+    /// Why Tenon does not compile or run the model.
+    tenon: Option<String>,
+    /// How outputs differ.
+    differs: Option<String>,
+    /// The largest difference of a number, relative to the greatest magnitude of its output.
+    difference: f64,
+    nodes: usize,
+    /// Operators of nodes on other backends than CpuAcc, with the number of nodes.
+    others: BTreeMap<String, usize>,
+    tenon_us: f64,
+    onnxruntime_us: f64,
+}
+
+impl Comparison {
+    fn is_comparable(&self) -> bool {
+        self.export.is_none() && self.onnxruntime.is_none()
+    }
+
+    fn compiles(&self) -> bool {
+        self.is_comparable() && self.tenon.is_none()
+    }
+
+    fn agrees(&self) -> bool {
+        self.compiles() && self.differs.is_none()
+    }
+
+    /// Tenon's time as a multiple of onnxruntime's, where both were measured.
+    fn ratio(&self) -> Option<f64> {
+        (self.tenon_us > 0.0 && self.onnxruntime_us > 0.0)
+            .then(|| self.tenon_us / self.onnxruntime_us)
+    }
+
+    /// The first reason why the model is not in the count of those that agree.
+    fn reason(&self) -> Option<&str> {
+        let reasons = [&self.export, &self.onnxruntime, &self.tenon, &self.differs];
+        reasons.into_iter().find_map(|reason| reason.as_deref())
+    }
+}
+
+/// Exports the models that are missing, compares the chosen ones, and prints or writes the table.
+pub fn zoo(options: &Options) -> Result<()> {
+    let folder = target().join("zoo");
+    let models = listed()?;
+    let chosen: Vec<&Listed> = models
+        .iter()
+        .filter(|model| {
+            let stem = model.stem();
+            let named = options.names.iter().any(|name| stem.contains(name));
+            (named || options.names.is_empty())
+                && !(options.missing && result_file(&folder, &stem).exists())
+        })
+        .collect();
+    if !chosen.is_empty() {
+        let interpreter = python::for_zoo()?;
+        let mut export = Command::new(&interpreter);
+        export.arg(root().join("models/zoo/export.py")).arg(&folder);
+        run(export.args(chosen.iter().map(|model| model.stem())))?;
+        let packages = python::tenon_package()?;
+        for (index, model) in chosen.iter().enumerate() {
+            let stem = model.stem();
+            let found = compare(&interpreter, &packages, &folder, &stem, options)?;
+            let outcome = found.reason().unwrap_or("agrees");
+            eprintln!("{stem} ({} of {}): {outcome}", index + 1, chosen.len());
+            let text = serde_json::to_string(&found).map_err(|error| error.to_string())?;
+            write(&result_file(&folder, &stem), &text)?;
+        }
+    }
+    let results = models
+        .into_iter()
+        .map(|model| {
+            let text = std::fs::read_to_string(result_file(&folder, &model.stem()));
+            let found = match text {
+                Ok(text) => serde_json::from_str(&text)
+                    .map_err(|error| format!("{}: {error}", model.stem()))?,
+                Err(_) => Comparison {
+                    export: Some("not compared yet".into()),
+                    ..Comparison::default()
+                },
+            };
+            Ok((model, found))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    println!("{}", page::summary(&results));
+    if options.write {
+        write(
+            &root().join("docs/coverage.md"),
+            &page::page(&results, options)?,
+        )?;
+    }
+    Ok(())
+}
+
+/// The models of models/zoo.txt.
+fn listed() -> Result<Vec<Listed>> {
+    let path = root().join("models/zoo.txt");
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let lines = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let model = |line: &str| {
+        let (source, name) = line.split_once(' ')?;
+        Some(Listed {
+            source: source.into(),
+            name: name.into(),
+        })
+    };
+    lines
+        .map(|line| model(line).ok_or_else(|| format!("{}: {line:?}", path.display())))
+        .collect()
+}
+
+fn result_file(folder: &Path, stem: &str) -> std::path::PathBuf {
+    folder.join(format!("{stem}.json"))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+/// The model that a quantised one was made of.
+fn base(folder: &Path, stem: &str) -> Option<std::path::PathBuf> {
+    let kinds = [
+        "int8-qdq-",
+        "int8-qoperator-",
+        "int8-dynamic-",
+        "int4-weights-",
+    ];
+    let name = kinds.iter().find_map(|kind| stem.strip_prefix(kind))?;
+    let sources = ["torchvision", "timm", "transformers"].iter();
+    let mut files = sources.map(|source| folder.join(format!("{source}-{name}.onnx")));
+    files.find(|file| file.exists())
+}
+
+/// Compares one model in a process, so that whatever happens there is a result.
+fn compare(
+    interpreter: &Path,
+    packages: &Path,
+    folder: &Path,
+    stem: &str,
+    options: &Options,
+) -> Result<Comparison> {
+    let file = |ending: &str| folder.join(format!("{stem}.{ending}"));
+    if !file("onnx").exists() {
+        let reason = std::fs::read_to_string(file("failed")).unwrap_or_default();
+        return Ok(Comparison {
+            export: Some(reason.trim().into()),
+            ..Comparison::default()
+        });
+    }
+    let mut command = Command::new("timeout");
+    command.arg(MAX_SECONDS.to_string()).arg(interpreter);
+    command.env("PYTHONPATH", packages);
+    command.arg(root().join("xtask/python/zoo_compare.py"));
+    command.args([file("onnx"), file("npz")]);
+    command.args([options.threads.to_string(), options.seconds.to_string()]);
+    if let Some(base) = base(folder, stem) {
+        command.arg(base);
+    }
+    let output = command
+        .output()
+        .map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let last = text.lines().last().unwrap_or_default();
+    Ok(serde_json::from_str(last).unwrap_or_else(|_| {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let last = errors.lines().last().unwrap_or_default();
+        Comparison {
+            tenon: Some(format!("the process ended with {}: {last}", output.status)),
+            ..Comparison::default()
+        }
+    }))
+}
