@@ -75,10 +75,11 @@ const ADAPTERS: &[(&str, i64, Adapter)] = &[
     ("Upsample",            REMOVED, resample::upsample),
 ];
 
-/// Adapters of operators with training outputs, for every version.
-const IN_TRAINING: &[(&str, Adapter)] = &[
+/// Adapters for every version, of nodes that are left as they are unless they have training outputs or groups.
+const OF_ALL_VERSIONS: &[(&str, Adapter)] = &[
     ("BatchNormalization", training::batch_normalization),
     ("Dropout", training::dropout),
+    ("QLinearConv", quantized::grouped_convolution),
 ];
 
 /// The node in its newest form.
@@ -105,7 +106,7 @@ pub(crate) fn newest(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode
         node.version = version;
         node = adapter(draft, node)?;
     }
-    match IN_TRAINING.iter().find(|row| row.0 == node.operator) {
+    match OF_ALL_VERSIONS.iter().find(|row| row.0 == node.operator) {
         Some((_, adapter)) => adapter(draft, node),
         None => Ok(node),
     }

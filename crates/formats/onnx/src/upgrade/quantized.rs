@@ -1,4 +1,4 @@
-//! Operators of `com.microsoft` on quantized tensors, as onnxruntime writes models in QOperator form: DequantizeLinear of
+//! Operators of `com.microsoft` on quantized tensors and QLinearConv with groups, as onnxruntime writes models in QOperator form: DequantizeLinear of
 //! each tensor, the operator of ONNX, and QuantizeLinear of its result.
 
 use super::microsoft::{operand, renamed};
@@ -51,6 +51,30 @@ fn quantized(draft: &Draft, node: DraftNode, result: ValueId, first: usize) -> D
         zero => inputs.push(zero),
     }
     renamed(node, "QuantizeLinear", attributes, inputs)
+}
+
+/// QLinearConv with groups: a Conv between DequantizeLinear and QuantizeLinear, so that backends choose how they compute it.
+/// Depthwise convolutions are fast in f32.
+pub(super) fn grouped_convolution(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+    if node.attributes.int("group", 1)? == 1 {
+        return Ok(node);
+    }
+    let x = dequantized(draft, &node, 0, None);
+    let w = dequantized(draft, &node, 3, Some(0));
+    let mut inputs = vec![Some(x), Some(w)];
+    if let Some(bias) = operand(&node, 8) {
+        inputs.push(Some(dequantized_bias(draft, &node, bias, 0)));
+    }
+    let result = draft.step(&node, "Conv", node.attributes.clone(), &inputs);
+    Ok(quantized(draft, node, result, 6))
+}
+
+/// A bias of i32 in units of the product of the scales, which are inputs 1 and 4.
+fn dequantized_bias(draft: &mut Draft, node: &DraftNode, bias: ValueId, axis: i64) -> ValueId {
+    let scales = [operand(node, 1), operand(node, 4)];
+    let scale = draft.step(node, "Mul", Attributes::new(), &scales);
+    let axis = Attributes::new().with("axis", Attribute::Int(axis));
+    draft.step(node, "DequantizeLinear", axis, &[Some(bias), Some(scale)])
 }
 
 /// `operator` of the first `count` tensors, with the attributes of the node.
@@ -114,11 +138,7 @@ fn gemm(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
         if alpha != 1.0 {
             return Err(unsupported("alpha", alpha));
         }
-        let scales = [operand(&node, 1), operand(&node, 4)];
-        let scale = draft.step(&node, "Mul", Attributes::new(), &scales);
-        let axis = Attributes::new().with("axis", Attribute::Int(-1));
-        let c = draft.step(&node, "DequantizeLinear", axis, &[Some(c), Some(scale)]);
-        inputs.push(Some(c));
+        inputs.push(Some(dequantized_bias(draft, &node, c, -1)));
     }
     if operand(&node, 7).is_none() {
         let attributes = node.attributes.clone();
