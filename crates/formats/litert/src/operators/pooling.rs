@@ -1,0 +1,74 @@
+//! Pooling of images.
+
+use crate::model::{invalid, unsupported};
+use crate::node::Operation;
+use crate::proto::{self, Attributes};
+use crate::schema::tflite as schema;
+use schema::{ActivationFunctionType as Activation, Padding};
+use tenon_base::Result;
+use tenon_onnx::proto::AttributeProto;
+
+/// The attributes of padding: where the padding depends on the size, it is larger at the end.
+pub(super) fn padding(padding: Padding) -> Result<AttributeProto> {
+    match padding {
+        Padding::SAME => Ok(proto::text("auto_pad", "SAME_UPPER")),
+        Padding::VALID => Ok(proto::text("auto_pad", "VALID")),
+        other => Err(invalid("the padding does not exist")
+            .expected("SAME (0) or VALID (1)")
+            .found(other.0)),
+    }
+}
+
+/// The attributes of a window, and the activation.
+fn window(op: &mut Operation<'_, '_>) -> Result<(Attributes, Activation)> {
+    let options = op.operator.builtin_options_as_pool_2_doptions();
+    let options =
+        options.ok_or_else(|| unsupported("a pooling without options is not supported"))?;
+    op.expect_rank(0, 4)?;
+    let kernel = vec![
+        options.filter_height().into(),
+        options.filter_width().into(),
+    ];
+    let strides = vec![options.stride_h().into(), options.stride_w().into()];
+    let attributes = vec![
+        proto::ints("kernel_shape", kernel),
+        proto::ints("strides", strides),
+        padding(options.padding())?,
+    ];
+    Ok((attributes, options.fused_activation_function()))
+}
+
+/// The mean of the elements of a window inside the image.
+pub(super) fn average(op: &mut Operation<'_, '_>) -> Result<()> {
+    let (attributes, activation) = window(op)?;
+    let x = op.image(0)?;
+    let y = op.emit("AveragePool", &[&x], attributes)?;
+    let y = op.activated(y, activation)?;
+    op.set_image(0, y, 4)
+}
+
+/// The maximum of a window, of the integers of quantised images.
+pub(super) fn max(op: &mut Operation<'_, '_>) -> Result<()> {
+    let (attributes, activation) = window(op)?;
+    let is_quantised = op.info(0)?.quantised().is_some();
+    if activation == Activation::NONE && is_quantised && op.has_one_form(&[0], &[0])? {
+        let x = op.stored_image(0)?;
+        let y = op.emit("MaxPool", &[&x], attributes)?;
+        return op.set_stored_image(0, y, 4);
+    }
+    let x = op.image(0)?;
+    let y = op.emit("MaxPool", &[&x], attributes)?;
+    let y = op.activated(y, activation)?;
+    op.set_image(0, y, 4)
+}
+
+/// The root of the mean of squares.
+pub(super) fn l2(op: &mut Operation<'_, '_>) -> Result<()> {
+    let (attributes, activation) = window(op)?;
+    let x = op.image(0)?;
+    let squares = op.emit("Mul", &[&x, &x], Vec::new())?;
+    let mean = op.emit("AveragePool", &[&squares], attributes)?;
+    let y = op.emit("Sqrt", &[&mean], Vec::new())?;
+    let y = op.activated(y, activation)?;
+    op.set_image(0, y, 4)
+}
