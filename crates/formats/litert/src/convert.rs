@@ -3,7 +3,7 @@
 //! Subgraphs are converted operator by operator, in the order of the file, which is the order of execution. Values have
 //! names of their nodes at first; at the end they get the names of their tensors.
 
-use crate::interface::Interface;
+use crate::interface::{self, Interface};
 use crate::model::{invalid, unsupported};
 use crate::names::{Names, rename};
 use crate::node::Operation;
@@ -18,11 +18,17 @@ use std::rc::Rc;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_onnx::proto::*;
 
+/// The key of a converted model's metadata that lists the names of all signatures.
+pub const SIGNATURES: &str = "litert.signatures";
+
 /// The maximum number of listed problems; further ones are counted.
 const PROBLEMS: usize = 64;
 
 /// The maximum number of nodes, for subgraphs that are used several times.
-const MAX_NODES: usize = 1 << 20;
+const MAX_NODES: usize = 1 << 18;
+
+/// The least limit of bytes for the constants and tables of subgraphs, which are copied for each use.
+const MAX_COPIES: usize = 256 << 20;
 
 /// The maximum nesting depth of subgraphs.
 const MAX_DEPTH: usize = 16;
@@ -56,6 +62,7 @@ pub(crate) struct Conversion<'m> {
     /// Values that nodes of the outermost graph produce.
     produced: HashSet<String>,
     depth: usize,
+    copied: usize,
     errors: Vec<Error>,
     unsupported: Vec<UnsupportedOperator>,
     not_listed: usize,
@@ -92,6 +99,7 @@ pub(crate) fn model(
     control: &Control,
 ) -> Result<ModelProto> {
     let interface = Interface::new(model, name)?;
+    let names: Vec<&str> = interface::names(model).collect();
     let mut conversion = Conversion::new(model, data, control);
     conversion.graphs.push(GraphProto {
         name: interface.subgraph.name().unwrap_or("main").to_owned(),
@@ -113,6 +121,10 @@ pub(crate) fn model(
         }],
         producer_name: model.description().unwrap_or_default().to_owned(),
         graph: Some(Box::new(graph)),
+        metadata_props: vec![StringStringEntryProto {
+            key: SIGNATURES.to_owned(),
+            value: names.join(", "),
+        }],
         ..Default::default()
     })
 }
@@ -129,6 +141,7 @@ impl<'m> Conversion<'m> {
             renamed: HashMap::new(),
             produced: HashSet::new(),
             depth: 0,
+            copied: 0,
             errors: Vec::new(),
             unsupported: Vec::new(),
             not_listed: 0,
@@ -204,8 +217,12 @@ impl<'m> Conversion<'m> {
     }
 
     /// A scope for a subgraph.
-    pub fn scope(&self, subgraph: schema::SubGraph<'m>, prefix: String) -> Result<Scope<'m>> {
+    pub fn scope(&mut self, subgraph: schema::SubGraph<'m>, prefix: String) -> Result<Scope<'m>> {
         let tensors = subgraph.tensors().map_or(0, |list| list.len());
+        if self.depth > 0 {
+            self.copied = self.copied.saturating_add(tensors.saturating_mul(64));
+            self.check_copies()?;
+        }
         Ok(Scope {
             subgraph,
             prefix,
@@ -235,6 +252,7 @@ impl<'m> Conversion<'m> {
                     continue;
                 }
             };
+            self.check_copies()?;
             let label = format!("{}{}_{index}", scope.prefix, code.name());
             if let Err(error) = self.operator(scope, operator, &code, &label) {
                 if is_stop(&error) {
@@ -428,8 +446,24 @@ impl<'m> Conversion<'m> {
         self.names.unique(stem)
     }
 
+    /// An error when the copies of subgraphs take too much memory.
+    fn check_copies(&self) -> Result<()> {
+        let limit = self.data.file.len().saturating_mul(4).max(MAX_COPIES);
+        if self.copied <= limit {
+            return Ok(());
+        }
+        let text = "the constants of subgraphs, copied for each use, are too large";
+        let error = Error::new(ErrorKind::OutOfMemory, text);
+        Err(error.expected(format_args!("at most {limit} bytes")))
+    }
+
     /// Adds a constant, and returns its name.
     pub fn constant(&mut self, stem: &str, tensor: TensorProto) -> String {
+        // The depth of the main subgraph is 1.
+        if self.depth > 1 {
+            let bytes = tensor.raw_data.as_ref().map_or(0, Bytes::len);
+            self.copied = self.copied.saturating_add(bytes);
+        }
         let stem = if stem.is_empty() { "constant" } else { stem };
         let name = self.names.unique(stem);
         self.graph().initializer.push(TensorProto {

@@ -57,6 +57,12 @@ impl<'m> Interface<'m> {
     }
 }
 
+/// The names of signatures.
+pub(crate) fn names<'m>(model: schema::Model<'m>) -> impl Iterator<Item = &'m str> {
+    let signatures = model.signature_defs().into_iter().flatten();
+    signatures.map(|signature| signature.signature_key().unwrap_or_default())
+}
+
 /// A subgraph of a model.
 pub(crate) fn subgraph<'m>(model: schema::Model<'m>, index: i64) -> Result<schema::SubGraph<'m>> {
     let subgraphs = model.subgraphs();

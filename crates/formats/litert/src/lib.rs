@@ -23,4 +23,5 @@ mod proto;
 mod schema;
 mod tensor;
 
+pub use convert::SIGNATURES;
 pub use model::{Model, is_model};

@@ -1,7 +1,7 @@
 //! A LiteRT model file.
 
-use crate::convert;
 use crate::schema::tflite as schema;
+use crate::{convert, interface};
 use bytes::Bytes;
 use flatbuffers::VerifierOptions;
 use std::fs::File;
@@ -85,11 +85,8 @@ impl Model {
     /// The names of the model's signatures, in the file's order; none if it has only its main subgraph.
     pub fn signatures(&self) -> Vec<String> {
         let root = self.root().ok();
-        let list = root.and_then(|root| root.signature_defs());
-        let names = list.into_iter().flatten();
-        names
-            .map(|signature| signature.signature_key().unwrap_or_default().to_owned())
-            .collect()
+        let names = root.into_iter().flat_map(interface::names);
+        names.map(str::to_owned).collect()
     }
 
     /// The ONNX model of the signature with this name; without a name of the first one, or of the main subgraph if the model

@@ -512,6 +512,7 @@ def networks():
         graph.op(code, [a, a], [y], options)
         model.signature(name, index, {"x": a}, {"y": y})
     add("signatures", model, [x])
+    outside_data(floats(2, 3))
     image = floats(1, 8, 8, 3)
     model = Model()
     graph = model.graph()
@@ -547,6 +548,29 @@ def networks():
     y = graph.output("probabilities", (1, 10), "int8", scale=1 / 256, zero=-128)
     graph.op("SOFTMAX", [logits], [y], "SoftmaxOptions", 2, beta=1.0)
     add("mobilenet_i8", model, [quantised(image, 0.02, -1, "int8")], 4)
+
+
+def outside_data(x):
+    """Weights behind the flatbuffer, as in models above 2 GB; and weights of i8 with activations of f32."""
+    model = Model()
+    graph = model.graph()
+    w = floats(4, 3)
+    a, b = graph.input("x", x.shape), graph.constant("w", w)
+    y = graph.output("y", (2, 4))
+    graph.op("FULLY_CONNECTED", [a, b], [y], "FullyConnectedOptions")
+    buffer = model.table.buffers[-1]
+    buffer.data, buffer.offset, buffer.size = None, 16, w.nbytes
+    buffer.offset = -(-len(model.bytes()) // 16) * 16
+    data = model.bytes()
+    data = data.ljust(buffer.offset, b"\0") + w.tobytes()
+    CASES["weights_outside"] = (data, [x], 1e-5)
+    model = Model()
+    graph = model.graph()
+    w = rng().integers(-127, 128, (4, 3)).astype(np.int8)
+    a, b = graph.input("x", x.shape), graph.constant("w", w, scale=np.float32(0.01))
+    y = graph.output("y", (2, 4))
+    graph.op("FULLY_CONNECTED", [a, b], [y], "FullyConnectedOptions", 3)
+    add("fully_connected_weights_i8", model, [x], 0.02)
 
 
 def all_cases():
