@@ -1,4 +1,4 @@
-//! `tenon.compile`: an ONNX model becomes a package.
+//! `tenon.compile`: an ONNX or LiteRT model becomes a package.
 
 use crate::arrays;
 use crate::call::Call;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use tenon::backends::CpuLevel;
 use tenon::{BackendId, Compiler, Hint, Pattern, StatePair, StateSelection};
 
-/// An ONNX model: a file, or its bytes.
+/// A model: a file, or its bytes.
 pub enum ModelInput {
     File(PathBuf),
     Bytes(Vec<u8>),
@@ -25,10 +25,10 @@ impl ModelInput {
     }
 }
 
-/// Compiles the ONNX file of a path, or its bytes.
+/// Compiles the ONNX or LiteRT file of a path, or its bytes.
 #[pyfunction]
 #[pyo3(signature = (model, *, dims, pad, constants, known_inputs, backends, hints, precisions, cpu, states, symbolic,
-    linked_folders, timeout, progress))]
+    linked_folders, signature, timeout, progress))]
 pub fn compile_model(
     py: Python<'_>,
     model: &Bound<'_, PyAny>,
@@ -43,6 +43,7 @@ pub fn compile_model(
     states: &Bound<'_, PyAny>,
     symbolic: bool,
     linked_folders: Vec<PathBuf>,
+    signature: Option<String>,
     timeout: Option<f64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyPackage> {
@@ -85,6 +86,9 @@ pub fn compile_model(
     }
     for folder in linked_folders {
         compiler = compiler.linked_folder(folder);
+    }
+    if let Some(signature) = signature {
+        compiler = compiler.signature(signature);
     }
     let package = call.run(py, move |control| {
         let compiler = compiler.control(control.clone());

@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyDict};
 use std::path::PathBuf;
 use tenon::inputs::ImageOptions;
 use tenon::quantize::{Calibration, Quantizer, Sample, Scheme, read_samples, split_samples};
-use tenon::{Compiler, LoadOptions, Model, OnnxModel, Pattern, Result, Tensor};
+use tenon::{Compiler, LoadOptions, Model, OpenOptions, Pattern, Result, Tensor};
 
 /// Calibration data.
 enum Samples {
@@ -110,9 +110,10 @@ pub fn quantize_model<'py>(
     let (model, samples) = (ModelInput::read(model)?, Samples::read(samples)?);
     let (bytes, report) = call.run(py, move |control| {
         let compiler = compiler.control(control.clone());
+        let opening = OpenOptions::new().control(control.clone());
         let onnx = match model {
-            ModelInput::File(path) => OnnxModel::open(path, control)?,
-            ModelInput::Bytes(bytes) => OnnxModel::from_bytes(bytes, control)?,
+            ModelInput::File(path) => opening.open_model(path)?,
+            ModelInput::Bytes(bytes) => opening.model_from_bytes(bytes)?,
         };
         let options = LoadOptions::new().control(control.clone());
         let samples = samples.split(&compiler.compile_model(&onnx)?.load(&options)?)?;

@@ -63,10 +63,11 @@ def compile(
     states: bool | Mapping[str, str] = False,
     symbolic: bool = True,
     linked_folders: Sequence[str | os.PathLike[str]] = (),
+    signature: str | None = None,
     timeout: float | None = None,
     progress: Progress | bool | None = None,
 ) -> _tenon.Package:
-    """Compiles an ONNX model.
+    """Compiles an ONNX or LiteRT model.
 
     Args:
         model: the path of a file, the bytes of one, or `onnx.ModelProto`.
@@ -86,6 +87,7 @@ def compile(
             and types (`True`), or these outputs to inputs.
         symbolic: whether dimensions without a size stay symbolic; else they are errors.
         linked_folders: folders into which links to external data may lead, besides the model's own.
+        signature: the signature of a LiteRT model; by default its first one.
         timeout: the most seconds.
         progress: called with step, units done and all units (0: unknown); `True` shows a bar, `False` none; by
             default a bar appears in terminals and notebooks after half a second.
@@ -109,6 +111,7 @@ def compile(
             states=states if isinstance(states, bool) else dict(states),
             symbolic=symbolic,
             linked_folders=list(linked_folders),
+            signature=signature,
             timeout=timeout,
             progress=callback,
         )

@@ -348,10 +348,11 @@ def compile_model(
     states: bool | dict[str, str],
     symbolic: bool,
     linked_folders: Sequence[str | os.PathLike[str]],
+    signature: str | None,
     timeout: float | None,
     progress: Callable[[str, int, int], object] | None,
 ) -> Package:
-    """Compiles the ONNX file of a path, or its bytes."""
+    """Compiles the ONNX or LiteRT file of a path, or its bytes."""
 def compare_package(
     package: Package,
     inputs: Mapping[str, Any] | Sequence[Any],

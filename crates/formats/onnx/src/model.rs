@@ -121,6 +121,16 @@ impl Model {
         })
     }
 
+    /// A model that was converted from the file at `path`, of another format: errors name that file.
+    pub fn converted(proto: ModelProto, path: &Path) -> Result<Self> {
+        let model = Self::from_proto(proto);
+        let model = model.map_err(|error| error.at(Location::file(path)))?;
+        Ok(Self {
+            path: Some(path.to_owned()),
+            ..model
+        })
+    }
+
     /// The message with the data of all tensors inside, which are read from their files. They share the mappings where
     /// they can.
     pub fn self_contained(&self, linked_folders: &[PathBuf]) -> Result<ModelProto> {

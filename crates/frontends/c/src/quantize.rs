@@ -8,7 +8,7 @@ use crate::texts::texts;
 use crate::{arrays, status};
 use std::ffi::{c_char, c_void};
 use tenon::quantize::{Calibration, QuantizedModel, Quantizer, Scheme, split_samples};
-use tenon::{Control, LoadOptions, OnnxModel, Pattern, Result};
+use tenon::{Control, LoadOptions, OnnxModel, OpenOptions, Pattern, Result};
 use tenon_c_callers::arguments::{self, invalid};
 use tenon_c_callers::handles::Handle;
 
@@ -131,7 +131,10 @@ pub unsafe extern "C" fn quantize_file(
     status::of(|| unsafe {
         let path = arguments::path(onnx, "onnx")?;
         check_places(model, report)?;
-        let quantized = quantize(|control| OnnxModel::open(path, control), options)?;
+        let quantized = quantize(
+            |control| OpenOptions::new().control(control.clone()).open_model(path),
+            options,
+        )?;
         write(model, report, &quantized)
     })
 }
@@ -147,7 +150,14 @@ pub unsafe extern "C" fn quantize_bytes(
     status::of(|| unsafe {
         let bytes = arguments::slice(onnx.cast::<u8>(), length, "onnx")?.to_vec();
         check_places(model, report)?;
-        let quantized = quantize(|control| OnnxModel::from_bytes(bytes, control), options)?;
+        let quantized = quantize(
+            |control| {
+                OpenOptions::new()
+                    .control(control.clone())
+                    .model_from_bytes(bytes)
+            },
+            options,
+        )?;
         write(model, report, &quantized)
     })
 }

@@ -75,9 +75,10 @@ Examples:
   tenon compile gpt2.onnx --dim batch=1 --auto-state   the cache grows in place
   tenon compile model.onnx --cpu-node Resize_7=libown.so:resize
   tenon compile snapshots/1/model.onnx --allow-links blobs
+  tenon compile model.tflite --signature encode
   tenon compile matmul.yaml -o matmul.neff --param '$p_loop_count=4'")]
 pub struct Compile {
-    /// The ONNX model, or a netlist (.yaml); - is standard input, an ONNX model.
+    /// The ONNX or LiteRT model, or a netlist (.yaml); - is standard input, a model.
     pub model: PathBuf,
     /// Where the package goes; replaced as a whole or not at all; - is standard output. Default:
     /// MODEL.neff.
@@ -303,8 +304,11 @@ Examples:
   tenon info m.neff --memory --backend-path /opt/backends   also of devices
   tenon info model.neff --json")]
 pub struct Info {
-    /// The ONNX model or package; - is standard input.
+    /// The ONNX or LiteRT model or package; - is standard input.
     pub file: PathBuf,
+    /// Of a LiteRT model, show this signature instead of its first one.
+    #[arg(long, value_name = "NAME")]
+    pub signature: Option<String>,
     /// Of a package, show the whole NEFF header and the table of nodes too, as packagers do; of
     /// another compiler's package they are shown always.
     #[arg(long, short)]

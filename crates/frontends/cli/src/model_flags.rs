@@ -56,6 +56,9 @@ pub struct CompileFlags {
     /// link to a folder of blobs. Repeat for several.
     #[arg(long, value_name = "FOLDER", help_heading = "Compiling")]
     pub allow_links: Vec<PathBuf>,
+    /// Compile this signature of a LiteRT model, instead of its first one.
+    #[arg(long, value_name = "NAME", help_heading = "Compiling")]
+    pub signature: Option<String>,
     #[command(flatten)]
     pub loading: BackendFlags,
 }

@@ -1,6 +1,6 @@
-//! Compiling: from an ONNX model to a package.
+//! Compiling: from an ONNX or LiteRT model to a package.
 
-use crate::{Package, StatePair};
+use crate::{OpenOptions, Package, StatePair};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub use tenon_compiler::{
     memory_strategy,
 };
 
-/// Compiles ONNX models. Set what differs from the defaults, then call one of the `compile` methods;
+/// Compiles ONNX and LiteRT models. Set what differs from the defaults, then call one of the `compile` methods;
 /// a compiler can be used for several models.
 ///
 /// ```
@@ -53,6 +53,7 @@ pub struct Compiler {
     states: StateSelection,
     cpu_nodes: BTreeMap<String, LibraryFunction>,
     registry: Option<Registry>,
+    signature: Option<String>,
     control: Control,
 }
 
@@ -98,6 +99,7 @@ impl Default for Compiler {
             states: StateSelection::None,
             cpu_nodes: BTreeMap::new(),
             registry: None,
+            signature: None,
             control: Control::new(),
         }
     }
@@ -288,6 +290,21 @@ impl Compiler {
         self
     }
 
+    /// Compiles this signature of a LiteRT model instead of its first one. It has no effect on
+    /// [`Self::compile_model`], whose model is opened already.
+    #[must_use]
+    pub fn signature(mut self, name: impl Into<String>) -> Self {
+        self.signature = Some(name.into());
+        self
+    }
+
+    /// How files are opened.
+    fn opening(&self) -> OpenOptions {
+        let mut options = OpenOptions::new().control(self.control.clone());
+        options.signature.clone_from(&self.signature);
+        options
+    }
+
     /// Progress, cancellation and deadline of compiling.
     #[must_use]
     pub fn control(mut self, control: Control) -> Self {
@@ -295,24 +312,24 @@ impl Compiler {
         self
     }
 
-    /// Opens and compiles an ONNX file.
+    /// Opens and compiles an ONNX or LiteRT file.
     ///
     /// # Errors
     /// A file that cannot be read or is malformed, symbolic dimensions without an extent, operators
     /// that no chosen backend supports. All problems of a model are reported together.
     pub fn compile_file(&self, path: impl AsRef<Path>) -> Result<Package> {
         let path = path.as_ref();
-        let model = OnnxModel::open(path, &self.control)?;
+        let model = self.opening().open_model(path)?;
         let compiled = self.compile_model(&model);
         compiled.map_err(|error| error.at(Location::file(path)))
     }
 
-    /// Compiles the bytes of an ONNX file. External data is not available.
+    /// Compiles the bytes of an ONNX or LiteRT file. External data is not available.
     ///
     /// # Errors
     /// As [`Self::compile_file`].
     pub fn compile_bytes(&self, onnx: impl Into<Vec<u8>>) -> Result<Package> {
-        self.compile_model(&OnnxModel::from_bytes(onnx, &self.control)?)
+        self.compile_model(&self.opening().model_from_bytes(onnx)?)
     }
 
     /// Compiles an opened model.

@@ -25,6 +25,7 @@ pub use verify::{PackageCheck, verify_file, verify_opened, verify_package};
 
 pub use tenon_bef::Module;
 pub use tenon_dma::Access;
+pub use tenon_litert::SIGNATURES as LITERT_SIGNATURES;
 pub use tenon_neff::{Contents, MemoryTraffic, PackageVariable, PlacementReport, Port, Role};
 pub use tenon_onnx::{Dimension, Signature as OnnxSignature, ValueSignature as OnnxValue};
 pub use tenon_runtime::{DescriptorRow, PackageTransfers, TransferOutcome};

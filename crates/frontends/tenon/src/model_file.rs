@@ -1,17 +1,18 @@
-//! Opening a file that is an ONNX model or a package.
+//! Opening a file that is a model (of ONNX, or of LiteRT, which becomes one of ONNX) or a package.
 
 use crate::files::{is_standard_stream, read_standard_input};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
+use tenon_litert::Model as LiteRtModel;
 use tenon_neff::{HEADER_BYTES, Limits, Package};
 use tenon_onnx::Model as OnnxModel;
 use tenon_tensor::BufferMut;
 
 /// An opened file that Tenon can run, by its content.
 pub enum ModelFile {
-    /// A model to compile.
+    /// A model to compile; a LiteRT model is converted.
     Onnx(Box<OnnxModel>),
     /// A package to load.
     Package(Box<Package>),
@@ -36,6 +37,8 @@ pub struct OpenOptions {
     pub limits: Limits,
     /// Progress, cancellation and deadline of reading.
     pub control: Control,
+    /// The signature of a LiteRT model; without one its first.
+    pub signature: Option<String>,
 }
 
 impl OpenOptions {
@@ -58,8 +61,16 @@ impl OpenOptions {
         self
     }
 
+    /// Sets the signature of a LiteRT model.
+    #[must_use]
+    pub fn signature(mut self, name: impl Into<String>) -> Self {
+        self.signature = Some(name.into());
+        self
+    }
+
     /// Opens a file; `-` is standard input. A file that starts with the version and size of a NEFF
-    /// header, or is called `.neff`, is a package; anything else is read as an ONNX model.
+    /// header, or is called `.neff`, is a package; one with the identifier `TFL3` is a LiteRT model; anything else is
+    /// read as an ONNX model.
     ///
     /// # Errors
     /// A file that cannot be read, is empty, or is malformed.
@@ -71,7 +82,7 @@ impl OpenOptions {
         let failed = |error| Error::io(path, "read", error);
         if path.metadata().map_err(failed)?.is_dir() {
             return Err(Error::new(ErrorKind::Usage, "this is a folder")
-                .expected("an ONNX model or a package")
+                .expected("a model or a package")
                 .at(Location::file(path)));
         }
         let mut start = Vec::new();
@@ -86,8 +97,57 @@ impl OpenOptions {
             let package = Package::open_with(path, &self.limits, &self.control)?;
             Ok(ModelFile::Package(Box::new(package)))
         } else {
+            Ok(ModelFile::Onnx(Box::new(self.open_model(path)?)))
+        }
+    }
+
+    /// Opens a model of ONNX or LiteRT.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_model(&self, path: impl AsRef<Path>) -> Result<OnnxModel> {
+        let path = path.as_ref();
+        // The reader of ONNX files reports paths that are not regular files.
+        let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
+        let mut start = Vec::new();
+        if is_file {
+            File::open(path)
+                .and_then(|file| file.take(8).read_to_end(&mut start))
+                .map_err(|error| Error::io(path, "read", error))?;
+        }
+        if !tenon_litert::is_model(&start) {
             let model = OnnxModel::open(path, &self.control)?;
-            Ok(ModelFile::Onnx(Box::new(model)))
+            return self
+                .without_signature(model)
+                .map_err(|error| error.at(Location::file(path)));
+        }
+        let model = LiteRtModel::open(path, &self.control)?;
+        let proto = model.to_onnx(self.signature.as_deref(), &self.control)?;
+        OnnxModel::converted(proto, path)
+    }
+
+    /// A model of ONNX or LiteRT from memory.
+    ///
+    /// # Errors
+    /// Bytes that are malformed, or no model.
+    pub fn model_from_bytes(&self, bytes: impl Into<Vec<u8>>) -> Result<OnnxModel> {
+        let bytes = bytes.into();
+        if !tenon_litert::is_model(&bytes) {
+            return self.without_signature(OnnxModel::from_bytes(bytes, &self.control)?);
+        }
+        let model = LiteRtModel::from_bytes(bytes, &self.control)?;
+        OnnxModel::from_proto(model.to_onnx(self.signature.as_deref(), &self.control)?)
+    }
+
+    /// Refuses a signature for a model that has none.
+    fn without_signature(&self, model: OnnxModel) -> Result<OnnxModel> {
+        match &self.signature {
+            None => Ok(model),
+            Some(name) => {
+                let text = format!("the model has no signature '{name}'");
+                let error = Error::new(ErrorKind::InvalidArgument, text);
+                Err(error.help("only LiteRT models have signatures"))
+            }
         }
     }
 
@@ -111,7 +171,7 @@ impl OpenOptions {
             let package = self.package_of(&bytes);
             package.map(|package| ModelFile::Package(Box::new(package)))
         } else {
-            let model = OnnxModel::from_bytes(bytes, &self.control);
+            let model = self.model_from_bytes(bytes);
             model.map(|model| ModelFile::Onnx(Box::new(model)))
         };
         file.map_err(|error| error.at(Location::file(name)))
@@ -126,7 +186,7 @@ impl OpenOptions {
 fn not_empty(bytes: &[u8], path: &Path) -> Result<()> {
     if bytes.is_empty() {
         return Err(Error::new(ErrorKind::InvalidModel, "the file is empty")
-            .expected("an ONNX model or a package")
+            .expected("a model or a package")
             .at(Location::file(path)));
     }
     Ok(())

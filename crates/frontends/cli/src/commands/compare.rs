@@ -12,8 +12,8 @@ use tenon::compare::{
     CompareOptions, Comparison, Divergence, Reproduction, Tolerance, compare_backends,
 };
 use tenon::{
-    BackendId, Compiler, Control, Error, ErrorKind, LoadOptions, Location, ModelFile, OpenOptions,
-    Result, Tensor,
+    BackendId, Compiler, Control, Error, ErrorKind, LoadOptions, Location, ModelFile, Result,
+    Tensor,
 };
 
 pub fn run(flags: &Compare) -> Result<ExitCode> {
@@ -90,10 +90,7 @@ fn backends(flags: &Compare) -> Result<[BackendId; 2]> {
 /// Loads the file; of a package the backends choose what is compared, not what it is.
 fn open(flags: &Compare, control: &Control) -> Result<(Loaded, InputFiles)> {
     let mut compiling = flags.compiling.clone();
-    let opening = OpenOptions::new()
-        .limits(flags.limits.limits())
-        .control(control.clone());
-    let file = opening.open(&flags.file)?;
+    let file = load::open(&flags.file, &compiling, &flags.limits, control)?;
     if let ModelFile::Package(package) = &file {
         if !package.header().is_tenon() {
             let text =

@@ -10,7 +10,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tenon::files::write_through;
-use tenon::{Compiler, Error, ErrorKind, Location, ModelFile, OpenOptions, Result};
+use tenon::{Compiler, Error, ErrorKind, Location, ModelFile, Result};
 
 pub fn run(flags: &Compile) -> Result<()> {
     if super::netlist_run::is_netlist(&flags.model) {
@@ -18,7 +18,7 @@ pub fn run(flags: &Compile) -> Result<()> {
     }
     let control = progress::control_within(flags.netlist.timeout);
     let start = Instant::now();
-    let opening = OpenOptions::new().control(control.clone());
+    let opening = load::opening(&flags.compiling, &control);
     let ModelFile::Onnx(onnx) = opening.open(&flags.model)? else {
         return Err(Error::new(ErrorKind::Usage, "this is a package already")
             .expected("an ONNX model")

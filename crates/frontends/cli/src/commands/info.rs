@@ -21,7 +21,8 @@ pub fn run(flags: &Info) -> Result<()> {
         let text = "only packages that Tenon made have a placement report and a memory plan";
         here(tenon::Error::new(tenon::ErrorKind::Usage, text).help("compile the model first"))
     };
-    let options = OpenOptions::new().limits(flags.limits.limits());
+    let mut options = OpenOptions::new().limits(flags.limits.limits());
+    options.signature.clone_from(&flags.signature);
     match options.open(&flags.file)? {
         ModelFile::Onnx(_) if flags.memory || flags.placement => return Err(plain()),
         ModelFile::Onnx(model) if flags.json => output::json(model_json(&model))?,
@@ -105,7 +106,7 @@ fn model_json(model: &OnnxModel) -> Value {
             .collect::<Vec<_>>()
     };
     json!({
-        "kind": "onnx",
+        "kind": format_name(model).to_lowercase(),
         "name": signature.name,
         "producer": signature.producer,
         "ir_version": signature.ir_version,
@@ -121,6 +122,18 @@ fn model_json(model: &OnnxModel) -> Value {
     })
 }
 
+/// The format of the file.
+fn format_name(model: &OnnxModel) -> &'static str {
+    match model
+        .signature()
+        .metadata
+        .contains_key(tenon::inspect::LITERT_SIGNATURES)
+    {
+        true => "LiteRT",
+        false => "ONNX",
+    }
+}
+
 fn print_model(path: &Path, model: &OnnxModel) -> Result<()> {
     let signature = model.signature();
     let opset = |(domain, version): (&String, &i64)| match domain.as_str() {
@@ -129,8 +142,9 @@ fn print_model(path: &Path, model: &OnnxModel) -> Result<()> {
     };
     let opsets: Vec<_> = signature.opsets.iter().map(opset).collect();
     say!(
-        "{}: ONNX model '{}', {}",
+        "{}: {} model '{}', {}",
         path.display(),
+        format_name(model),
         signature.name,
         opsets.join(", ")
     )?;

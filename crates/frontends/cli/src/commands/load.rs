@@ -44,7 +44,7 @@ pub struct ModelFlags<'a> {
     pub any_size: bool,
 }
 
-/// Opens a file, compiling it first if it is an ONNX model, and loads it.
+/// Opens a file, compiling it first if it is a model, and loads it.
 pub fn load(
     flags: &ModelFlags<'_>,
     threads: Option<usize>,
@@ -56,16 +56,26 @@ pub fn load(
 
 /// The same with options of loading. Prints a warning where nodes on the reference backend are slow.
 pub fn load_with(flags: &ModelFlags<'_>, options: LoadOptions) -> Result<(Loaded, InputFiles)> {
-    let file = open(flags.file, flags.limits, &options.control)?;
+    let file = open(flags.file, flags.compiling, flags.limits, &options.control)?;
     load_opened(file, flags, options)
 }
 
 /// Opens a file.
-pub fn open(file: &Path, limits: &LimitFlags, control: &Control) -> Result<ModelFile> {
-    OpenOptions::new()
-        .limits(limits.limits())
-        .control(control.clone())
-        .open(file)
+pub fn open(
+    file: &Path,
+    compiling: &CompileFlags,
+    limits: &LimitFlags,
+    control: &Control,
+) -> Result<ModelFile> {
+    let options = opening(compiling, control).limits(limits.limits());
+    options.open(file)
+}
+
+/// How a model is opened.
+pub fn opening(compiling: &CompileFlags, control: &Control) -> OpenOptions {
+    let mut options = OpenOptions::new().control(control.clone());
+    options.signature.clone_from(&compiling.signature);
+    options
 }
 
 /// As [`load_with`], of an opened file.
@@ -206,6 +216,7 @@ fn no_compile_flags(flags: &CompileFlags, package: &neff::Package, any_size: boo
         ("--place", !flags.place.is_empty()),
         ("--keep-plain", flags.keep_plain),
         ("--allow-links", !flags.allow_links.is_empty()),
+        ("--signature", flags.signature.is_some()),
         ("--cpu-node", !flags.cpu_nodes.is_empty()),
         ("--memory-strategy", flags.memory_strategy.is_some()),
         // A session takes them.

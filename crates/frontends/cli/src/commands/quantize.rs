@@ -10,14 +10,13 @@ use tenon::quantize::{
     NodeReport, QuantizationReport, QuantizedModel, Quantizer, Sample, read_samples,
 };
 use tenon::{
-    Compiler, Control, Error, ErrorKind, LoadOptions, Location, ModelFile, OnnxModel, OpenOptions,
-    Result,
+    Compiler, Control, Error, ErrorKind, LoadOptions, Location, ModelFile, OnnxModel, Result,
 };
 
 pub fn run(flags: &Quantize) -> Result<()> {
     let control = progress::control();
     let here = |error: Error| error.at(Location::file(&flags.model));
-    let opening = OpenOptions::new().control(control.clone());
+    let opening = load::opening(&flags.compiling, &control);
     let ModelFile::Onnx(onnx) = opening.open(&flags.model)? else {
         let text = "a package is compiled already";
         return Err(here(

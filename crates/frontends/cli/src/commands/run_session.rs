@@ -30,7 +30,7 @@ pub fn run(flags: &Run) -> Result<()> {
     let mut compiling = flags.compiling.clone();
     // Without --state the states are found.
     compiling.auto_state = compiling.states.is_empty();
-    let file = load::open(&flags.file, &flags.limits, &control)?;
+    let file = load::open(&flags.file, &flags.compiling, &flags.limits, &control)?;
     if let (ModelFile::Onnx(model), false) = (&file, flags.session.prompt.is_empty()) {
         fix_batch(model, &mut compiling);
     }
