@@ -25,6 +25,11 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
         &["models/digits", "crates/frontends/cli/tests/data"],
     ),
     (
+        "litert",
+        "a LiteRT model: read, converted, imported, compiled",
+        &["fuzz/seeds/litert"],
+    ),
+    (
         "quantize",
         "an ONNX model: quantised to 4 and 8 bits",
         &["models/digits", "crates/frontends/cli/tests/data"],
