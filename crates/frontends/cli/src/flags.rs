@@ -118,7 +118,7 @@ Examples:
 In JSON, elements of outputs have as many digits as their type needs, and booleans are true or \
 false; NaN and infinities, which JSON lacks, are the strings \"NaN\", \"inf\" and \"-inf\".")]
 pub struct Run {
-    /// The ONNX model or package; - is standard input.
+    /// The ONNX or LiteRT model or package; - is standard input.
     pub file: PathBuf,
     #[command(flatten)]
     pub inputs: InputFlags,
@@ -182,7 +182,7 @@ of the two backends are also computed on the other.
 
 Exit status: 0 they agree, 1 they differ, 2 wrong usage.")]
 pub struct Compare {
-    /// The ONNX model or package; - is standard input.
+    /// The ONNX or LiteRT model or package; - is standard input.
     pub file: PathBuf,
     #[command(flatten)]
     pub inputs: InputFlags,
@@ -224,7 +224,7 @@ Examples:
 Inputs that are not given are random. JSON fields: load_ms, first_ms, median_us, p99_us, min_us, \
 runs, threads, peak_rss_kb.")]
 pub struct Bench {
-    /// The ONNX model or package; - is standard input.
+    /// The ONNX or LiteRT model or package; - is standard input.
     #[arg(required_unless_present = "ceiling")]
     pub file: Option<PathBuf>,
     #[command(flatten)]
@@ -264,7 +264,7 @@ than 100 % means that its data came from caches. Below a node are the parts of i
 its backend times them. JSON fields of a node: node, operator, backend, us, share, flops, bytes, \
 gflops, gigabytes, of_ceiling, parts.")]
 pub struct Profile {
-    /// The ONNX model or package; - is standard input.
+    /// The ONNX or LiteRT model or package; - is standard input.
     pub file: PathBuf,
     #[command(flatten)]
     pub inputs: InputFlags,
