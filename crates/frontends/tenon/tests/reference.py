@@ -68,6 +68,19 @@ def no_rows():
     write("no-rows", nodes, inputs, [("y", F)], constants)
 
 
+def many_counts():
+    """Sizes that depend on data, of fixed inputs: as many as a detector has classes, and two that must be equal."""
+    node = helper.make_node
+    inputs = {f"c{nth}": (rng.random(3) < 0.5).astype(np.float32) for nth in range(91)}
+    nodes = [node("NonZero", [name], [f"p{name}"]) for name in inputs]
+    nodes.append(node("Concat", [f"p{name}" for name in inputs], ["y"], axis=1))
+    write("sum-of-counts", nodes, inputs, [("y", TensorProto.INT64)])
+    inputs = {"a": np.array([1, 0, 2], np.float32), "b": np.array([0, 5, 7, 0], np.float32)}
+    nodes = [node("NonZero", [name], [f"p{name}"]) for name in inputs]
+    nodes.append(node("Concat", ["pa", "pb"], ["y"], axis=0))
+    write("equal-counts", nodes, inputs, [("y", TensorProto.INT64)])
+
+
 def optimizers():
     """The first and a later update of two tensors."""
     rate = np.array(0.1, np.float32)
@@ -595,6 +608,7 @@ def contributed_elements():
 
 
 no_rows()
+many_counts()
 optimizers()
 small_types()
 ngrams()
