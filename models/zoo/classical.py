@@ -3,9 +3,10 @@
 import numpy as np
 import onnx
 from skl2onnx import convert_sklearn
-from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
+from skl2onnx.common.data_types import FloatTensorType, StringTensorType
+from sklearn.base import is_classifier
 
-ROWS, FEATURES, CLASSES = 200, 8, 3
+ROWS, FEATURES = 200, 8
 # ai.onnx of models is 17 but where a converter requires a newer one.
 OPSETS = {"KNNImputer": 18}
 TEXTS = ["the cat sat on the mat", "a dog barked at the cat", "birds sing in the morning", "the morning was cold", "a mat for a dog"]
@@ -119,11 +120,10 @@ def scikit_learn_model(name, path):
         rows = x[:8]
     elif name == "GaussianProcessRegressor":
         x, y = x[:40], y[:40]
-    is_classifier = getattr(chosen, "_estimator_type", "") == "classifier" or hasattr(chosen, "predict_proba") or "Classif" in name
-    target = labels if is_classifier or name in ("LinearSVC", "Perceptron", "NearestCentroid") else y
-    if name == "CalibratedClassifierCV" or name.endswith(("SVC", "NB", "Analysis")):
-        target = labels
-    chosen.fit(x, target) if name not in ("LabelEncoder", "TfidfVectorizer", "CountVectorizer") else chosen.fit(x)
+    # Estimators without supervision ignore the target, but for those of one argument.
+    takes_target = name not in ("LabelEncoder", "TfidfVectorizer", "CountVectorizer")
+    target = labels if is_classifier(chosen) else y
+    chosen.fit(*((x, target) if takes_target else (x,)))
     model = convert_sklearn(chosen, initial_types=[("x", kind)], options=options, target_opset={"": OPSETS.get(name, 17), "ai.onnx.ml": 3})
     onnx.save(model, str(path))
     return {"x": rows}

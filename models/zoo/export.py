@@ -2,14 +2,16 @@
 
     python export.py DIR [SOURCE-NAME...]    all models, or these
 
-Writes DIR/SOURCE-NAME.onnx and .npz, which has `in.NAME` for every input (`map.NAME` for a map, as JSON), or .failed with the reason. What exists is left. Weights are random with a
-fixed seed. Variants (optimised, quantised) are made of the exported model that they name.
+Writes DIR/SOURCE-NAME.onnx and .npz, or .failed with the reason. What exists is left. The .npz has `in.NAME` for every input
+(`map.NAME` for a map, as JSON), and as `base` the file that a quantised model was made of. Weights are random with a fixed seed.
+Variants (optimised, quantised) are made of the exported model that they name.
 """
 
 import argparse
 import json
 import multiprocessing
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -21,7 +23,7 @@ import numpy as np
 import tools
 import vision
 
-HERE = Path(__file__).parent
+LIST = Path(__file__).parent.parent / "zoo.txt"
 MAX_SECONDS = 600
 SOURCES = {
     "torchvision": vision.torchvision_model,
@@ -34,20 +36,19 @@ SOURCES = {
 
 
 def listed():
-    lines = (HERE.parent / "zoo.txt").read_text().splitlines()
+    lines = LIST.read_text().splitlines()
     return [tuple(line.split()) for line in lines if line.strip() and not line.startswith("#")]
 
 
 def export(folder, source, name):
     path = folder / f"{source}-{name}.onnx"
     part = path.with_suffix(".part")
-    if source in SOURCES:
-        inputs = SOURCES[source](name, part)
-    else:
-        base = tools.base(folder, name, SOURCES)
-        inputs = tools.variant(source, name, base, part)
+    base = None if source in SOURCES else tools.base(folder, name, SOURCES)
+    inputs = tools.variant(source, name, base, part) if base else SOURCES[source](name, part)
     arrays = {f"map.{key}": json.dumps(value) for key, value in inputs.items() if isinstance(value, dict)}
     arrays.update({f"in.{key}": value for key, value in inputs.items() if not isinstance(value, dict)})
+    if source in tools.QUANTISED:
+        arrays["base"] = base.name
     np.savez(path.with_suffix(".npz"), **arrays)
     part.rename(path)
 
@@ -62,7 +63,9 @@ def attempt(folder, source, name):
         export(folder, source, name)
     except BaseException as error:
         traceback.print_exc()
-        reason = f"{type(error).__name__}: {error}".strip().splitlines()
+        # Without the colours of terminals.
+        text = re.sub(r"\x1b\[[0-9;]*m", "", f"{type(error).__name__}: {error}")
+        reason = text.strip().splitlines()
         (folder / f"{source}-{name}.failed").write_text(reason[0][:700] + "\n")
 
 

@@ -2,7 +2,7 @@
 
 import torch
 import transformers
-from torch_export import Tensors, export
+from torch_export import GRAPH, TRACE, Tensors, export
 
 # Small values of the fields that most configurations have.
 SMALL = {
@@ -126,4 +126,4 @@ def model(name, path):
             inputs["token_type_ids"] = torch.zeros(BATCH, LENGTH, 7, dtype=torch.long)
         if name not in FIXED:
             axes = {key: {0: "batch", 1: "length" if key != "decoder_input_ids" else "target"} for key in inputs}
-    return export(Tensors(model, list(inputs)), inputs, path, (True, False), axes)
+    return export(Tensors(model, list(inputs)), inputs, path, (GRAPH, TRACE), axes)

@@ -19,7 +19,7 @@ def base(folder, name, sources):
 def variant(source, name, model, path):
     """Writes the variant of a model, and returns its inputs."""
     stored = np.load(model.with_suffix(".npz"))
-    inputs = {key[3:]: stored[key] for key in stored.files}
+    inputs = {key[3:]: stored[key] for key in stored.files if key.startswith("in.")}
     VARIANTS[source](name, model, path, inputs)
     return inputs
 
@@ -100,3 +100,4 @@ VARIANTS = {
     "int4-weights": quantise_weights,
     "float16": halve,
 }
+QUANTISED = {"int8-qdq", "int8-qoperator", "int8-dynamic", "int4-weights"}

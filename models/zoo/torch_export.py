@@ -6,8 +6,9 @@ import onnx
 import torch
 from torch import nn
 
-# torch's default exporter writes opset 18 and later; the older one, from traces, is used with 17.
-OPSETS = {True: 20, False: 17}
+# torch's exporters: the default one, which writes opset 18 and later, and the older one.
+GRAPH, TRACE = "torch.export", "trace"
+OPSETS = {GRAPH: 20, TRACE: 17}
 
 
 class Tensors(nn.Module):
@@ -50,22 +51,22 @@ def calibrate(model, samples):
 
 
 def export(model, inputs, path, exporters, axes=None):
-    """Writes the file with the first exporter that can: True is torch's default one, False the one that traces. `axes` gives the
-    axes of an input whose sizes are symbolic. Returns the inputs as arrays."""
+    """Writes the file with the first exporter that can. `axes` names the axes of an input whose sizes are symbolic. Returns the
+    inputs as arrays."""
     errors = []
-    for is_default in exporters:
+    for exporter in exporters:
         try:
             with torch.no_grad():
-                write(model, inputs, path, is_default, axes or {})
+                write(model, inputs, path, exporter, axes or {})
             return {name: value.numpy() for name, value in inputs.items()}
         except Exception as error:
             errors.append(f"{type(error).__name__}: {' '.join(str(error).split())[:250]}")
     raise RuntimeError("; ".join(errors))
 
 
-def write(model, inputs, path, is_default, axes):
-    options = {"input_names": list(inputs), "opset_version": OPSETS[is_default], "dynamo": is_default}
-    if is_default:
+def write(model, inputs, path, exporter, axes):
+    options = {"input_names": list(inputs), "opset_version": OPSETS[exporter], "dynamo": exporter == GRAPH}
+    if exporter == GRAPH:
         if axes:
             options["dynamic_shapes"] = (tuple(axes.get(name, {}) for name in inputs),)
         program = torch.onnx.export(model, tuple(inputs.values()), verbose=False, **options)

@@ -3,7 +3,7 @@
 import timm
 import torch
 import torchvision
-from torch_export import Tensors, calibrate, export
+from torch_export import GRAPH, TRACE, Tensors, calibrate, export
 
 DETECTORS = ("fasterrcnn", "fcos", "keypointrcnn", "maskrcnn", "retinanet", "ssd")
 VIDEOS = {"mc3_18": 112, "r2plus1d_18": 112, "r3d_18": 112, "s3d": 224, "mvit_v2_s": 224, "swin3d_t": 224}
@@ -21,7 +21,7 @@ def torchvision_model(name, path):
     size = SIZES.get(name, 320 if detects else 224)
     if detects:
         calibrate(model, [[torch.rand(3, size, size) for _ in range(2)]])
-        return export(Tensors(model, images=True), {"image": torch.rand(3, size, size)}, path, (False, True))
+        return export(Tensors(model, images=True), {"image": torch.rand(3, size, size)}, path, (TRACE, GRAPH))
     if name in VIDEOS:
         shape = (3, 16, VIDEOS[name], VIDEOS[name])
     else:
@@ -29,7 +29,7 @@ def torchvision_model(name, path):
     images = 2 if name == "raft_small" else 1
     calibrate(model, [torch.rand(2, *shape) for _ in range(images)])
     inputs = {f"image{index or ''}": torch.rand(1, *shape) for index in range(images)}
-    return export(Tensors(model), inputs, path, (False, True))
+    return export(Tensors(model), inputs, path, (TRACE, GRAPH))
 
 
 def timm_model(name, path):
@@ -37,4 +37,4 @@ def timm_model(name, path):
     model = timm.create_model(name, exportable=True)
     shape = model.default_cfg["input_size"]
     calibrate(model, [torch.rand(2, *shape)])
-    return export(Tensors(model), {"image": torch.rand(1, *shape)}, path, (False, True))
+    return export(Tensors(model), {"image": torch.rand(1, *shape)}, path, (TRACE, GRAPH))

@@ -1,16 +1,17 @@
 """Compares Tenon with onnxruntime on one model and prints a line of JSON.
 
-Usage: python zoo_compare.py MODEL.onnx INPUTS.npz THREADS SECONDS [BASE.onnx]
+Usage: python zoo_compare.py MODEL.onnx INPUTS.npz THREADS SECONDS
 
-INPUTS.npz has `in.NAME` for each input; a map is JSON text, `map.NAME`. `onnxruntime` and `tenon` are the errors of each, or
+INPUTS.npz is that of models/zoo/export.py. `onnxruntime` and `tenon` are the errors of each, or
 null; `differs` says how outputs differ, or is null. Floats may differ, relative to the greatest magnitude of the output, by the
 largest of 0.001 (0.005 with weights of half precision), twice what onnxruntime's results with and without its optimisations
-differ, and a quarter of what those of a quantised model differ from BASE. Other values are equal. Times are medians of calls with
+differ, and a quarter of what those of a quantised model differ from the model that it was made of. Other values are equal. Times are medians of calls with
 NumPy arrays, in microseconds.
 """
 
 import collections
 import json
+import pathlib
 import sys
 import time
 
@@ -122,8 +123,9 @@ def main():
         optimised = theirs.run(None, inputs)
         exact = session(path, threads, False).run(None, inputs)
         of_quantisation = 0.0
-        if len(sys.argv) > 5:
-            of_quantisation = greatest_difference(exact, session(sys.argv[5], threads, False).run(None, inputs)) / 4
+        if "base" in stored.files:
+            base = str(pathlib.Path(path).with_name(str(stored["base"])))
+            of_quantisation = greatest_difference(exact, session(base, threads, False).run(None, inputs)) / 4
     except Exception as error:
         report["onnxruntime"] = shown(error)
         end()

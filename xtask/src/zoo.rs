@@ -171,20 +171,6 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// The model that a quantised one was made of.
-fn base(folder: &Path, stem: &str) -> Option<std::path::PathBuf> {
-    let kinds = [
-        "int8-qdq-",
-        "int8-qoperator-",
-        "int8-dynamic-",
-        "int4-weights-",
-    ];
-    let name = kinds.iter().find_map(|kind| stem.strip_prefix(kind))?;
-    let sources = ["torchvision", "timm", "transformers"].iter();
-    let mut files = sources.map(|source| folder.join(format!("{source}-{name}.onnx")));
-    files.find(|file| file.exists())
-}
-
 /// Compares one model in a process, so that whatever happens there is a result.
 fn compare(
     interpreter: &Path,
@@ -207,9 +193,6 @@ fn compare(
     command.arg(root().join("xtask/python/zoo_compare.py"));
     command.args([file("onnx"), file("npz")]);
     command.args([options.threads.to_string(), options.seconds.to_string()]);
-    if let Some(base) = base(folder, stem) {
-        command.arg(base);
-    }
     let output = command
         .output()
         .map_err(|error| format!("cannot start {command:?}: {error}"))?;
