@@ -4,10 +4,11 @@
 //! names of their nodes at first; at the end they get the names of their tensors.
 
 use crate::interface::{self, Interface};
-use crate::model::{invalid, unsupported};
+use crate::model::invalid;
 use crate::names::{Names, rename};
 use crate::node::Operation;
 use crate::operators;
+use crate::problems::Problems;
 use crate::proto::{Attributes, OPSET, value};
 use crate::schema::tflite as schema;
 use crate::tensor::TensorInfo;
@@ -20,9 +21,6 @@ use tenon_onnx::proto::*;
 
 /// The key of a converted model's metadata that lists the names of all signatures.
 pub const SIGNATURES: &str = "litert.signatures";
-
-/// The maximum number of listed problems; further ones are counted.
-const PROBLEMS: usize = 64;
 
 /// The maximum number of nodes, for subgraphs that are used several times.
 const MAX_NODES: usize = 1 << 18;
@@ -41,13 +39,6 @@ pub(crate) struct Data<'m> {
     pub file: &'m Bytes,
 }
 
-/// A problem of several nodes.
-struct UnsupportedOperator {
-    message: String,
-    count: usize,
-    first: String,
-}
-
 /// The state of a conversion.
 pub(crate) struct Conversion<'m> {
     pub model: schema::Model<'m>,
@@ -63,9 +54,7 @@ pub(crate) struct Conversion<'m> {
     produced: HashSet<String>,
     depth: usize,
     copied: usize,
-    errors: Vec<Error>,
-    unsupported: Vec<UnsupportedOperator>,
-    not_listed: usize,
+    problems: Problems,
 }
 
 /// A subgraph while it is converted.
@@ -101,18 +90,10 @@ pub(crate) fn model(
     let interface = Interface::new(model, name)?;
     let names: Vec<&str> = interface::names(model).collect();
     let mut conversion = Conversion::new(model, data, control);
-    conversion.graphs.push(GraphProto {
-        name: interface.subgraph.name().unwrap_or("main").to_owned(),
-        ..Default::default()
-    });
+    let own = interface.subgraph.name().filter(|name| !name.is_empty());
+    conversion.begin_graph(own.unwrap_or("main"));
     conversion.main(&interface)?;
-    let mut graph = conversion.finish()?;
-    graph.name = interface
-        .subgraph
-        .name()
-        .filter(|name| !name.is_empty())
-        .unwrap_or("main")
-        .to_owned();
+    let graph = conversion.finish()?;
     Ok(ModelProto {
         ir_version: 11,
         opset_import: vec![OperatorSetIdProto {
@@ -142,9 +123,7 @@ impl<'m> Conversion<'m> {
             produced: HashSet::new(),
             depth: 0,
             copied: 0,
-            errors: Vec::new(),
-            unsupported: Vec::new(),
-            not_listed: 0,
+            problems: Problems::default(),
         }
     }
 
@@ -159,12 +138,13 @@ impl<'m> Conversion<'m> {
             let info = match self.info(&mut scope, index) {
                 Ok(info) => info,
                 Err(error) => {
-                    self.report(error);
+                    self.problems.add(error);
                     continue;
                 }
             };
             if !used.insert(index) {
-                self.report(invalid("a tensor is an input twice").at(place(&info.name)));
+                self.problems
+                    .add(invalid("a tensor is an input twice").at(place(&info.name)));
                 continue;
             }
             let name = self.names.unique(first_filled([name, &info.name], "input"));
@@ -185,7 +165,7 @@ impl<'m> Conversion<'m> {
             }
         }
         if outputs.is_empty() {
-            self.report(invalid("the subgraph has no outputs"));
+            self.problems.add(invalid("the subgraph has no outputs"));
         }
         self.subgraph(&mut scope)?;
         for (index, name) in outputs {
@@ -194,7 +174,7 @@ impl<'m> Conversion<'m> {
             let (found, info) = match found.and_then(|found| Ok((found, info?))) {
                 Ok(found) => found,
                 Err(error) => {
-                    self.report(error);
+                    self.problems.add(error);
                     continue;
                 }
             };
@@ -248,7 +228,8 @@ impl<'m> Conversion<'m> {
             let code = match self.code(operator) {
                 Ok(code) => code,
                 Err(error) => {
-                    self.report(error.at(Location::node(format!("{}{index}", scope.prefix))));
+                    self.problems
+                        .add(error.at(Location::node(format!("{}{index}", scope.prefix))));
                     continue;
                 }
             };
@@ -258,7 +239,7 @@ impl<'m> Conversion<'m> {
                 if is_stop(&error) {
                     return Err(error);
                 }
-                self.report(error.at(Location::node(&label)));
+                self.problems.add(error.at(Location::node(&label)));
             }
             // Consumers of a refused operator are not reported.
             for output in operator.outputs().into_iter().flatten() {
@@ -279,7 +260,7 @@ impl<'m> Conversion<'m> {
         label: &str,
     ) -> Result<()> {
         let Some(convert) = operators::converter(code.operator) else {
-            self.refuse(code.refusal(), label);
+            self.problems.refuse(code.refusal(), label);
             return Ok(());
         };
         let place = |index: i32, tensors: usize| {
@@ -315,8 +296,9 @@ impl<'m> Conversion<'m> {
                     && error.location() == &Location::default() =>
             {
                 let mut reason = format!("operator {}: {}", code.name(), error.without_location());
-                reason.truncate(512);
-                self.refuse(reason, label);
+                // A name in it may have characters of several bytes.
+                reason.truncate(reason.floor_char_boundary(512));
+                self.problems.refuse(reason, label);
                 Ok(())
             }
             result => result,
@@ -351,7 +333,7 @@ impl<'m> Conversion<'m> {
         let count = scope.values.len();
         let index = usize::try_from(tensor).ok().filter(|&index| index < count);
         if index.is_none() {
-            self.report(
+            self.problems.add(
                 invalid("an input or output of the subgraph does not exist")
                     .expected(format_args!("an index below {count}"))
                     .found(tensor),
@@ -502,48 +484,9 @@ impl<'m> Conversion<'m> {
         Ok(())
     }
 
-    /// Records a problem, up to the limit.
-    fn report(&mut self, error: Error) {
-        if self.errors.len() < PROBLEMS {
-            self.errors.push(error);
-        } else {
-            self.not_listed += 1;
-        }
-    }
-
-    /// Records that a node is not supported.
-    fn refuse(&mut self, message: String, label: &str) {
-        let known = self.unsupported.iter_mut().find(|it| it.message == message);
-        if let Some(row) = known {
-            row.count += 1;
-        } else if self.unsupported.len() < PROBLEMS {
-            self.unsupported.push(UnsupportedOperator {
-                message,
-                count: 1,
-                first: label.to_owned(),
-            });
-        } else {
-            self.not_listed += 1;
-        }
-    }
-
     /// The graph, or all problems.
     fn finish(mut self) -> Result<GraphProto> {
-        let mut errors = std::mem::take(&mut self.errors);
-        errors.extend(self.unsupported.iter().map(|row| {
-            let nodes = match row.count {
-                1 => String::new(),
-                count => format!(" ({count} nodes, this first)"),
-            };
-            unsupported(format!("{}{nodes}", row.message)).at(Location::node(&row.first))
-        }));
-        if self.not_listed > 0 {
-            errors.push(invalid(format!(
-                "{} more problems are not listed",
-                self.not_listed
-            )));
-        }
-        if let Some(error) = Error::from_all(errors) {
+        if let Some(error) = std::mem::take(&mut self.problems).into_error() {
             return Err(error);
         }
         let mut graph = self.end_graph();

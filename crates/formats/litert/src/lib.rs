@@ -19,6 +19,7 @@ mod model;
 mod names;
 mod node;
 mod operators;
+mod problems;
 mod proto;
 mod schema;
 mod tensor;

@@ -92,6 +92,15 @@ impl<'m> Operation<'_, 'm> {
         self.derived(index, Form::Real)
     }
 
+    /// Input `index` as it is stored, or its real values.
+    pub fn operand(&mut self, index: usize, is_stored: bool) -> Result<String> {
+        if is_stored {
+            self.stored(index)
+        } else {
+            self.real(index)
+        }
+    }
+
     /// The image of input `index` with its channels first, as it is stored.
     pub fn stored_image(&mut self, index: usize) -> Result<String> {
         self.derived(index, Form::ChannelsFirst)
@@ -378,6 +387,15 @@ impl<'m> Operation<'_, 'm> {
         let info = self.output_info(index)?;
         let stored = self.quantised(value, &info)?;
         self.set_stored(index, stored)
+    }
+
+    /// Sets output `index` to a value in the form of [`Self::operand`].
+    pub fn set_result(&mut self, index: usize, value: String, is_stored: bool) -> Result<()> {
+        if is_stored {
+            self.set_stored(index, value)
+        } else {
+            self.set(index, value)
+        }
     }
 
     /// Sets output `index` to an image with its channels first, of stored form.

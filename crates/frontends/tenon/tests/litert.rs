@@ -1,37 +1,11 @@
 //! LiteRT models of each operator, compiled for the default backends and for CpuRef, compared with LiteRT's interpreter,
 //! whose outputs `crates/formats/litert/tests/data/make.py` wrote.
 
-use std::collections::BTreeMap;
-use tenon::tensor::npy::read_npz;
-use tenon::tensor::{DataType, convert};
+#[path = "../../../formats/litert/tests/litert/data.rs"]
+mod data;
+
+use data::{Case, cases, difference};
 use tenon::{Compiler, LoadOptions, OpenOptions, Tensor};
-
-#[derive(Default)]
-struct Case {
-    model: Vec<u8>,
-    inputs: Vec<Tensor>,
-    outputs: Vec<Tensor>,
-    tolerance: f32,
-}
-
-fn cases() -> BTreeMap<String, Case> {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../formats/litert/tests/data/operators.npz"
-    );
-    let mut cases = BTreeMap::<String, Case>::new();
-    for (entry, array) in read_npz(path).unwrap() {
-        let (name, part) = entry.split_once('/').unwrap();
-        let case = cases.entry(name.to_owned()).or_default();
-        match part {
-            "model" => case.model = array.as_slice::<u8>().unwrap().to_vec(),
-            "tolerance" => case.tolerance = array.as_slice::<f32>().unwrap()[0],
-            part if part.starts_with("input/") => case.inputs.push(array),
-            _ => case.outputs.push(array),
-        }
-    }
-    cases
-}
 
 /// Runs a case; the error is a description of what differs.
 fn check(case: &Case, compiler: &Compiler) -> Result<(), String> {
@@ -45,29 +19,12 @@ fn check(case: &Case, compiler: &Compiler) -> Result<(), String> {
         .collect();
     let inputs: Vec<(&str, &Tensor)> = names.iter().map(String::as_str).zip(&case.inputs).collect();
     let outputs = model.run(&inputs).map_err(text)?;
-    for (found, expected) in outputs.iter().zip(&case.outputs) {
-        let expected_ty = expected.ty();
-        if found.ty() != expected_ty {
-            return Err(format!("{} in place of {expected_ty}", found.ty()));
-        }
-        let wide = |tensor: &Tensor| convert(tensor, DataType::F64).unwrap();
-        let (found, expected) = (wide(found), wide(expected));
-        let (found, expected) = (
-            found.as_slice::<f64>().unwrap(),
-            expected.as_slice::<f64>().unwrap(),
-        );
-        let greatest = expected
-            .iter()
-            .fold(1.0f64, |greatest, value| greatest.max(value.abs()));
-        let integer = expected.iter().all(|value| value.fract() == 0.0);
-        let limit = f64::from(case.tolerance) * if integer { 1.0 } else { greatest };
-        let differences = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
-        let worst = differences.fold(0.0, f64::max);
-        if worst.is_nan() || worst > limit {
-            return Err(format!("differs by {worst}, accepted {limit}"));
-        }
+    if outputs.len() != case.outputs.len() {
+        return Err(format!("{} outputs", outputs.len()));
     }
-    Ok(())
+    let mut pairs = outputs.iter().zip(&case.outputs);
+    let found = pairs.find_map(|(found, expected)| difference(found, expected, case.tolerance));
+    found.map_or(Ok(()), Err)
 }
 
 fn check_all(compiler: &Compiler) {

@@ -20,16 +20,9 @@ pub(super) fn conv_2d(op: &mut Operation<'_, '_>) -> Result<()> {
         (channels, inputs) if channels > 0 && inputs > 0 => channels / inputs,
         _ => 1,
     };
-    let attributes = vec![
-        padding(options.padding())?,
-        ints2("strides", options.stride_h(), options.stride_w()),
-        ints2(
-            "dilations",
-            options.dilation_h_factor(),
-            options.dilation_w_factor(),
-        ),
-        proto::int("group", group),
-    ];
+    let dilations = (options.dilation_h_factor(), options.dilation_w_factor());
+    let strides = (options.stride_h(), options.stride_w());
+    let attributes = window_2d(options.padding(), strides, dilations, group)?;
     convolution(
         op,
         4,
@@ -50,16 +43,9 @@ pub(super) fn depthwise(op: &mut Operation<'_, '_>) -> Result<()> {
         channels if channels > 0 => channels,
         _ => last(&*op.info(1)?) / i64::from(options.depth_multiplier()).max(1),
     };
-    let attributes = vec![
-        padding(options.padding())?,
-        ints2("strides", options.stride_h(), options.stride_w()),
-        ints2(
-            "dilations",
-            options.dilation_h_factor(),
-            options.dilation_w_factor(),
-        ),
-        proto::int("group", channels),
-    ];
+    let dilations = (options.dilation_h_factor(), options.dilation_w_factor());
+    let strides = (options.stride_h(), options.stride_w());
+    let attributes = window_2d(options.padding(), strides, dilations, channels)?;
     convolution(
         op,
         4,
@@ -67,6 +53,21 @@ pub(super) fn depthwise(op: &mut Operation<'_, '_>) -> Result<()> {
         attributes,
         options.fused_activation_function(),
     )
+}
+
+/// The attributes of a convolution over two dimensions, of which each pair is (height, width).
+fn window_2d(
+    pads: Padding,
+    strides: (i32, i32),
+    dilations: (i32, i32),
+    group: i64,
+) -> Result<Attributes> {
+    Ok(vec![
+        padding(pads)?,
+        ints2("strides", strides.0, strides.1),
+        ints2("dilations", dilations.0, dilations.1),
+        proto::int("group", group),
+    ])
 }
 
 /// Weights [kernel..., inputs, outputs].

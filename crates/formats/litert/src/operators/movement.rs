@@ -17,17 +17,13 @@ pub(super) fn moved(
     attributes: Attributes,
 ) -> Result<()> {
     let one_form = op.has_one_form(&[0], &[0])?;
-    let x = if one_form { op.stored(0)? } else { op.real(0)? };
+    let x = op.operand(0, one_form)?;
     let inputs: Vec<&str> = [x.as_str()]
         .into_iter()
         .chain(operands.iter().copied())
         .collect();
     let y = op.emit(operator, &inputs, attributes)?;
-    if one_form {
-        op.set_stored(0, y)
-    } else {
-        op.set(0, y)
-    }
+    op.set_result(0, y, one_form)
 }
 
 /// A dimension, counted from the end if it is negative.
@@ -83,11 +79,7 @@ fn joined(op: &mut Operation<'_, '_>, along: i64, activation: Activation) -> Res
     let one_form = activation == Activation::NONE && op.has_one_form(&all, &[0])?;
     let mut parts = Vec::with_capacity(all.len());
     for index in all {
-        parts.push(if one_form {
-            op.stored(index)?
-        } else {
-            op.real(index)?
-        });
+        parts.push(op.operand(index, one_form)?);
     }
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let y = op.emit("Concat", &parts, vec![proto::int("axis", along)])?;
@@ -107,20 +99,12 @@ pub(super) fn pack(op: &mut Operation<'_, '_>) -> Result<()> {
     let axes = op.i64_constant(&[along]);
     let mut parts = Vec::with_capacity(all.len());
     for index in all {
-        let part = if one_form {
-            op.stored(index)?
-        } else {
-            op.real(index)?
-        };
+        let part = op.operand(index, one_form)?;
         parts.push(op.emit("Unsqueeze", &[&part, &axes], Vec::new())?);
     }
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let y = op.emit("Concat", &parts, vec![proto::int("axis", along)])?;
-    if one_form {
-        op.set_stored(0, y)
-    } else {
-        op.set(0, y)
-    }
+    op.set_result(0, y, one_form)
 }
 
 /// The parts along a dimension, without it.
@@ -128,16 +112,12 @@ pub(super) fn unpack(op: &mut Operation<'_, '_>) -> Result<()> {
     let options = op.operator.builtin_options_as_unpack_options();
     let along: i64 = options.map_or(0, |it| it.axis()).into();
     let one_form = op.has_one_form(&[0], &(0..op.outputs.len()).collect::<Vec<_>>())?;
-    let x = if one_form { op.stored(0)? } else { op.real(0)? };
+    let x = op.operand(0, one_form)?;
     let axes = op.i64_constant(&[along]);
     let parts = split_parts(op, x, along)?;
     for (index, part) in parts.into_iter().enumerate() {
         let y = op.emit("Squeeze", &[&part, &axes], Vec::new())?;
-        if one_form {
-            op.set_stored(index, y)?
-        } else {
-            op.set(index, y)?
-        }
+        op.set_result(index, y, one_form)?
     }
     Ok(())
 }
@@ -156,7 +136,7 @@ fn split_parts(op: &mut Operation<'_, '_>, x: String, along: i64) -> Result<Vec<
 pub(super) fn split(op: &mut Operation<'_, '_>) -> Result<()> {
     let along = op.scalar(0, "dimension")?;
     let one_form = op.has_one_form(&[1], &(0..op.outputs.len()).collect::<Vec<_>>())?;
-    let x = if one_form { op.stored(1)? } else { op.real(1)? };
+    let x = op.operand(1, one_form)?;
     let parts = split_parts(op, x, along)?;
     set_parts(op, parts, one_form)
 }
@@ -165,7 +145,7 @@ pub(super) fn split(op: &mut Operation<'_, '_>) -> Result<()> {
 pub(super) fn split_v(op: &mut Operation<'_, '_>) -> Result<()> {
     let along = op.scalar(2, "dimension")?;
     let one_form = op.has_one_form(&[0], &(0..op.outputs.len()).collect::<Vec<_>>())?;
-    let x = if one_form { op.stored(0)? } else { op.real(0)? };
+    let x = op.operand(0, one_form)?;
     let mut sizes = op.ints(1, "sizes")?;
     if let Some(open) = sizes.iter().position(|&size| size == -1) {
         let info = op.info(0)?;
@@ -194,11 +174,7 @@ pub(super) fn split_v(op: &mut Operation<'_, '_>) -> Result<()> {
 
 fn set_parts(op: &mut Operation<'_, '_>, parts: Vec<String>, one_form: bool) -> Result<()> {
     for (index, part) in parts.into_iter().enumerate() {
-        if one_form {
-            op.set_stored(index, part)?
-        } else {
-            op.set(index, part)?
-        }
+        op.set_result(index, part, one_form)?
     }
     Ok(())
 }
@@ -255,7 +231,7 @@ pub(super) fn mirror_pad(op: &mut Operation<'_, '_>) -> Result<()> {
     }
     let pairs = op.ints(1, "paddings")?;
     let one_form = op.has_one_form(&[0], &[0])?;
-    let mut x = if one_form { op.stored(0)? } else { op.real(0)? };
+    let mut x = op.operand(0, one_form)?;
     for (along, &[before, after]) in pairs.as_chunks::<2>().0.iter().enumerate() {
         let along = along as i64;
         let mut parts = vec![x.clone()];
@@ -270,11 +246,7 @@ pub(super) fn mirror_pad(op: &mut Operation<'_, '_>) -> Result<()> {
             x = op.emit("Concat", &parts, vec![proto::int("axis", along)])?;
         }
     }
-    if one_form {
-        op.set_stored(0, x)
-    } else {
-        op.set(0, x)
-    }
+    op.set_result(0, x, one_form)
 }
 
 /// Elements from `start` down to the one before `end`.

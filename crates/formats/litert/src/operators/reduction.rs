@@ -9,13 +9,9 @@ use tenon_onnx::proto::data_type;
 pub(super) fn reduction(op: &mut Operation<'_, '_>, operator: &str) -> Result<()> {
     let is_order = matches!(operator, "ReduceMax" | "ReduceMin");
     let one_form = is_order && op.has_one_form(&[0], &[0])?;
-    let x = if one_form { op.stored(0)? } else { op.real(0)? };
+    let x = op.operand(0, one_form)?;
     let y = reduced(op, operator, x)?;
-    if one_form {
-        op.set_stored(0, y)
-    } else {
-        op.set(0, y)
-    }
+    op.set_result(0, y, one_form)
 }
 
 fn reduced(op: &mut Operation<'_, '_>, operator: &str, x: String) -> Result<String> {

@@ -16,17 +16,9 @@ pub(super) fn select(op: &mut Operation<'_, '_>, by_row: bool) -> Result<()> {
         let axes = op.i64_constant(&axes);
         condition = op.emit("Unsqueeze", &[&condition, &axes], Vec::new())?;
     }
-    let (a, b) = if one_form {
-        (op.stored(1)?, op.stored(2)?)
-    } else {
-        (op.real(1)?, op.real(2)?)
-    };
+    let (a, b) = (op.operand(1, one_form)?, op.operand(2, one_form)?);
     let y = op.emit("Where", &[&condition, &a, &b], Vec::new())?;
-    if one_form {
-        op.set_stored(0, y)
-    } else {
-        op.set(0, y)
-    }
+    op.set_result(0, y, one_form)
 }
 
 /// The positions of true elements, one row each.
@@ -43,11 +35,7 @@ pub(super) fn arg(op: &mut Operation<'_, '_>, operator: &str) -> Result<()> {
     let rank = op.info(0)?.rank();
     let along = axis(along, rank)? as i64;
     let has_one_scale = op.has_one_form(&[0], &[])?;
-    let x = if has_one_scale {
-        op.stored(0)?
-    } else {
-        op.real(0)?
-    };
+    let x = op.operand(0, has_one_scale)?;
     let attributes = vec![proto::int("axis", along), proto::int("keepdims", 0)];
     let y = op.emit(operator, &[&x], attributes)?;
     let dtype = op.output_info(0)?.dtype;
@@ -58,14 +46,10 @@ pub(super) fn arg(op: &mut Operation<'_, '_>, operator: &str) -> Result<()> {
 /// The K greatest elements of the last dimension, and their positions.
 pub(super) fn top_k(op: &mut Operation<'_, '_>) -> Result<()> {
     let one_form = op.has_one_form(&[0], &[0])?;
-    let x = if one_form { op.stored(0)? } else { op.real(0)? };
+    let x = op.operand(0, one_form)?;
     let count = op.i64_list(1)?;
     let results = op.emit_many("TopK", &[&x, &count], vec![proto::int("axis", -1)], 2)?;
-    if one_form {
-        op.set_stored(0, results[0].clone())?
-    } else {
-        op.set(0, results[0].clone())?
-    }
+    op.set_result(0, results[0].clone(), one_form)?;
     if op.outputs.len() > 1 {
         let dtype = op.output_info(1)?.dtype;
         let positions = op.cast(&results[1], data_type::INT64, dtype)?;

@@ -103,14 +103,10 @@ pub(super) fn broadcast_args(op: &mut Operation<'_, '_>) -> Result<()> {
 /// Inputs: shape, value.
 pub(super) fn fill(op: &mut Operation<'_, '_>) -> Result<()> {
     let one_form = op.has_one_form(&[1], &[0])?;
-    let value = if one_form { op.stored(1)? } else { op.real(1)? };
+    let value = op.operand(1, one_form)?;
     let shape = op.i64_list(0)?;
     let y = op.emit("Expand", &[&value, &shape], Vec::new())?;
-    if one_form {
-        op.set_stored(0, y)
-    } else {
-        op.set(0, y)
-    }
+    op.set_result(0, y, one_form)
 }
 
 /// Zeros of the shape of the input.

@@ -144,7 +144,7 @@ pub(super) fn strided_slice(op: &mut Operation<'_, '_>) -> Result<()> {
     let steps = op.ints(3, "steps")?;
     let (begins, ends) = (op.constant_ints(1)?, op.constant_ints(2)?);
     let one_form = op.has_one_form(&[0], &[0])?;
-    let mut x = if one_form { op.stored(0)? } else { op.real(0)? };
+    let mut x = op.operand(0, one_form)?;
     let bounds = match (begins, ends) {
         (Some(begins), Some(ends)) => {
             let bounds = Bounds::new(masks, [&begins, &ends, &steps], rank)?;
@@ -169,11 +169,7 @@ pub(super) fn strided_slice(op: &mut Operation<'_, '_>) -> Result<()> {
         let axes = op.i64_constant(&bounds.added);
         x = op.emit("Unsqueeze", &[&x, &axes], Vec::new())?;
     }
-    if one_form {
-        op.set_stored(0, x)
-    } else {
-        op.set(0, x)
-    }
+    op.set_result(0, x, one_form)
 }
 
 /// A slice with computed bounds, whose dimensions are the first ones.

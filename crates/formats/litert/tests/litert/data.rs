@@ -1,8 +1,9 @@
-//! The models of `tests/data/operators.npz`, with inputs and expected outputs.
+//! The models of `tests/data/operators.npz`, with inputs and expected outputs. The tests of the crate `tenon` use them too.
 
 use std::collections::BTreeMap;
-use tenon_tensor::Tensor;
+use std::path::Path;
 use tenon_tensor::npy::read_npz;
+use tenon_tensor::{DataType, Tensor, convert};
 
 /// A model with inputs, the outputs of LiteRT's interpreter, and the greatest difference that is accepted.
 #[derive(Default)]
@@ -15,7 +16,9 @@ pub struct Case {
 
 /// All cases by name.
 pub fn cases() -> BTreeMap<String, Case> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/operators.npz");
+    // Below crates/formats or crates/frontends.
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let path = crates.join("formats/litert/tests/data/operators.npz");
     let mut cases = BTreeMap::<String, Case>::new();
     for (entry, array) in read_npz(path).unwrap() {
         let (name, part) = entry.split_once('/').unwrap();
@@ -32,6 +35,29 @@ pub fn cases() -> BTreeMap<String, Case> {
     cases
 }
 
-pub fn case(name: &str) -> Case {
-    cases().remove(name).unwrap()
+/// The difference between tensors, if it is too large.
+pub fn difference(found: &Tensor, expected: &Tensor, tolerance: f32) -> Option<String> {
+    if found.ty() != expected.ty() {
+        return Some(format!("{} in place of {}", found.ty(), expected.ty()));
+    }
+    let wide = |tensor: &Tensor| convert(tensor, DataType::F64).unwrap();
+    let (found, expected) = (wide(found), wide(expected));
+    let (found, expected) = (
+        found.as_slice::<f64>().unwrap(),
+        expected.as_slice::<f64>().unwrap(),
+    );
+    let greatest = expected
+        .iter()
+        .fold(1.0f64, |greatest, value| greatest.max(value.abs()));
+    let differences = found
+        .iter()
+        .zip(expected)
+        .map(|(a, b)| if a == b { 0.0 } else { (a - b).abs() });
+    let worst = differences.fold(0.0, f64::max);
+    let scale = if expected.iter().all(|value| value.fract() == 0.0) {
+        1.0
+    } else {
+        greatest
+    };
+    (worst.is_nan() || worst > f64::from(tolerance) * scale).then(|| format!("differs by {worst}"))
 }

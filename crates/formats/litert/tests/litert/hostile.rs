@@ -1,6 +1,6 @@
 //! Arbitrary bytes, and truncated and modified models: an error or a graph, never a panic.
 
-use crate::data::{case, cases};
+use crate::data::cases;
 use proptest::prelude::*;
 use tenon_base::Control;
 use tenon_litert::Model;
@@ -22,7 +22,7 @@ fn survives(bytes: &[u8]) {
 #[test]
 fn no_truncation_panics() {
     for name in ["conv_2d_same", "while"] {
-        let bytes = case(name).model;
+        let bytes = cases()[name].model.clone();
         (0..bytes.len()).for_each(|length| survives(&bytes[..length]));
     }
 }
@@ -36,7 +36,7 @@ fn no_modified_byte_panics() {
         "signatures",
         "unpack",
     ] {
-        let bytes = case(name).model;
+        let bytes = cases()[name].model.clone();
         for at in 0..bytes.len() {
             for change in [0x01, 0x7f, 0x80, 0xff] {
                 let mut bytes = bytes.clone();

@@ -1,12 +1,12 @@
 //! Each model computes what LiteRT's interpreter computes.
 
-use crate::data::{Case, cases};
+use crate::data::{Case, cases, difference};
 use std::sync::Arc;
 use tenon_backend::Registry;
 use tenon_base::Control;
 use tenon_litert::Model;
 use tenon_onnx::{Evaluator, ImportOptions};
-use tenon_tensor::{DataType, Tensor, convert};
+use tenon_tensor::Tensor;
 
 /// The outputs on CpuRef, in a graph whose inputs are constants.
 fn run(case: &Case) -> Result<Vec<Tensor>, String> {
@@ -43,33 +43,6 @@ fn run(case: &Case) -> Result<Vec<Tensor>, String> {
             .ok_or_else(|| format!("{} is not computed", value.name))
     });
     outputs.collect()
-}
-
-/// The difference between tensors, if it is too large.
-fn difference(found: &Tensor, expected: &Tensor, tolerance: f32) -> Option<String> {
-    if found.ty() != expected.ty() {
-        return Some(format!("{} in place of {}", found.ty(), expected.ty()));
-    }
-    let wide = |tensor: &Tensor| convert(tensor, DataType::F64).unwrap();
-    let (found, expected) = (wide(found), wide(expected));
-    let (found, expected) = (
-        found.as_slice::<f64>().unwrap(),
-        expected.as_slice::<f64>().unwrap(),
-    );
-    let greatest = expected
-        .iter()
-        .fold(1.0f64, |greatest, value| greatest.max(value.abs()));
-    let differences = found
-        .iter()
-        .zip(expected)
-        .map(|(a, b)| if a == b { 0.0 } else { (a - b).abs() });
-    let worst = differences.fold(0.0, f64::max);
-    let scale = if expected.iter().all(|value| value.fract() == 0.0) {
-        1.0
-    } else {
-        greatest
-    };
-    (worst.is_nan() || worst > f64::from(tolerance) * scale).then(|| format!("differs by {worst}"))
 }
 
 #[test]

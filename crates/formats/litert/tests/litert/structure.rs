@@ -1,11 +1,11 @@
 //! Signatures, names and errors.
 
-use crate::data::case;
+use crate::data::cases;
 use tenon_base::Control;
 use tenon_litert::{Model, is_model};
 
 fn open(name: &str) -> Model {
-    Model::from_bytes(case(name).model, &Control::new()).unwrap()
+    Model::from_bytes(cases()[name].model.clone(), &Control::new()).unwrap()
 }
 
 #[test]
@@ -79,6 +79,6 @@ fn images_between_convolutions_are_not_transposed() {
 
 #[test]
 fn the_identifier_decides_the_format() {
-    assert!(is_model(&case("add").model));
+    assert!(is_model(&cases()["add"].model.clone()));
     assert!(!is_model(b"\x08\x07ONNXTFL3"));
 }
