@@ -1,4 +1,4 @@
-//! Matrix products and determinants.
+//! Matrix products, determinants and inverses.
 
 use crate::activation::Activation;
 use crate::chunks::for_each_chunk_of;
@@ -23,6 +23,7 @@ pub(crate) static KERNELS: &[(&str, BuildKernel)] = &[
     ("MatMulInteger", matmul_integer),
     ("QLinearMatMul", qlinear_matmul),
     ("Det", det),
+    ("tenon.Inverse", inverse),
 ];
 
 /// A product of matrices [m, k] and [k, n] for each index of the batch dimensions.
@@ -442,6 +443,58 @@ fn determinant(matrix: &mut [f64], size: usize) -> f64 {
     product
 }
 
+/// Gauss-Jordan elimination with partial pivoting, of the rows of the matrix and of the unit matrix behind it.
+fn inverse(node: &Node<'_>) -> Result<Kernel, BuildError> {
+    let size = node.shape(0)?.last().copied().unwrap_or(0);
+    let elements = size.saturating_mul(2).saturating_mul(size);
+    floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
+        let (inputs, mut outputs) = operands.split();
+        let from = inputs.slice::<T>(0)?;
+        let to = outputs.slice::<T>(0)?;
+        let rows = scratch::<f64>(&mut outputs, elements)?;
+        // Without elements there is no matrix.
+        let matrix = (size * size).max(1);
+        for (from, to) in from.chunks_exact(matrix).zip(to.chunks_exact_mut(matrix)) {
+            rows.fill(0.0);
+            for (at, row) in rows.chunks_exact_mut(2 * size).enumerate() {
+                let from = from[at * size..].iter();
+                row.iter_mut().take(size).zip(from).for_each(|(to, from)| *to = from.to_f64());
+                row[size + at] = 1.0;
+            }
+            invert(rows, size);
+            for (row, to) in rows.chunks_exact(2 * size).zip(to.chunks_exact_mut(size)) {
+                to.iter_mut().zip(&row[size..]).for_each(|(to, from)| *to = T::of_f64(*from));
+            }
+        }
+        Ok(())
+    })
+    .with_scratch(elements))
+}
+
+/// Makes the left half of the rows the unit matrix, by which the right half becomes the inverse.
+fn invert(rows: &mut [f64], size: usize) {
+    let width = 2 * size;
+    for column in 0..size {
+        let height = |row: usize| rows[row * width + column].abs();
+        let best = (column..size).max_by(|&a, &b| height(a).total_cmp(&height(b)));
+        let best = best.unwrap_or(column);
+        for at in column..width {
+            rows.swap(best * width + at, column * width + at);
+        }
+        let pivot = rows[column * width + column];
+        for at in column..width {
+            rows[column * width + at] /= pivot;
+        }
+        for row in (0..size).filter(|&row| row != column) {
+            stop::checkpoint();
+            let factor = rows[row * width + column];
+            for at in column..width {
+                rows[row * width + at] -= factor * rows[column * width + at];
+            }
+        }
+    }
+}
+
 /// The dot product of two slices.
 pub(crate) fn dot<A: Number, B: Number>(a: &[A], b: &[B]) -> f64 {
     let mut totals = [0.0; TOTALS];
@@ -464,6 +517,17 @@ mod tests {
             let squares: usize = (0..len).map(|value| value * value).sum();
             assert_eq!(dot(&values, &values), squares as f64);
         }
+    }
+
+    #[test]
+    fn inverses() {
+        let mut rows = [0.0, 2.0, 1.0, 0.0, 4.0, 0.0, 0.0, 1.0];
+        invert(&mut rows, 2);
+        assert_eq!(rows, [1.0, 0.0, 0.0, 0.25, 0.0, 1.0, 0.5, 0.0]);
+        let mut singular = [1.0, 2.0, 1.0, 0.0, 2.0, 4.0, 0.0, 1.0];
+        invert(&mut singular, 2);
+        assert!(!singular[2].is_finite());
+        invert(&mut [], 0);
     }
 
     #[test]

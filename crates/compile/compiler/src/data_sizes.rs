@@ -137,6 +137,62 @@ pub(crate) fn infer_open(graph: &mut Graph, node: &Node) -> Result<bool> {
     Ok(true)
 }
 
+/// Makes the sum of the known sizes of a Split the example of the count that it divides, and returns whether it was
+/// another: no other count is right, and executions check it.
+pub(crate) fn fit_split(graph: &mut Graph, node: &Node) -> Result<bool> {
+    let operand = |index: usize| {
+        let id = node.inputs.get(index).copied().flatten();
+        id.map(|id| graph.value(id))
+    };
+    let sizes = operand(1).and_then(|value| value.constant.as_ref()?.to_i64s());
+    let (Some(sizes), Some(extents)) = (sizes, operand(0).and_then(extents)) else {
+        return Ok(false);
+    };
+    let axis = node.attributes.int("axis", 0)?;
+    let axis = usize::try_from(if axis < 0 {
+        axis + extents.len() as i64
+    } else {
+        axis
+    });
+    let extent = axis.ok().and_then(|axis| extents.get(axis));
+    let mut counts = graph.data_sizes.iter().map(|size| size.symbol);
+    let count = counts.find(|&symbol| extent == Some(&symbol.into()));
+    let sum = sizes
+        .iter()
+        .try_fold(0i64, |sum, &size| sum.checked_add(size));
+    match (count, sum) {
+        (Some(count), Some(sum)) if node.op.name == "Split" && sum >= 0 => {
+            set_example(graph, count, sum)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Changes the example of a symbol, and the types that follow from it. Returns whether it was another.
+fn set_example(graph: &mut Graph, symbol: SymbolId, size: i64) -> Result<bool> {
+    let examples = &mut graph.example_sizes;
+    let example = examples.get_mut(symbol.index());
+    let Some(example) = example.filter(|example| **example != size) else {
+        return Ok(false);
+    };
+    *example = size;
+    for value in &mut graph.values {
+        if let Some(sizes) = &mut value.sizes {
+            sizes.example = size_tensor(sizes.example.ty(), &sizes.elements, examples)?;
+        }
+        let (Some(ty), Some(extents)) = (&value.ty, &value.extents) else {
+            continue;
+        };
+        let shape = extents.iter().map(|extent| {
+            let size = extent.evaluate(examples)?;
+            Ok(usize::try_from(size).unwrap_or(0))
+        });
+        let shape = shape.collect::<Result<Vec<usize>>>()?;
+        value.ty = Some(TensorType::new(ty.dtype(), shape)?);
+    }
+    Ok(true)
+}
+
 /// Whether an operand that decides the output's shape is unknown.
 fn is_undecided(graph: &Graph, node: &Node) -> bool {
     (0..node.inputs.len()).any(|index| undecided(graph, node, index).is_some())

@@ -273,6 +273,9 @@ impl<'a> Specialiser<'a> {
         expand_constant(graph, node)?;
         let types = match check_known(graph, node) {
             Ok(()) => match infer_node(graph, node, node.outputs.len()) {
+                Err(_) if data_sizes::fit_split(graph, node)? => {
+                    infer_node(graph, node, node.outputs.len())?
+                }
                 // The examples of sizes that depend on data do not fit each other; the sizes may.
                 Err(_) if self.open_extents && data_sizes::infer_open(graph, node)? => {
                     return Ok(true);

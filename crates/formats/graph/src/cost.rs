@@ -167,6 +167,11 @@ impl Operands<'_> {
                 .produced()
                 .saturating_mul(extent(0, 1))
                 .saturating_mul(20),
+            // A row for each column, for each element.
+            "tenon.Inverse" => {
+                let columns = self.shape(0).last().copied().unwrap_or(0) as u64;
+                self.produced().saturating_mul(columns).saturating_mul(4)
+            }
             // A hash and a comparison for each element, not for each key.
             "tenon.LookUp" => self.produced().saturating_mul(2),
             "tenon.Elementwise" => {

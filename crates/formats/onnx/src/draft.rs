@@ -19,6 +19,8 @@ pub(crate) struct Draft {
     infos: Vec<ValueInfo>,
     pub value_names: UsedNames,
     pub node_names: UsedNames,
+    /// The number of channels in a block of onnxruntime's layout for convolutions.
+    pub channel_block: usize,
 }
 
 /// The body of a node of control flow.

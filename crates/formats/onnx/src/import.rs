@@ -84,6 +84,7 @@ impl<'m> Import<'m> {
         control: &'m Control,
     ) -> Self {
         let mut draft = Draft::new(&graph.name);
+        draft.channel_block = upgrade::block_length(graph);
         // Inlined values must not have the name of a value of the model's graph.
         let inputs = graph.input.iter().map(|input| &input.name);
         let tensors = graph.initializer.iter().map(|tensor| &tensor.name);

@@ -58,9 +58,6 @@ pub(crate) fn graph(mut draft: Draft, unsupported: &mut Unsupported) -> (Graph, 
     (draft.graph, errors)
 }
 
-/// The domain of onnxruntime's operators on blocks of channels, whose size depends on its CPU and is not in the model.
-const LAYOUTS: &str = "com.microsoft.nchwc";
-
 /// The values that nodes use, and the outputs.
 fn used(draft: &Draft) -> HashSet<ValueId> {
     let bodies = || draft.bodies.iter();
@@ -94,13 +91,7 @@ fn resolve(
         _ => None,
     };
     let Some(op) = row else {
-        let reason = match node.domain.as_str() {
-            LAYOUTS => {
-                "a layout for the CPU where onnxruntime optimised the model; save it with ORT_ENABLE_EXTENDED"
-            }
-            _ => "unknown operator",
-        };
-        unsupported.add(&node.origin, reason);
+        unsupported.add(&node.origin, "unknown operator");
         return Ok(None);
     };
     if node.domain == CONTROL {

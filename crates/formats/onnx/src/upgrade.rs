@@ -12,6 +12,7 @@ mod inputs;
 mod integers;
 mod microsoft;
 mod ml;
+mod nchwc;
 mod normalize;
 mod optimizers;
 mod original;
@@ -25,6 +26,8 @@ mod weights;
 
 use crate::draft::{Draft, DraftNode};
 use tenon_base::Result;
+
+pub(crate) use nchwc::block_length;
 
 /// The oldest version of ONNX's operator set that is supported as a whole (the first with NumPy broadcasting). Of older
 /// versions, the operators that it has in the same form are supported.
@@ -86,6 +89,9 @@ const OF_ALL_VERSIONS: &[(&str, Adapter)] = &[
 pub(crate) fn newest(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     if node.domain == microsoft::DOMAIN {
         return microsoft::newest(draft, node);
+    }
+    if node.domain == nchwc::DOMAIN {
+        return nchwc::newest(draft, node);
     }
     if node.domain == ml::DOMAIN {
         return ml::newest(draft, node);

@@ -20,6 +20,7 @@ FOLDER = Path(sys.argv[1])
 F = TensorProto.FLOAT
 TRAINING = "ai.onnx.preview.training"
 MICROSOFT = "com.microsoft"
+LAYOUT = "com.microsoft.nchwc"
 node = helper.make_node
 rng = np.random.default_rng(3)
 
@@ -43,7 +44,7 @@ def write(name, nodes, inputs, outputs, constants=None, opset=25, evaluate=None)
     tensors = [numpy_helper.from_array(array, key) for key, array in (constants or {}).items()]
     results = [helper.make_tensor_value_info(key, dtype, None) for key, dtype in outputs]
     body = helper.make_graph(nodes, name, [value(*item) for item in inputs.items()], results, tensors)
-    imports = [("", opset), (TRAINING, 1), (MICROSOFT, 1)]
+    imports = [("", opset), (TRAINING, 1), (MICROSOFT, 1), (LAYOUT, 1)]
     model = helper.make_model(body, opset_imports=[helper.make_opsetid(*item) for item in imports], ir_version=10)
     onnx.save(model, FOLDER / f"{name}.onnx")
     evaluate = evaluate or (lambda model, inputs: ReferenceEvaluator(model).run(None, inputs))
@@ -69,7 +70,8 @@ def no_rows():
 
 
 def many_counts():
-    """Sizes that depend on data, of fixed inputs: as many as a detector has classes, and two that must be equal."""
+    """Sizes that depend on data, of fixed inputs: as many as a detector has classes, two that must be
+    equal, and one of which the parts are known."""
     node = helper.make_node
     inputs = {f"c{nth}": (rng.random(3) < 0.5).astype(np.float32) for nth in range(91)}
     nodes = [node("NonZero", [name], [f"p{name}"]) for name in inputs]
@@ -79,6 +81,9 @@ def many_counts():
     nodes = [node("NonZero", [name], [f"p{name}"]) for name in inputs]
     nodes.append(node("Concat", ["pa", "pb"], ["y"], axis=0))
     write("equal-counts", nodes, inputs, [("y", TensorProto.INT64)])
+    nodes = [node("NonZero", ["a"], ["p"]), node("Transpose", ["p"], ["rows"], perm=[1, 0]),
+             node("Split", ["rows", "sizes"], ["first", "rest"], axis=-2), node("Concat", ["rest", "first"], ["y"], axis=0)]
+    write("known-count", nodes, {"a": inputs["b"]}, [("y", TensorProto.INT64)], {"sizes": np.array([1, 1])})
 
 
 def optimizers():
@@ -605,6 +610,52 @@ def contributed_elements():
     contributed("rows", "QGemm", {"a": bytes_of(np.uint8, 3, 8)}, u8, constants)
     contributed("rows", "QuantizeLinear", {"x": normal(3, 8)}, u8, parameters(np.uint8, 0.02, 99, "b"))
     contributed("rows", "DequantizeLinear", {"a": image}, y, a)
+    batch = normal(2, 3, 4, 4) + 3 * np.eye(4, dtype=np.float32)
+    contributed("batch", "Inverse", {"x": batch}, y)
+    contributed("doubles", "Inverse", {"x": batch[0].astype(np.float64)}, [("y", TensorProto.DOUBLE)])
+
+
+def optimised(name):
+    """The model as onnxruntime's optimiser writes it with everything for this CPU."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.optimized_model_filepath = str(FOLDER / f"{name}.onnx")
+    options.log_severity_level = 3
+    onnxruntime.InferenceSession(str(FOLDER / f"{name}.onnx"), options)
+    operators = {step.op_type for step in onnx.load(FOLDER / f"{name}.onnx").graph.node if "nchwc" in step.domain}
+    assert operators >= {"Conv", "ReorderOutput"}, operators
+
+
+def blocks_of_channels():
+    """Convolutions in onnxruntime's layout, with 20 and with 32 channels, and in blocks of 8, which this CPU may not use."""
+    for channels in (20, 32):
+        constants = {"w0": normal(channels, 3, 3, 3), "b0": normal(channels), "w1": normal(channels, 1, 3, 3),
+                     "w2": normal(channels, channels, 1, 1), "b2": normal(channels), "w3": normal(24, 2 * channels, 3, 3),
+                     "w4": normal(8, 24, 1, 1)}
+        # Sums keep the scale of their terms.
+        constants = {key: value / np.sqrt(np.prod(value.shape[1:], dtype=np.float32)) for key, value in constants.items()}
+        constants["scales"] = np.array([1, 1, 2, 2], np.float32)
+        nodes = [node("Conv", ["x", "w0", "b0"], ["c0"], pads=[1, 1, 1, 1]), node("Relu", ["c0"], ["r0"]),
+                 node("MaxPool", ["r0"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+                 node("Conv", ["p", "w1"], ["c1"], pads=[1, 1, 1, 1], group=channels),
+                 node("Conv", ["c1", "w2", "b2"], ["c2"]), node("Add", ["c2", "p"], ["sum"]), node("Relu", ["sum"], ["r2"]),
+                 node("AveragePool", ["r2"], ["a"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+                 node("Concat", ["r2", "a"], ["both"], axis=1), node("Conv", ["both", "w3"], ["c3"]),
+                 node("Resize", ["c3", "", "scales"], ["large"], mode="nearest", coordinate_transformation_mode="asymmetric",
+                      nearest_mode="floor"),
+                 node("Conv", ["large", "w4"], ["y"]), node("GlobalAveragePool", ["c3"], ["z"])]
+        name = f"nchwc-{channels}-channels"
+        write(name, nodes, {"x": normal(1, 3, 12, 14)}, [("y", F), ("z", F)], constants, 21, onnxruntime_run)
+        optimised(name)
+    weights, image = normal(24, 3, 3, 3), normal(1, 3, 6, 7)
+    blocked = weights.reshape(3, 8, 3, 3, 3).transpose(0, 2, 3, 4, 1).reshape(weights.shape)
+    plain = onnxruntime_run(helper.make_model(helper.make_graph(
+        [node("Conv", ["x", "w"], ["c"]), node("MaxPool", ["c"], ["y"], kernel_shape=[2, 2])], "plain",
+        [helper.make_tensor_value_info("x", F, image.shape)], [helper.make_tensor_value_info("y", F, None)],
+        [numpy_helper.from_array(weights, "w")]), opset_imports=[helper.make_opsetid("", 21)], ir_version=10), {"x": image})
+    nodes = [node("Conv", ["x", "w"], ["c"], domain=LAYOUT), node("MaxPool", ["c"], ["p"], kernel_shape=[2, 2], domain=LAYOUT),
+             node("ReorderOutput", ["p"], ["y"], channels=24, domain=LAYOUT)]
+    write("nchwc-blocks-of-8", nodes, {"x": image}, [("y", F)], {"w": blocked}, 21, lambda *_: plain)
 
 
 no_rows()
@@ -625,3 +676,4 @@ precisions()
 fused_attention()
 contributed_operators()
 contributed_elements()
+blocks_of_channels()

@@ -34,7 +34,15 @@ pub(crate) fn node(
     let is_weighted = op.name.ends_with("Attention")
         || matches!(
             op.name,
-            "DFT" | "STFT" | "RoiAlign" | "GridSample" | "Resize" | "SwiGLU" | "DeformConv" | "Det"
+            "DFT"
+                | "STFT"
+                | "RoiAlign"
+                | "GridSample"
+                | "Resize"
+                | "SwiGLU"
+                | "DeformConv"
+                | "Det"
+                | "tenon.Inverse"
         );
     let is_quantized =
         op.name.starts_with("tenon.Quantized") || op.name == "tenon.WeightOnlyMatMul";

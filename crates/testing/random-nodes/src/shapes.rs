@@ -48,6 +48,7 @@ const PATTERNS: &[(&str, &str)] = &[
     ("Gemm", "ab cb ac"),
     ("Gemm", "ba bc 1"),
     ("Det", "*aa"),
+    ("tenon.Inverse", "*aa"),
     ("BatchNormalization", "nCS C C C C"),
     ("InstanceNormalization", "nCS C C"),
     ("GroupNormalization", "nCS C C"),

@@ -39,6 +39,8 @@ operators! { "matmul"
         einsum;
     /// The determinant of the last two dimensions.
     Compute "Det" (required("X", FLOATS)) -> (required("Y", FLOATS)) [] det;
+    /// The inverse of the matrices in the last two dimensions; elements that are infinite or NaN for a singular one.
+    Compute "tenon.Inverse" (required("X", FLOATS)) -> (required("Y", FLOATS)) [] inverse;
 }
 
 /// The shape of the product of `a` and `b`, as NumPy defines it.
@@ -146,11 +148,20 @@ fn einsum(node: &Inference<'_>) -> Inferred {
 }
 
 fn det(node: &Inference<'_>) -> Inferred {
+    let x = square(node)?;
+    one(x.dtype(), x.shape()[..x.shape().len() - 2].to_vec())
+}
+
+fn inverse(node: &Inference<'_>) -> Inferred {
+    Ok(vec![square(node)?.clone()])
+}
+
+/// The type of input X, whose last two dimensions must be equal.
+fn square<'a>(node: &Inference<'a>) -> Result<&'a TensorType> {
     let x = node.input(0)?;
     let dims = rank(x, "X", 2..=usize::MAX)?;
-    let (outer, square) = x.shape().split_at(dims - 2);
-    if square[0] != square[1] {
+    if x.shape()[dims - 2] != x.shape()[dims - 1] {
         return Err(invalid("input 'X' is not square").found(x.shape()));
     }
-    one(x.dtype(), outer.to_vec())
+    Ok(x)
 }

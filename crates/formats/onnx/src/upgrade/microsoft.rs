@@ -27,6 +27,7 @@ const ADAPTERS: &[(&str, super::Adapter)] = &[
     ("Gelu",                             same),
     ("GreedySearch",                     search),
     ("GroupQueryAttention",              super::grouped::attention),
+    ("Inverse",                          inverse),
     ("MatMulIntegerToFloat",             super::integers::matmul_to_float),
     ("MatMulNBits",                      super::weights::matmul),
     ("MultiHeadAttention",               super::attention::multi_head),
@@ -119,6 +120,13 @@ pub(super) fn newest(draft: &mut Draft, node: DraftNode) -> Result<DraftNode> {
 /// The operator of ONNX with the same name.
 fn same(_: &mut Draft, node: DraftNode) -> Result<DraftNode> {
     Ok(node)
+}
+
+fn inverse(_: &mut Draft, node: DraftNode) -> Result<DraftNode> {
+    Ok(DraftNode {
+        operator: "tenon.Inverse".into(),
+        ..node
+    })
 }
 
 fn tokenizer(_: &mut Draft, node: DraftNode) -> Result<DraftNode> {
@@ -280,7 +288,7 @@ fn fused_matmul(_: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
 }
 
 /// Conv, plus a fourth input, then an activation.
-fn fused_conv(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
+pub(super) fn fused_conv(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     let name = node.attributes.remove("activation");
     let parameters = match node.attributes.remove("activation_params") {
         Some(Attribute::Floats(parameters)) => parameters,
