@@ -248,6 +248,9 @@ typedef struct tenon_compile_options {
     size_t backend_option_count;
     const char *const *precisions; /* "bf16" (docs/precision.md), or "PATTERN=bf16" for nodes of these names */
     size_t precision_count;
+    const char *signature;      /* of a LiteRT model; NULL: its first one */
+    const char *const *weights; /* files with values of initialisers and inputs: .safetensors, .npz, .json (an index) */
+    size_t weight_count;        /* of files */
 } tenon_compile_options;
 
 typedef struct tenon_load_options {

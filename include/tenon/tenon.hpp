@@ -652,6 +652,8 @@ struct CompileOptions {
     std::string backend_folder;
     std::vector<std::string> backend_options;
     std::vector<std::string> precisions;                       /* "bf16", or "PATTERN=bf16" */
+    std::string signature;                                     /* of a LiteRT model; empty: its first one */
+    std::vector<std::string> weights;                          /* files of weights: .safetensors, .npz, .json */
 };
 
 /* A compiled model in memory. */
@@ -710,6 +712,7 @@ template <typename Function> tenon_status with_options(const CompileOptions &giv
     const auto constants = raw(given.constants), known_inputs = raw(given.known_inputs);
     const auto backends = raw(given.backends), folders = raw(given.linked_folders);
     const auto assignments = raw(given.backend_options), precisions = raw(given.precisions);
+    const auto weights = raw(given.weights);
     const auto set = [](auto &start, std::size_t &count, const auto &values) {
         start = values.data();
         count = values.size();
@@ -724,7 +727,9 @@ template <typename Function> tenon_status with_options(const CompileOptions &giv
     set(options.state_pairs, options.state_pair_count, states);
     set(options.backend_options, options.backend_option_count, assignments);
     set(options.precisions, options.precision_count, precisions);
+    set(options.weights, options.weight_count, weights);
     options.cpu_level = given.cpu_level.empty() ? nullptr : given.cpu_level.c_str();
+    options.signature = given.signature.empty() ? nullptr : given.signature.c_str();
     options.fixed_sizes = given.fixed_sizes;
     options.states = given.states;
     options.backend_folder = given.backend_folder.empty() ? nullptr : given.backend_folder.c_str();

@@ -8,7 +8,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyRange, PyRangeMethods};
 use std::path::PathBuf;
 use tenon::backends::CpuLevel;
-use tenon::{BackendId, Compiler, Hint, Pattern, StatePair, StateSelection};
+use tenon::{
+    BackendId, Compiler, Hint, Location, OnnxModel, OpenOptions, Pattern, StatePair,
+    StateSelection, Weights,
+};
 
 /// A model: a file, or its bytes.
 pub enum ModelInput {
@@ -23,12 +26,22 @@ impl ModelInput {
             Err(_) => Self::File(model.extract()?),
         })
     }
+
+    /// The opened model, and a note about weights without effect.
+    pub fn open(self, options: &OpenOptions) -> tenon::Result<(OnnxModel, Option<String>)> {
+        let model = match self {
+            Self::File(path) => options.open_model(path)?,
+            Self::Bytes(bytes) => options.model_from_bytes(bytes)?,
+        };
+        let note = options.weights.unused_note(&model);
+        Ok((model, note))
+    }
 }
 
 /// Compiles the ONNX or LiteRT file of a path, or its bytes.
 #[pyfunction]
 #[pyo3(signature = (model, *, dims, pad, constants, known_inputs, backends, hints, precisions, cpu, states, symbolic,
-    linked_folders, signature, timeout, progress))]
+    linked_folders, signature, weights, timeout, progress))]
 pub fn compile_model(
     py: Python<'_>,
     model: &Bound<'_, PyAny>,
@@ -44,6 +57,7 @@ pub fn compile_model(
     symbolic: bool,
     linked_folders: Vec<PathBuf>,
     signature: Option<String>,
+    weights: (Vec<PathBuf>, Bound<'_, PyDict>),
     timeout: Option<f64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyPackage> {
@@ -90,14 +104,50 @@ pub fn compile_model(
     if let Some(signature) = signature {
         compiler = compiler.signature(signature);
     }
-    let package = call.run(py, move |control| {
-        let compiler = compiler.control(control.clone());
-        match model {
-            ModelInput::File(path) => compiler.compile_file(path),
-            ModelInput::Bytes(bytes) => compiler.compile_bytes(bytes),
-        }
+    let weights = WeightsInput::read(&weights)?;
+    let (package, note) = call.run(py, move |control| {
+        let compiler = compiler.control(control.clone()).weights(weights.load()?);
+        let (model, note) = model.open(&compiler.open_options())?;
+        Ok((compiler.compile_model(&model)?, note))
     })?;
+    warn(py, note)?;
     Ok(PyPackage::new(package))
+}
+
+/// Weights: files, or arrays by name.
+pub struct WeightsInput {
+    files: Vec<PathBuf>,
+    arrays: Weights,
+}
+
+impl WeightsInput {
+    pub fn read((files, arrays): &(Vec<PathBuf>, Bound<'_, PyDict>)) -> PyResult<Self> {
+        let mut weights = Weights::default();
+        for (name, array) in arrays {
+            weights.insert(name.extract::<String>()?, copied(&array)?);
+        }
+        Ok(Self {
+            files: files.clone(),
+            arrays: weights,
+        })
+    }
+
+    pub fn load(self) -> tenon::Result<Weights> {
+        let mut weights = self.arrays;
+        for file in self.files {
+            let added = weights.add(Weights::read(&file)?);
+            added.map_err(|error| error.at(Location::file(&file)))?;
+        }
+        Ok(weights)
+    }
+}
+
+/// Shows a warning of Python for a note about weights.
+pub fn warn(py: Python<'_>, note: Option<String>) -> PyResult<()> {
+    let Some(note) = note else { return Ok(()) };
+    let category = py.get_type::<pyo3::exceptions::PyUserWarning>();
+    let text = std::ffi::CString::new(note)?;
+    PyErr::warn(py, &category, &text, 1)
 }
 
 /// A tensor of the package, which does not change when the array does.

@@ -1,14 +1,14 @@
 //! `tenon.quantize`: an f32 model becomes one of integers.
 
 use crate::call::Call;
-use crate::compile::{ModelInput, copied, dimension};
+use crate::compile::{ModelInput, WeightsInput, copied, dimension, warn};
 use crate::error::{Failure, invalid};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::path::PathBuf;
 use tenon::inputs::ImageOptions;
 use tenon::quantize::{Calibration, Quantizer, Sample, Scheme, read_samples, split_samples};
-use tenon::{Compiler, LoadOptions, Model, OpenOptions, Pattern, Result, Tensor};
+use tenon::{Compiler, LoadOptions, Model, Pattern, Result, Tensor};
 
 /// Calibration data.
 enum Samples {
@@ -61,7 +61,7 @@ fn named(arrays: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Tensor)>> {
 /// Quantises the ONNX file of a path, or its bytes; returns the bytes of the quantised one and the report as JSON.
 #[pyfunction]
 #[pyo3(signature = (model, samples, *, scheme, block_size, method, percentile, exclude, max_node_error, labels, dims,
-    linked_folders, timeout, progress))]
+    linked_folders, signature, weights, timeout, progress))]
 pub fn quantize_model<'py>(
     py: Python<'py>,
     model: &Bound<'py, PyAny>,
@@ -75,6 +75,8 @@ pub fn quantize_model<'py>(
     labels: Option<Vec<i64>>,
     dims: &Bound<'py, PyDict>,
     linked_folders: Vec<PathBuf>,
+    signature: Option<String>,
+    weights: (Vec<PathBuf>, Bound<'py, PyDict>),
     timeout: Option<f64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyBytes>, String)> {
@@ -98,6 +100,9 @@ pub fn quantize_model<'py>(
     for folder in linked_folders {
         compiler = compiler.linked_folder(folder);
     }
+    if let Some(signature) = signature {
+        compiler = compiler.signature(signature);
+    }
     let mut quantizer = Quantizer::new(scheme)
         .calibration(calibration)
         .max_node_error(max_node_error);
@@ -108,19 +113,18 @@ pub fn quantize_model<'py>(
         quantizer = quantizer.labels(labels);
     }
     let (model, samples) = (ModelInput::read(model)?, Samples::read(samples)?);
-    let (bytes, report) = call.run(py, move |control| {
-        let compiler = compiler.control(control.clone());
-        let opening = OpenOptions::new().control(control.clone());
-        let onnx = match model {
-            ModelInput::File(path) => opening.open_model(path)?,
-            ModelInput::Bytes(bytes) => opening.model_from_bytes(bytes)?,
-        };
+    let weights = WeightsInput::read(&weights)?;
+    let (bytes, report, note) = call.run(py, move |control| {
+        let compiler = compiler.control(control.clone()).weights(weights.load()?);
+        let (onnx, note) = model.open(&compiler.open_options())?;
         let options = LoadOptions::new().control(control.clone());
         let samples = samples.split(&compiler.compile_model(&onnx)?.load(&options)?)?;
         let quantizer = quantizer.compiler(compiler).control(control.clone());
         let quantized = quantizer.quantize(&onnx, &samples)?;
-        Ok((quantized.to_bytes()?, quantized.report().json().to_string()))
+        let report = quantized.report().json().to_string();
+        Ok((quantized.to_bytes()?, report, note))
     })?;
+    warn(py, note)?;
     Ok((PyBytes::new(py, &bytes), report))
 }
 

@@ -77,6 +77,7 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
     ),
     ("npy", "an .npy file: read, written, read", &[]),
     ("npz", "an .npz file", &["models/small"]),
+    ("weights", "a safetensors file", &["fuzz/seeds/weights"]),
     ("picture", "a PNG or JPEG as an input", &["models/digits"]),
     ("csv", "a table as an input", &[]),
     (

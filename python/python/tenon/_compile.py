@@ -23,6 +23,9 @@ class ModelProto(Protocol):
 ModelSource = str | os.PathLike[str] | bytes | ModelProto
 """An ONNX model: the path of a file, the bytes of one, or `onnx.ModelProto`."""
 
+WeightsSource = str | os.PathLike[str] | Mapping[str, Any] | Sequence[str | os.PathLike[str]]
+"""Tensors by name: the path of a safetensors or `.npz` file, several, or arrays."""
+
 DimensionSize = int | range | Sequence[int]
 """The size of a dimension: one, a range with step 1, or those of buckets."""
 
@@ -39,6 +42,17 @@ def model_source(model: ModelSource) -> str | bytes:
     error = InvalidArgument(f"this is no model: expected a path, bytes or onnx.ModelProto, found {kind}")
     error.expected, error.found = "a path, bytes or onnx.ModelProto", kind
     raise error
+
+
+def weight_files(weights: WeightsSource | None) -> tuple[list[str], dict[str, Any]]:
+    """The paths and the arrays of weights."""
+    if weights is None:
+        return [], {}
+    if isinstance(weights, Mapping):
+        return [], dict(weights)
+    if isinstance(weights, (str, os.PathLike)):
+        return [os.fspath(weights)], {}
+    return [os.fspath(path) for path in weights], {}
 
 
 def precision_rules(precision: str | Mapping[str, str]) -> list[str]:
@@ -64,6 +78,7 @@ def compile(
     symbolic: bool = True,
     linked_folders: Sequence[str | os.PathLike[str]] = (),
     signature: str | None = None,
+    weights: WeightsSource | None = None,
     timeout: float | None = None,
     progress: Progress | bool | None = None,
 ) -> _tenon.Package:
@@ -88,6 +103,8 @@ def compile(
         symbolic: whether dimensions without a size stay symbolic; else they are errors.
         linked_folders: folders into which links to external data may lead, besides the model's own.
         signature: the signature of a LiteRT model; by default its first one.
+        weights: values of initialisers and inputs by name: a `.safetensors` or `.npz` file, the `.json` index of several
+            safetensors files, a list of these, or arrays. Names that the model does not have are left out with a warning.
         timeout: the most seconds.
         progress: called with step, units done and all units (0: unknown); `True` shows a bar, `False` none; by
             default a bar appears in terminals and notebooks after half a second.
@@ -112,6 +129,7 @@ def compile(
             symbolic=symbolic,
             linked_folders=list(linked_folders),
             signature=signature,
+            weights=weight_files(weights),
             timeout=timeout,
             progress=callback,
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tenon import _tenon
-from tenon._compile import DimensionSize, ModelSource, model_source
+from tenon._compile import DimensionSize, ModelSource, WeightsSource, model_source, weight_files
 from tenon._progress import Progress, reporter
 from tenon._reports import QuantizationReport
 
@@ -50,6 +50,8 @@ def quantize(
     labels: Sequence[int] | None = None,
     dims: Mapping[str, DimensionSize] | None = None,
     linked_folders: Sequence[str | os.PathLike[str]] = (),
+    signature: str | None = None,
+    weights: WeightsSource | None = None,
     timeout: float | None = None,
     progress: Progress | bool | None = None,
 ) -> QuantizedModel:
@@ -69,6 +71,8 @@ def quantize(
         labels: the right class of each row of the first output, for the accuracy in the report.
         dims: sizes of symbolic dimensions, as in `compile`.
         linked_folders: folders into which links to external data may lead, besides the model's own.
+        signature: the signature of a LiteRT model; by default its first one.
+        weights: values of initialisers and inputs by name, as in `compile`.
         timeout: the most seconds.
         progress: as in `compile`.
 
@@ -93,6 +97,8 @@ def quantize(
             labels=None if labels is None else [int(label) for label in labels],
             dims=dict(dims or {}),
             linked_folders=list(linked_folders),
+            signature=signature,
+            weights=weight_files(weights),
             timeout=timeout,
             progress=callback,
         )

@@ -329,6 +329,8 @@ def quantize_model(
     labels: Sequence[int] | None,
     dims: Mapping[str, Any],
     linked_folders: Sequence[str | os.PathLike[str]],
+    signature: str | None,
+    weights: tuple[list[str], dict[str, Any]],
     timeout: float | None,
     progress: Callable[[str, int, int], object] | None,
 ) -> tuple[bytes, str]:
@@ -349,6 +351,7 @@ def compile_model(
     symbolic: bool,
     linked_folders: Sequence[str | os.PathLike[str]],
     signature: str | None,
+    weights: tuple[list[str], dict[str, Any]],
     timeout: float | None,
     progress: Callable[[str, int, int], object] | None,
 ) -> Package:

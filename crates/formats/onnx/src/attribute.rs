@@ -16,13 +16,13 @@ pub(crate) fn convert(
         attribute_type::STRING => Attribute::String(text(proto.s.as_deref().unwrap_or_default())?),
         attribute_type::FLOATS => Attribute::Floats(proto.floats.clone()),
         attribute_type::INTS => Attribute::Ints(proto.ints.clone()),
-        attribute_type::STRINGS => Attribute::Strings(
-            proto
-                .strings
-                .iter()
-                .map(|s| text(s))
-                .collect::<Result<_>>()?,
-        ),
+        attribute_type::STRINGS => {
+            let texts = proto.strings.iter().enumerate();
+            let texts = texts.map(|(at, bytes)| {
+                text(bytes).map_err(|error| error.found(format_args!("element {at}")))
+            });
+            Attribute::Strings(texts.collect::<Result<_>>()?)
+        }
         attribute_type::TENSOR => match &proto.t {
             Some(tensor) => Attribute::Tensor(read(tensor)?),
             None => return Err(invalid("an attribute of type tensor without a tensor")),

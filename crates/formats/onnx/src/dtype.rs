@@ -60,6 +60,15 @@ pub fn data_type(number: i64) -> Result<DataType> {
     })
 }
 
+/// The integer of ONNX for a data type.
+pub fn number(dtype: DataType) -> Result<i32> {
+    let row = TYPES.iter().find(|(_, known)| *known == dtype);
+    row.map(|&(number, _)| number).ok_or_else(|| {
+        let text = format!("ONNX has no elements of type {dtype}");
+        Error::new(ErrorKind::Unsupported, text)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +77,7 @@ mod tests {
     fn each_type_maps_to_one_integer() {
         for (index, &(number, dtype)) in TYPES.iter().enumerate() {
             assert_eq!(data_type(number.into()).unwrap(), dtype);
+            assert_eq!(super::number(dtype).unwrap(), number);
             assert!(
                 TYPES[..index]
                     .iter()

@@ -3,11 +3,11 @@
 
 use crate::proto::StringStringEntryProto;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_tensor::{Buffer, BufferMut};
+use tenon_tensor::{Buffer, BufferMut, Tensor};
 
 /// Bytes of a tensor from which on the pages that it was copied from are released.
 const RELEASED_SIZE: usize = 1 << 16;
@@ -20,6 +20,8 @@ pub(crate) struct ModelFiles {
     /// Further folders into which links may lead, as canonical paths.
     linked: Vec<PathBuf>,
     mapped: RefCell<HashMap<String, Buffer>>,
+    /// Values of initialisers from other files.
+    weights: BTreeMap<String, Tensor>,
 }
 
 impl ModelFiles {
@@ -33,6 +35,7 @@ impl ModelFiles {
                 .map(|folder| real(folder))
                 .collect::<Result<_>>()?,
             mapped: RefCell::default(),
+            weights: BTreeMap::new(),
         })
     }
 
@@ -43,6 +46,7 @@ impl ModelFiles {
             folder: None,
             linked: Vec::new(),
             mapped: RefCell::default(),
+            weights: BTreeMap::new(),
         }
     }
 
@@ -50,6 +54,17 @@ impl ModelFiles {
     pub fn with_model(mut self, model: Option<Buffer>) -> Self {
         self.model = model;
         self
+    }
+
+    /// The same with values of initialisers from other files.
+    pub fn with_weights(mut self, weights: BTreeMap<String, Tensor>) -> Self {
+        self.weights = weights;
+        self
+    }
+
+    /// The value of an initialiser that does not come from the model.
+    pub fn weight(&self, name: &str) -> Option<&Tensor> {
+        self.weights.get(name)
     }
 
     /// A copy of bytes of the model file. The pages of large tensors are released, so that the memory of

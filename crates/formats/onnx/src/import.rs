@@ -48,7 +48,8 @@ pub(crate) fn graph(
     import.cpu_nodes = CpuNodes::new(graph, options);
     import.evaluated.evaluator.clone_from(&options.evaluator);
     import.inputs(graph, signature, options, &mut scope);
-    import.initialisers(graph, &options.constants, &mut scope)?;
+    let given = |name: &str| options.constants.get(name).or_else(|| files.weight(name));
+    import.initialisers(graph, given, &mut scope)?;
     import.nodes(&graph.node, &mut scope)?;
     import.outputs(graph, &mut scope);
     import.cut_cpu_nodes();

@@ -28,6 +28,7 @@ mod signature;
 mod tensor;
 mod unsupported;
 mod upgrade;
+mod weights;
 mod wire;
 
 pub use import::Evaluator;

@@ -2,7 +2,7 @@
 
 use crate::files::ModelFiles;
 use crate::proto::{GraphProto, ModelProto};
-use crate::{Evaluator, Signature, dimension, import};
+use crate::{Evaluator, Signature, dimension, import, weights};
 use bytes::Bytes;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,6 +80,8 @@ pub struct Model {
     /// The mapped file at `path`.
     mapping: Option<Buffer>,
     signature: Signature,
+    /// Values of initialisers from other files, of their types.
+    weights: BTreeMap<String, Tensor>,
 }
 
 impl Model {
@@ -118,6 +120,7 @@ impl Model {
             path: None,
             mapping: None,
             signature,
+            weights: BTreeMap::new(),
         })
     }
 
@@ -137,9 +140,26 @@ impl Model {
         let files = self.files(linked_folders)?;
         let mut proto = self.proto.clone();
         if let Some(graph) = proto.graph.as_deref_mut() {
+            weights::embed(graph, &self.weights)?;
             crate::tensor::embed(graph, &files).map_err(|error| self.at_path(error))?;
         }
         Ok(proto)
+    }
+
+    /// Gives initialisers and inputs of these names their values; such inputs become initialisers. Elements are widened
+    /// to the type of the model where that is exact. Names that the model does not have are left out.
+    ///
+    /// # Errors
+    /// Values of other types or shapes, all together.
+    pub fn set_weights(&mut self, weights: &BTreeMap<String, Tensor>) -> Result<()> {
+        let fitted = weights::fitted(&self.signature, weights);
+        let fitted = fitted.map_err(|error| self.at_path(error))?;
+        if let Some(graph) = self.proto.graph.as_deref_mut() {
+            weights::declare(graph, &fitted)?;
+        }
+        self.signature = Signature::new(&self.proto, graph(&self.proto)?)?;
+        self.weights.extend(fitted);
+        Ok(())
     }
 
     fn decode(bytes: Bytes, path: Option<&Path>, control: &Control) -> Result<Self> {
@@ -217,7 +237,9 @@ impl Model {
             Some(folder) => ModelFiles::in_folder(folder.to_owned(), linked_folders)?,
             None => ModelFiles::none(),
         };
-        Ok(files.with_model(self.mapping.clone()))
+        Ok(files
+            .with_model(self.mapping.clone())
+            .with_weights(self.weights.clone()))
     }
 
     fn at_path(&self, error: Error) -> Error {

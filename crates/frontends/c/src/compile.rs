@@ -10,7 +10,8 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use tenon::backends::BackendSetup;
 use tenon::{
-    BackendId, Compiler, Control, Hint, Package, Pattern, Result, StatePair, StateSelection,
+    BackendId, Compiler, Control, Hint, Location, Package, Pattern, Result, StatePair,
+    StateSelection, Weights,
 };
 use tenon_c_callers::arguments::{self, invalid};
 use tenon_c_callers::handles::{Handle, Handles};
@@ -142,6 +143,15 @@ pub unsafe fn compiler(from: *const CompileOptions) -> Result<Compiler> {
         for rule in texts(given.precisions, given.precision_count, "precisions")? {
             compiler = compiler.precision_rule(rule.parse()?);
         }
+        if let Some(signature) = optional(given.signature, "signature")? {
+            compiler = compiler.signature(signature);
+        }
+        let mut weights = Weights::default();
+        for file in texts(given.weights, given.weight_count, "weights")? {
+            let added = weights.add(Weights::read(file)?);
+            added.map_err(|error| error.at(Location::file(file)))?;
+        }
+        compiler = compiler.weights(weights);
         let pairs = state_pairs(given.state_pairs, given.state_pair_count)?;
         compiler = compiler.states(match given.states {
             0 => StateSelection::None,

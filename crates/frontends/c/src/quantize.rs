@@ -8,7 +8,7 @@ use crate::texts::texts;
 use crate::{arrays, status};
 use std::ffi::{c_char, c_void};
 use tenon::quantize::{Calibration, QuantizedModel, Quantizer, Scheme, split_samples};
-use tenon::{Control, LoadOptions, OnnxModel, OpenOptions, Pattern, Result};
+use tenon::{LoadOptions, OnnxModel, OpenOptions, Pattern, Result};
 use tenon_c_callers::arguments::{self, invalid};
 use tenon_c_callers::handles::Handle;
 
@@ -57,7 +57,7 @@ fn calibration(given: &QuantizeOptions) -> Result<Calibration> {
 /// # Safety
 /// `from` is null or points to options, whose pointers are null or valid (header).
 unsafe fn quantize(
-    open: impl FnOnce(&Control) -> Result<OnnxModel>,
+    open: impl FnOnce(&OpenOptions) -> Result<OnnxModel>,
     from: *const QuantizeOptions,
 ) -> Result<QuantizedModel> {
     // SAFETY: the conditions of all are this function's.
@@ -74,7 +74,7 @@ unsafe fn quantize(
             labels.to_vec(),
         )
     };
-    let onnx = open(&control)?;
+    let onnx = open(&compiler.open_options())?;
     let mut quantizer = Quantizer::new(scheme(&given)?)
         .calibration(calibration(&given)?)
         .max_node_error(or(given.max_node_error, 0.1))
@@ -131,10 +131,7 @@ pub unsafe extern "C" fn quantize_file(
     status::of(|| unsafe {
         let path = arguments::path(onnx, "onnx")?;
         check_places(model, report)?;
-        let quantized = quantize(
-            |control| OpenOptions::new().control(control.clone()).open_model(path),
-            options,
-        )?;
+        let quantized = quantize(|opening| opening.open_model(path), options)?;
         write(model, report, &quantized)
     })
 }
@@ -150,14 +147,7 @@ pub unsafe extern "C" fn quantize_bytes(
     status::of(|| unsafe {
         let bytes = arguments::slice(onnx.cast::<u8>(), length, "onnx")?.to_vec();
         check_places(model, report)?;
-        let quantized = quantize(
-            |control| {
-                OpenOptions::new()
-                    .control(control.clone())
-                    .model_from_bytes(bytes)
-            },
-            options,
-        )?;
+        let quantized = quantize(|opening| opening.model_from_bytes(bytes), options)?;
         write(model, report, &quantized)
     })
 }

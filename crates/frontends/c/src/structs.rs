@@ -116,6 +116,9 @@ structs! {
         backend_option_count: usize,
         precisions: *const *const c_char,
         precision_count: usize,
+        signature: *const c_char,
+        weights: *const *const c_char,
+        weight_count: usize,
     }
 
     /// How a package is loaded.

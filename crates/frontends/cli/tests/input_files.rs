@@ -169,6 +169,41 @@ fn links_are_followed_into_folders_that_are_allowed() {
     assert!(none.err.contains("none: cannot read"), "{}", none.err);
 }
 
+/// The file with the external data of the model is not there.
+#[test]
+fn weights_replace_external_data() {
+    let folder = folder();
+    let folder = folder.path();
+    let model = folder.join("model.onnx");
+    std::fs::copy(tiny("external"), &model).unwrap();
+    std::fs::write(folder.join("x.csv"), "1,1\n").unwrap();
+    let w = Tensor::from_slice([2], &[1.5f32, -2.0]).unwrap();
+    npy::write_npz(folder.join("w.npz"), &[("w", &w), ("other", &w)]).unwrap();
+    let flags = ["--weights", "w.npz"];
+    let run = ["run", "model.onnx", "-i", "x.csv"];
+    let answer = tenon(folder, &[&run[..], &flags].concat());
+    assert!(
+        answer.out.contains("y: f32[2] [2.5, -1.0]"),
+        "{}",
+        answer.err
+    );
+    let note =
+        "note: 1 of 2 tensors of the weights have no initialiser or input of their name: other";
+    assert!(answer.err.contains(note), "{}", answer.err);
+    tenon(folder, &[&["compile", "model.onnx"][..], &flags].concat());
+    assert!(done(folder, &["run", "model.neff", "-i", "x.csv"]).contains("[2.5, -1.0]"));
+    let answer = tenon(folder, &[&["run", "model.neff"][..], &flags].concat());
+    assert_eq!(answer.status, USAGE);
+    let part = "model.neff: weights for a package, which is compiled with weights already";
+    assert!(answer.err.contains(part), "{}", answer.err);
+    let answer = tenon(folder, &[&run[..], &flags, &flags].concat());
+    assert!(
+        answer.err.contains("w.npz: there are two tensors 'other'"),
+        "{}",
+        answer.err
+    );
+}
+
 /// Runs `tenon` with standard input; returns its output as bytes.
 #[track_caller]
 fn piped(folder: &Path, input: &[u8], arguments: &[&str]) -> Vec<u8> {

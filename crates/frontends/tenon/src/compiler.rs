@@ -1,6 +1,6 @@
 //! Compiling: from an ONNX or LiteRT model to a package.
 
-use crate::{OpenOptions, Package, StatePair};
+use crate::{OpenOptions, Package, StatePair, Weights};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -54,6 +54,7 @@ pub struct Compiler {
     cpu_nodes: BTreeMap<String, LibraryFunction>,
     registry: Option<Registry>,
     signature: Option<String>,
+    weights: Weights,
     control: Control,
 }
 
@@ -100,6 +101,7 @@ impl Default for Compiler {
             cpu_nodes: BTreeMap::new(),
             registry: None,
             signature: None,
+            weights: Weights::default(),
             control: Control::new(),
         }
     }
@@ -298,10 +300,19 @@ impl Compiler {
         self
     }
 
-    /// How files are opened.
-    fn opening(&self) -> OpenOptions {
+    /// Values of the model's initialisers, and of inputs, which become constants. They have no effect on
+    /// [`Self::compile_model`], whose model is opened already.
+    #[must_use]
+    pub fn weights(mut self, weights: Weights) -> Self {
+        self.weights = weights;
+        self
+    }
+
+    /// How [`Self::compile_file`] opens files: with the signature, the weights and the control of this compiler.
+    pub fn open_options(&self) -> OpenOptions {
         let mut options = OpenOptions::new().control(self.control.clone());
         options.signature.clone_from(&self.signature);
+        options.weights.clone_from(&self.weights);
         options
     }
 
@@ -319,7 +330,7 @@ impl Compiler {
     /// that no chosen backend supports. All problems of a model are reported together.
     pub fn compile_file(&self, path: impl AsRef<Path>) -> Result<Package> {
         let path = path.as_ref();
-        let model = self.opening().open_model(path)?;
+        let model = self.open_options().open_model(path)?;
         let compiled = self.compile_model(&model);
         compiled.map_err(|error| error.at(Location::file(path)))
     }
@@ -329,7 +340,7 @@ impl Compiler {
     /// # Errors
     /// As [`Self::compile_file`].
     pub fn compile_bytes(&self, onnx: impl Into<Vec<u8>>) -> Result<Package> {
-        self.compile_model(&self.opening().model_from_bytes(onnx)?)
+        self.compile_model(&self.open_options().model_from_bytes(onnx)?)
     }
 
     /// Compiles an opened model.

@@ -20,6 +20,7 @@ mod image;
 mod json;
 mod picture;
 
+pub(crate) use array::extension;
 pub use array::{
     random_tensor, read_array, read_input, read_npz_inputs, read_npz_outputs, reshape_to_input,
 };

@@ -86,6 +86,7 @@ mod run_options;
 mod run_outputs;
 mod run_queue;
 mod session;
+mod weights;
 
 pub mod activity;
 pub mod backends;
@@ -117,6 +118,7 @@ pub use run_options::{AsyncOptions, RunOptions};
 pub use run_outputs::Outputs;
 pub use run_queue::{Priority, RunFuture, RunQueue};
 pub use session::{Session, StatePair};
+pub use weights::Weights;
 
 pub use tenon_neff as neff;
 pub use tenon_tensor as tensor;

@@ -1,5 +1,6 @@
 //! Opening a file that is a model (of ONNX, or of LiteRT, which becomes one of ONNX) or a package.
 
+use crate::Weights;
 use crate::files::{is_standard_stream, read_standard_input};
 use std::fs::File;
 use std::io::Read;
@@ -39,6 +40,8 @@ pub struct OpenOptions {
     pub control: Control,
     /// The signature of a LiteRT model; without one its first.
     pub signature: Option<String>,
+    /// Values of the initialisers and inputs of a model.
+    pub weights: Weights,
 }
 
 impl OpenOptions {
@@ -68,12 +71,19 @@ impl OpenOptions {
         self
     }
 
+    /// Sets the values of a model's initialisers, and of inputs, which become initialisers.
+    #[must_use]
+    pub fn weights(mut self, weights: Weights) -> Self {
+        self.weights = weights;
+        self
+    }
+
     /// Opens a file; `-` is standard input. A file that starts with the version and size of a NEFF
     /// header, or is called `.neff`, is a package; one with the identifier `TFL3` is a LiteRT model; anything else is
     /// read as an ONNX model.
     ///
     /// # Errors
-    /// A file that cannot be read, is empty, or is malformed.
+    /// A file that cannot be read, is empty, or is malformed. Weights that do not fit the model, or for a package.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<ModelFile> {
         let path = path.as_ref();
         if is_standard_stream(path) {
@@ -94,6 +104,8 @@ impl OpenOptions {
             .extension()
             .is_some_and(|extension| extension == "neff");
         if is_package(&start) || has_extension {
+            self.without_weights()
+                .map_err(|error| error.at(Location::file(path)))?;
             let package = Package::open_with(path, &self.limits, &self.control)?;
             Ok(ModelFile::Package(Box::new(package)))
         } else {
@@ -107,6 +119,13 @@ impl OpenOptions {
     /// As [`Self::open`].
     pub fn open_model(&self, path: impl AsRef<Path>) -> Result<OnnxModel> {
         let path = path.as_ref();
+        let mut model = self.read_model(path)?;
+        let weights = self.weights.apply(&mut model);
+        weights.map_err(|error| error.at(Location::file(path)))?;
+        Ok(model)
+    }
+
+    fn read_model(&self, path: &Path) -> Result<OnnxModel> {
         // The reader of ONNX files reports paths that are not regular files.
         let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
         let mut start = Vec::new();
@@ -132,11 +151,23 @@ impl OpenOptions {
     /// Bytes that are malformed, or no model.
     pub fn model_from_bytes(&self, bytes: impl Into<Vec<u8>>) -> Result<OnnxModel> {
         let bytes = bytes.into();
-        if !tenon_litert::is_model(&bytes) {
-            return self.without_signature(OnnxModel::from_bytes(bytes, &self.control)?);
+        let mut model = if tenon_litert::is_model(&bytes) {
+            let model = LiteRtModel::from_bytes(bytes, &self.control)?;
+            OnnxModel::from_proto(model.to_onnx(self.signature.as_deref(), &self.control)?)?
+        } else {
+            self.without_signature(OnnxModel::from_bytes(bytes, &self.control)?)?
+        };
+        self.weights.apply(&mut model)?;
+        Ok(model)
+    }
+
+    /// Refuses weights for a package, which has its own.
+    fn without_weights(&self) -> Result<()> {
+        if self.weights.is_empty() {
+            return Ok(());
         }
-        let model = LiteRtModel::from_bytes(bytes, &self.control)?;
-        OnnxModel::from_proto(model.to_onnx(self.signature.as_deref(), &self.control)?)
+        let text = "weights for a package, which is compiled with weights already";
+        Err(Error::new(ErrorKind::Usage, text).help("give them to tenon compile"))
     }
 
     /// Refuses a signature for a model that has none.
@@ -168,7 +199,9 @@ impl OpenOptions {
         let (bytes, name) = read_standard_input()?;
         not_empty(&bytes, Path::new(name))?;
         let file = if is_package(&bytes) {
-            let package = self.package_of(&bytes);
+            let package = self
+                .without_weights()
+                .and_then(|()| self.package_of(&bytes));
             package.map(|package| ModelFile::Package(Box::new(package)))
         } else {
             let model = self.model_from_bytes(bytes);

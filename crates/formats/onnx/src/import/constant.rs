@@ -6,22 +6,21 @@ use crate::proto::{GraphProto, NodeProto, TensorProto};
 use crate::scope::Scope;
 use crate::signature::initialiser;
 use crate::{attribute, tensor};
-use std::collections::BTreeMap;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::Attribute;
 use tenon_tensor::Tensor;
 
 impl<'m> Import<'m> {
-    /// Adds the constant tensors of a graph; constants of the options replace those of the model.
-    pub(super) fn initialisers(
+    /// Adds the constant tensors of a graph; those that are given replace those of the model.
+    pub(super) fn initialisers<'g>(
         &mut self,
         graph: &'m GraphProto,
-        given: &BTreeMap<String, Tensor>,
+        given: impl Fn(&str) -> Option<&'g Tensor>,
         scope: &mut Scope<'m, '_>,
     ) -> Result<()> {
         for tensor in &graph.initializer {
             let place = || Location::field(initialiser(&tensor.name));
-            let read = match given.get(&tensor.name) {
+            let read = match given(&tensor.name) {
                 Some(constant) => Ok(constant.clone()),
                 None => self.tensor(tensor, scope),
             };

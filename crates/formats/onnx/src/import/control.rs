@@ -6,7 +6,7 @@ use super::{Import, invalid};
 use crate::draft::{CONTROL, DraftBody, DraftNode, ValueInfo};
 use crate::proto::{GraphProto, NodeProto};
 use crate::scope::Scope;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::{Attribute, Attributes, ValueId};
 use tenon_tensor::{DataType, Tensor};
@@ -241,7 +241,7 @@ impl<'m> Import<'m> {
         let names = graph.input.iter().map(|input| input.name.as_str());
         let given = arguments.iter().copied().map(Some);
         inner.values.extend(names.zip(given));
-        self.initialisers(graph, &BTreeMap::new(), &mut inner)?;
+        self.initialisers(graph, |_| None, &mut inner)?;
         self.nested(|import| import.nodes(&graph.node, &mut inner))?;
         let made = |name: &str| {
             let value = inner.value(name).flatten();

@@ -3,7 +3,7 @@
 use super::{Import, invalid};
 use crate::proto::{FunctionProto, GraphProto, NodeProto};
 use crate::scope::{Opsets, Scope};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::rc::Rc;
 use tenon_base::Result;
 use tenon_graph::ValueId;
@@ -195,7 +195,7 @@ impl<'m> Import<'m> {
         {
             let mut inner = Scope::of_subgraph(graph, scope, format!("{label}/"));
             inner.renamed = renamed;
-            self.initialisers(graph, &BTreeMap::new(), &mut inner)?;
+            self.initialisers(graph, |_| None, &mut inner)?;
             self.nested(|import| import.nodes(&graph.node, &mut inner))?;
             values.extend(outputs().map(|name| inner.value(name)));
         }

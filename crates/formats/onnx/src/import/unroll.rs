@@ -5,7 +5,6 @@ use super::{Import, invalid};
 use crate::draft::{DraftNode, Origin};
 use crate::proto::{AttributeProto, GraphProto, NodeProto};
 use crate::scope::Scope;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::{Attribute, Attributes, ValueId};
@@ -205,7 +204,7 @@ impl<'m> Import<'m> {
         let mut inner = Scope::of_subgraph(body, scope, prefix.to_owned());
         let names = body.input.iter().map(|input| input.name.as_str());
         inner.values.extend(names.zip(given));
-        self.initialisers(body, &BTreeMap::new(), &mut inner)?;
+        self.initialisers(body, |_| None, &mut inner)?;
         self.nested(|import| import.nodes(&body.node, &mut inner))?;
         let made = |name: &str| {
             let value = inner.value(name).flatten();

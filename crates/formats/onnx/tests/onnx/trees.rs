@@ -78,6 +78,19 @@ fn keys_are_given_once() {
 }
 
 #[test]
+fn strings_are_utf_8() {
+    let classes = AttributeProto {
+        name: "cats_strings".into(),
+        r#type: attribute_type::STRINGS,
+        strings: vec![b"one".to_vec().into(), b"\xff".to_vec().into()],
+        ..AttributeProto::default()
+    };
+    let error = ml("OneHotEncoder", &["y"], &[classes]).error();
+    let expected = "attribute 'cats_strings': node 'n': a text that is not UTF-8: found element 1";
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
 fn lists_of_classes_have_one_length() {
     let attributes = [
         float_list("coefficients", &[0.5; 9]),

@@ -240,6 +240,18 @@ static void precisions(const char *onnx) {
     OK(api->package_free(package));
 }
 
+static void weights(const char *onnx) {
+    tenon_package package;
+    tenon_compile_options options = TENON_INIT(tenon_compile_options);
+    const char *const files[] = {"no such file.npz"};
+    options.weights = files;
+    options.weight_count = 1;
+    FAILS(TENON_IO, "no such file", api->compile_file(onnx, &options, &package));
+    options.weight_count = 0;
+    options.signature = "encode";
+    FAILS(TENON_INVALID_ARGUMENT, "no signature 'encode'", api->compile_file(onnx, &options, &package));
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 2);
     CHECK(tenon_api(TENON_API_MAJOR + 1, 0) == NULL);
@@ -259,6 +271,7 @@ int main(int argc, char **argv) {
     structs(argv[1], model);
     tasks(argv[1], model);
     precisions(argv[1]);
+    weights(argv[1]);
     handles(model);
     OK(api->package_free(package));
     puts("done");

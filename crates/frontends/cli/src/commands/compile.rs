@@ -18,8 +18,8 @@ pub fn run(flags: &Compile) -> Result<()> {
     }
     let control = progress::control_within(flags.netlist.timeout);
     let start = Instant::now();
-    let opening = load::opening(&flags.compiling, &control);
-    let ModelFile::Onnx(onnx) = opening.open(&flags.model)? else {
+    let opening = load::opening(&flags.compiling, &control)?;
+    let ModelFile::Onnx(onnx) = load::open_with(opening, &flags.model)? else {
         return Err(Error::new(ErrorKind::Usage, "this is a package already")
             .expected("an ONNX model")
             .at(Location::file(&flags.model)));

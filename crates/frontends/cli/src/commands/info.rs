@@ -105,6 +105,8 @@ fn model_json(model: &OnnxModel) -> Value {
             .map(|value| json!({"name": value.name, "type": value.to_string()}))
             .collect::<Vec<_>>()
     };
+    let initialisers = signature.initialisers.iter();
+    let initialisers = initialisers.map(|(name, ty)| json!({"name": name, "type": ty.to_string()}));
     json!({
         "kind": format_name(model).to_lowercase(),
         "name": signature.name,
@@ -116,6 +118,7 @@ fn model_json(model: &OnnxModel) -> Value {
         "nodes": signature.nodes,
         "operators": signature.operators,
         "functions": signature.functions,
+        "initialisers": initialisers.collect::<Vec<_>>(),
         "constants": signature.initialisers.len(),
         "constant_bytes": signature.initialiser_bytes(),
         "metadata": signature.metadata,

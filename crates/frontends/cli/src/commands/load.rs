@@ -16,7 +16,7 @@ use tenon::neff;
 use tenon::neff::FeatureBits;
 use tenon::{
     BackendId, Compiler, Control, Error, ErrorKind, LibraryFunction, LoadOptions, Location, Model,
-    ModelFile, OnnxModel, OpenOptions, Package, Result, TensorType,
+    ModelFile, OnnxModel, OpenOptions, Package, Result, TensorType, Weights,
 };
 
 /// A model ready to run, and how long it took to get there.
@@ -67,15 +67,29 @@ pub fn open(
     limits: &LimitFlags,
     control: &Control,
 ) -> Result<ModelFile> {
-    let options = opening(compiling, control).limits(limits.limits());
-    options.open(file)
+    open_with(opening(compiling, control)?.limits(limits.limits()), file)
 }
 
 /// How a model is opened.
-pub fn opening(compiling: &CompileFlags, control: &Control) -> OpenOptions {
+pub fn opening(compiling: &CompileFlags, control: &Control) -> Result<OpenOptions> {
     let mut options = OpenOptions::new().control(control.clone());
     options.signature.clone_from(&compiling.signature);
-    options
+    for file in &compiling.weights {
+        let added = options.weights.add(Weights::read(file)?);
+        added.map_err(|error| error.at(Location::file(file)))?;
+    }
+    Ok(options)
+}
+
+/// Opens a file. Prints a note about weights that have no effect.
+pub fn open_with(options: OpenOptions, file: &Path) -> Result<ModelFile> {
+    let opened = options.open(file)?;
+    if let ModelFile::Onnx(onnx) = &opened {
+        if let Some(note) = options.weights.unused_note(onnx) {
+            output::complain(format_args!("note: {note}"));
+        }
+    }
+    Ok(opened)
 }
 
 /// As [`load_with`], of an opened file.

@@ -16,8 +16,8 @@ use tenon::{
 pub fn run(flags: &Quantize) -> Result<()> {
     let control = progress::control();
     let here = |error: Error| error.at(Location::file(&flags.model));
-    let opening = load::opening(&flags.compiling, &control);
-    let ModelFile::Onnx(onnx) = opening.open(&flags.model)? else {
+    let opening = load::opening(&flags.compiling, &control)?;
+    let ModelFile::Onnx(onnx) = load::open_with(opening, &flags.model)? else {
         let text = "a package is compiled already";
         return Err(here(
             Error::new(ErrorKind::Usage, text).expected("an ONNX model"),
