@@ -315,6 +315,35 @@ fn transposed_convolutions_with_gaps() {
     }
 }
 
+/// Kernel positions at which rows, tiles of rows and whole images are padding. Rows of 1024 channels alias in the cache.
+#[test]
+fn convolutions_of_mostly_padding() {
+    let mut random = Random::new(23);
+    for (dilation, channels, filters) in [
+        (4, 20, 18),
+        (12, 20, 18),
+        (12, 1024, 70),
+        (24, 3, 18),
+        (24, 800, 70),
+    ] {
+        let shape = Shape {
+            images: 2,
+            size: vec![14, 15],
+            channels,
+            filters,
+            group: 1,
+            kernel: vec![3, 3],
+            strides: vec![1, 1],
+            dilations: vec![dilation, dilation],
+            before: vec![dilation, dilation],
+            after: vec![dilation, dilation],
+            transposed: None,
+            weights: InputKind::Constant,
+        };
+        compare(&shape, &mut random);
+    }
+}
+
 /// Bands of rows in each axis, with few channels, groups, phases and weights of every kind.
 #[test]
 fn convolutions_of_half_precision() {

@@ -10,7 +10,7 @@ use super::k_blocks::{KBlock, KBlocks, MAX_POSITIONS};
 use super::math::{UnaryFunction, map_in_place};
 use super::packed_rows::{PackedRows, rows_alias};
 use super::products::ProductKind;
-use super::rows::RowSource;
+use super::rows::{RowSource, padding};
 use super::tile::{Epilogue, MAX_ROWS, Prefetch, RowPointers, Tile};
 use super::{Level, Simd, VectorOp};
 use crate::panels::{Panels, WIDTH};
@@ -254,6 +254,12 @@ impl<'a, R: RowSource<Element: RowWords> + ?Sized> VectorOp for GemmPart<'a, R> 
     }
 }
 
+/// Whether all rows are padding.
+#[inline(always)]
+fn is_padding(rows: &[*const f32]) -> bool {
+    rows.iter().all(|&row| row == padding())
+}
+
 /// Whether a K block is the first or the last of the sum.
 #[derive(Clone, Copy)]
 struct SumEnds {
@@ -314,15 +320,22 @@ impl<'a, R: RowSource<Element: RowWords> + ?Sized> GemmPart<'a, R> {
                     if (tile - first).is_multiple_of(CHECKPOINT_TILES) {
                         stop::checkpoint();
                     }
-                    let table = &mut table[..block.positions.len()];
-                    match &packed {
-                        Some(packed) => packed.point(tile - first, &mut table[0]),
-                        None => self.point(block, tile, table),
-                    }
                     let (rows, share) = (self.rows(tile), [tile - first, tiles.len()]);
+                    let table = &mut table[..block.positions.len()];
+                    let inside = match &packed {
+                        Some(packed) => packed.point(tile - first, &mut table[0]),
+                        None => {
+                            self.point(block, tile, table);
+                            self.inside(table, rows.len())
+                        }
+                    };
+                    if inside.is_empty() && !ends.first && !ends.last {
+                        continue;
+                    }
+                    let (block, table) = (block.part(inside.clone()), &table[inside]);
                     let offsets = self.shared.layout.offsets(rows.start);
                     let part = (rows.len(), panels.clone());
-                    self.row_of_tiles::<S>(block, part, (share, next), ends, (table, &offsets));
+                    self.row_of_tiles::<S>(&block, part, (share, next), ends, (table, &offsets));
                     if let (true, Some(function)) = (ends.last, self.shared.gemm.function) {
                         self.map_unary(simd, function, &offsets[..rows.len()], panels.clone());
                     }
@@ -354,10 +367,24 @@ impl<'a, R: RowSource<Element: RowWords> + ?Sized> GemmPart<'a, R> {
             .point(self.rows(tile), positions, depth, table);
     }
 
+    /// The kernel positions from the first to the last at which one of the rows is not padding: products with zeros add
+    /// nothing. Large dilations and small images have many of them.
+    #[inline(always)]
+    fn inside(&self, table: &[RowPointers], rows: usize) -> Range<usize> {
+        if !self.shared.a.pads_with_zeros() {
+            return 0..table.len();
+        }
+        let is_inside = |position: &RowPointers| !is_padding(&position[..rows]);
+        let Some(first) = table.iter().position(is_inside) else {
+            return 0..0;
+        };
+        let last = table.iter().rposition(is_inside).unwrap_or(first);
+        first..last + 1
+    }
+
     /// A buffer for packed rows, where the rows of a K block alias in the cache and are multiplied by
     /// enough panels.
     fn packed_rows(&self, block: &KBlock, table: &mut [RowPointers]) -> Option<PackedRows> {
-        let rows = self.rows(self.tiles.start).len();
         let often = self.panels.len() >= MIN_PANELS_TO_PACK;
         if !often
             || block.positions.len() != 1
@@ -365,8 +392,13 @@ impl<'a, R: RowSource<Element: RowWords> + ?Sized> GemmPart<'a, R> {
         {
             return None;
         }
-        self.point(block, self.tiles.start, &mut table[..1]);
-        rows_alias(&table[0][..rows]).then(PackedRows::of_thread)
+        // Rows of padding are one row.
+        let alias = self.tiles.clone().find_map(|tile| {
+            self.point(block, tile, &mut table[..1]);
+            let rows = &table[0][..self.rows(tile).len()];
+            (!is_padding(rows)).then(|| rows_alias(rows))
+        });
+        alias.unwrap_or(false).then(PackedRows::of_thread)
     }
 
     /// Packs a K block of the rows of tiles.
@@ -380,8 +412,13 @@ impl<'a, R: RowSource<Element: RowWords> + ?Sized> GemmPart<'a, R> {
         let words = block.depth.len() * R::Element::COUNT;
         for (index, tile) in tiles.enumerate() {
             self.point(block, tile, &mut table[..1]);
-            let rows = table[0].iter().take(self.rows(tile).len());
-            for (&row, to) in rows.zip(packed.rows(index)) {
+            let rows = &table[0][..self.rows(tile).len()];
+            let is_padding = self.inside(&table[..1], rows.len()).is_empty();
+            packed.set_padding(index, is_padding);
+            if is_padding {
+                continue;
+            }
+            for (&row, to) in rows.iter().zip(packed.rows(index)) {
                 // SAFETY: `point` wrote a pointer to `words` words of this row for each of the
                 // tile's rows (the contract of `RowSource`), which A borrows.
                 let row = unsafe { std::slice::from_raw_parts(row, words) };

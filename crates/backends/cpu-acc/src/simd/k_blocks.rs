@@ -25,6 +25,15 @@ impl KBlock {
         self.positions.start * depth + self.depth.start
     }
 
+    /// The block with these of its positions only.
+    pub fn part(&self, positions: Range<usize>) -> Self {
+        let first = self.positions.start;
+        Self {
+            positions: first + positions.start..first + positions.end,
+            depth: self.depth.clone(),
+        }
+    }
+
     /// Rows of B in the block.
     pub fn len(&self) -> usize {
         self.positions.len() * self.depth.len()

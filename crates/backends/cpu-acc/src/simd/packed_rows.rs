@@ -6,6 +6,7 @@
 use super::k_blocks::KC;
 use super::tile::{MAX_ROWS, RowPointers};
 use std::cell::Cell;
+use std::ops::Range;
 
 /// Addresses that differ by a multiple of this map to the same set of the first level cache: 64 sets
 /// of lines of 64 bytes.
@@ -33,7 +34,11 @@ pub(super) fn rows_alias<T>(rows: &[*const T]) -> bool {
 }
 
 /// The packed rows of some tiles, in a buffer that the thread keeps for the next product.
-pub(super) struct PackedRows(Vec<f32>);
+pub(super) struct PackedRows {
+    elements: Vec<f32>,
+    /// The tiles of which all rows are padding.
+    padding: [bool; Self::TILES],
+}
 
 impl PackedRows {
     /// Tiles that the buffer holds: as many as stay in the second level cache beside the panels.
@@ -46,27 +51,36 @@ impl PackedRows {
     pub fn of_thread() -> Self {
         let mut buffer = BUFFER.take();
         buffer.resize(Self::TILES * MAX_ROWS * STRIDE, 0.0);
-        Self(buffer)
+        Self {
+            elements: buffer,
+            padding: [false; Self::TILES],
+        }
+    }
+
+    /// Sets whether all rows of a tile are padding.
+    pub fn set_padding(&mut self, tile: usize, is_padding: bool) {
+        self.padding[tile] = is_padding;
     }
 
     /// The destinations of a tile's rows.
     pub fn rows(&mut self, tile: usize) -> impl Iterator<Item = &mut [f32]> {
         let first = tile * MAX_ROWS * STRIDE;
-        self.0[first..][..MAX_ROWS * STRIDE].chunks_exact_mut(STRIDE)
+        self.elements[first..][..MAX_ROWS * STRIDE].chunks_exact_mut(STRIDE)
     }
 
-    /// Writes pointers to the packed rows of a tile.
+    /// Writes pointers to the packed rows of a tile, and returns the kernel positions of its block that are not padding.
     #[inline(always)]
-    pub fn point(&self, tile: usize, pointers: &mut RowPointers) {
-        let first = self.0[tile * MAX_ROWS * STRIDE..].as_ptr();
+    pub fn point(&self, tile: usize, pointers: &mut RowPointers) -> Range<usize> {
+        let first = self.elements[tile * MAX_ROWS * STRIDE..].as_ptr();
         for (row, pointer) in pointers.iter_mut().enumerate() {
             *pointer = first.wrapping_add(row * STRIDE);
         }
+        0..usize::from(!self.padding[tile])
     }
 }
 
 impl Drop for PackedRows {
     fn drop(&mut self) {
-        BUFFER.set(std::mem::take(&mut self.0));
+        BUFFER.set(std::mem::take(&mut self.elements));
     }
 }
