@@ -4,7 +4,7 @@
 
 Writes DIR/SOURCE-NAME.onnx and .npz, or .failed with the reason. What exists is left. The .npz has `in.NAME` for every input
 (`map.NAME` for a map, as JSON), and as `base` the file that a quantised model was made of. Weights are random with a fixed seed.
-Variants (optimised, quantised) are made of the exported model that they name.
+Variants (optimised, quantised) are made of the exported model that they name, which is exported as well.
 """
 
 import argparse
@@ -38,6 +38,12 @@ SOURCES = {
 def listed():
     lines = LIST.read_text().splitlines()
     return [tuple(line.split()) for line in lines if line.strip() and not line.startswith("#")]
+
+
+def with_bases(stems, models):
+    """These models, and those that variants among them are made of."""
+    variants = {name for source, name in models if source not in SOURCES and f"{source}-{name}" in stems}
+    return {*stems, *(f"{source}-{name}" for source, name in models if source in SOURCES and name in variants)}
 
 
 def export(folder, source, name):
@@ -76,10 +82,12 @@ def main():
     options = arguments.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     processes = multiprocessing.get_context("fork")
-    for source, name in listed():
+    models = listed()
+    chosen = with_bases(options.names, models)
+    for source, name in models:
         stem = f"{source}-{name}"
         files = [options.folder / f"{stem}.{ending}" for ending in ("onnx", "failed", "part")]
-        if options.names and stem not in options.names:
+        if options.names and stem not in chosen:
             continue
         if any(file.exists() for file in files[:2]):
             continue

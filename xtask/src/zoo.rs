@@ -2,6 +2,7 @@
 
 mod page;
 
+use crate::bench::{cpu, date};
 use crate::{Result, python, root, run, target};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ pub struct Options {
     /// Compare only the models without a result in target/zoo.
     #[arg(long)]
     missing: bool,
-    /// Write the results in target/zoo to docs/coverage.md.
+    /// Write the results to docs/coverage.md and docs/coverage.jsonl, which keeps those of models that are not chosen.
     #[arg(long)]
     write: bool,
 }
@@ -43,10 +44,14 @@ impl Listed {
     }
 }
 
-/// What zoo_compare.py prints, which target/zoo keeps.
+/// What zoo_compare.py prints, and when and where it ran.
 #[derive(Serialize, Deserialize, Default)]
 #[serde(default)]
 struct Comparison {
+    /// SOURCE-NAME.
+    model: String,
+    date: String,
+    cpu: String,
     /// Why the model is not exported.
     export: Option<String>,
     /// Why onnxruntime does not run the model.
@@ -111,36 +116,64 @@ pub fn zoo(options: &Options) -> Result<()> {
         let packages = python::tenon_package()?;
         for (index, model) in chosen.iter().enumerate() {
             let stem = model.stem();
-            let found = compare(&interpreter, &packages, &folder, &stem, options)?;
+            let found = Comparison {
+                model: stem.clone(),
+                date: date()?,
+                cpu: cpu(),
+                ..compare(&interpreter, &packages, &folder, &stem, options)?
+            };
             let outcome = found.reason().unwrap_or("agrees");
             eprintln!("{stem} ({} of {}): {outcome}", index + 1, chosen.len());
             let text = serde_json::to_string(&found).map_err(|error| error.to_string())?;
             write(&result_file(&folder, &stem), &text)?;
         }
     }
+    let mut kept = kept()?;
     let results = models
         .into_iter()
         .map(|model| {
-            let text = std::fs::read_to_string(result_file(&folder, &model.stem()));
+            let stem = model.stem();
+            let text = std::fs::read_to_string(result_file(&folder, &stem));
             let found = match text {
-                Ok(text) => serde_json::from_str(&text)
-                    .map_err(|error| format!("{}: {error}", model.stem()))?,
-                Err(_) => Comparison {
+                Ok(text) => {
+                    serde_json::from_str(&text).map_err(|error| format!("{stem}: {error}"))?
+                }
+                Err(_) => kept.remove(&stem).unwrap_or_else(|| Comparison {
                     export: Some("not compared yet".into()),
+                    model: stem,
                     ..Comparison::default()
-                },
+                }),
             };
             Ok((model, found))
         })
         .collect::<Result<Vec<_>>>()?;
     println!("{}", page::summary(&results));
     if options.write {
-        write(
-            &root().join("docs/coverage.md"),
-            &page::page(&results, options)?,
-        )?;
+        let mut lines = String::new();
+        for (_, found) in &results {
+            lines += &serde_json::to_string(found).map_err(|error| error.to_string())?;
+            lines.push('\n');
+        }
+        write(&root().join(KEPT), &lines)?;
+        let page = page::page(&results, options);
+        write(&root().join("docs/coverage.md"), &page)?;
     }
     Ok(())
+}
+
+/// The results of the last runs, a line of JSON for each model.
+const KEPT: &str = "docs/coverage.jsonl";
+
+/// The results in [`KEPT`] by model.
+fn kept() -> Result<BTreeMap<String, Comparison>> {
+    let text = std::fs::read_to_string(root().join(KEPT));
+    let text = text.map_err(|error| format!("cannot read {KEPT}: {error}"))?;
+    let line = |line: &str| {
+        let found: Comparison =
+            serde_json::from_str(line).map_err(|error| format!("{KEPT}: {error}"))?;
+        Ok((found.model.clone(), found))
+    };
+    text.lines().map(line).collect()
 }
 
 /// The models of models/zoo.txt.

@@ -1,8 +1,9 @@
 //! docs/coverage.md: which models of the list compile and agree with onnxruntime.
 
 use super::{Comparison, Listed, Options};
-use crate::bench::{cpu, date, time};
-use crate::{Result, bench};
+use crate::bench;
+use crate::bench::time;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// The least share of the models that onnxruntime runs.
@@ -58,7 +59,7 @@ fn row<'a>(title: &str, results: impl Iterator<Item = &'a (Listed, Comparison)> 
 }
 
 /// The whole page.
-pub fn page(results: &Results, options: &Options) -> Result<String> {
+pub fn page(results: &Results, options: &Options) -> String {
     let comparable = results
         .iter()
         .filter(|(_, one)| one.is_comparable())
@@ -68,16 +69,16 @@ pub fn page(results: &Results, options: &Options) -> Result<String> {
     let mut text = format!(
         "# Coverage\n\n\
          Which models compile and agree with onnxruntime. Made by `cargo xtask zoo --write` from the list in \
-         [models/zoo.txt](../models/zoo.txt), which was made before the work; no model leaves it. Date {}, CPU {}, {} \
-         thread{}.\n\n\
+         [models/zoo.txt](../models/zoo.txt), which was made before the work; no model leaves it. A run of some models leaves the rows of the others \
+         ([coverage.jsonl](coverage.jsonl) has all results with their dates). Date {}, CPU {}, {} thread{}.\n\n\
          `models/zoo/export.py` exports the models with random weights. A model agrees if every number of f32 differs from \
          {}'s without optimisations by at most 0.001 of the greatest magnitude of its output (0.005 with weights of half precision), by twice what \
          onnxruntime's results with and without its optimisations differ, or by a quarter of what those of a quantised model \
          differ from those of the model that it was made of, and all other values are equal. Times are medians \
          of calls from Python with NumPy arrays; the last column is a geometric mean of the ratios.\n\n{}\n\
          Target: {:.0} % of the models that onnxruntime runs compile and agree. Met: {}.\n",
-        date()?,
-        cpu(),
+        distinct(results, |one| &one.date),
+        distinct(results, |one| &one.cpu),
         options.threads,
         if options.threads == 1 { "" } else { "s" },
         bench::ONNXRUNTIME.name,
@@ -126,7 +127,14 @@ pub fn page(results: &Results, options: &Options) -> Result<String> {
             time(one.onnxruntime_us),
         );
     }
-    Ok(text)
+    text
+}
+
+/// The texts that results have, in order.
+fn distinct(results: &Results, text: fn(&Comparison) -> &str) -> String {
+    let texts: BTreeSet<&str> = results.iter().map(|(_, one)| text(one)).collect();
+    let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+    texts.join(" and ")
 }
 
 /// A section with the models that have a reason.
