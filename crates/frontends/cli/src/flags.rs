@@ -75,7 +75,7 @@ Examples:
   tenon compile gpt2.onnx --dim batch=1 --auto-state   the cache grows in place
   tenon compile model.onnx --cpu-node Resize_7=libown.so:resize
   tenon compile snapshots/1/model.onnx --allow-links blobs
-  tenon compile model.onnx --weights model.safetensors   by the names of initialisers
+  tenon compile model.onnx --weights w.safetensors   by names of initialisers
   tenon compile model.tflite --signature encode
   tenon compile matmul.yaml -o matmul.neff --param '$p_loop_count=4'")]
 pub struct Compile {

@@ -56,8 +56,8 @@ pub struct CompileFlags {
     /// link to a folder of blobs. Repeat for several.
     #[arg(long, value_name = "FOLDER", help_heading = "Compiling")]
     pub allow_links: Vec<PathBuf>,
-    /// Give initialisers and inputs of the model the values of the tensors of their names: .safetensors, .npz, or the
-    /// .json index of several safetensors files. Repeat for several.
+    /// Give initialisers and inputs of the model the values of tensors of their names: .safetensors,
+    /// .npz, or the .json index of several safetensors files. Repeat for several.
     #[arg(long, value_name = "FILE", help_heading = "Compiling")]
     pub weights: Vec<PathBuf>,
     /// Compile this signature of a LiteRT model, instead of its first one.

@@ -10,7 +10,7 @@ pub use control::TensorList;
 
 use crate::attributes::operator_attributes;
 use regex_lite::Regex;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tenon_backend::{NodeView, Registry, evaluate};
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_bef::Attribute;
@@ -230,6 +230,8 @@ struct HostOperator {
     backends: Arc<Registry>,
     /// The regular expressions of RegexFullMatch and tenon.Tokenizer.
     patterns: Vec<Regex>,
+    /// The keys of tenon.LookUp, made by its first execution on strings.
+    keys: OnceLock<strings::KeyTable>,
 }
 
 impl HostOperator {
@@ -265,6 +267,7 @@ impl HostOperator {
                 inputs: inputs.iter().map(input).collect::<Result<_>>()?,
                 outputs,
                 backends: site.service::<Registry>()?,
+                keys: OnceLock::new(),
             })
         };
         read().map_err(|error| error.at(Location::node(node.as_str())))
@@ -284,6 +287,7 @@ impl HostOperator {
         let inputs = inputs.collect::<Result<Vec<Option<&Tensor>>>>()?;
         let results = match self.op.family {
             "strings" => self.string_results(&inputs)?,
+            _ if self.looks_up_strings(&inputs) => vec![self.look_up(&inputs)?],
             _ => self.compute(self.op, &self.attributes, &inputs, &self.outputs)?,
         };
         let values = results.into_iter();

@@ -1,6 +1,9 @@
 //! Operators on strings.
 
+mod look_up;
 mod tokens;
+
+pub(super) use look_up::KeyTable;
 
 use super::{HostOperator, invalid};
 use regex_lite::Regex;
