@@ -67,7 +67,7 @@ fn misfit(expected: impl std::fmt::Display, weight: &Tensor) -> Error {
     error.expected(expected).found(weight.ty())
 }
 
-/// The elements in aligned memory, as elements of a type that has all values of their own.
+/// The elements in aligned memory, in a type that holds all values of theirs.
 fn widened(weight: &Tensor, dtype: DataType) -> Result<Tensor> {
     use DataType::{BF16, F16, F32, F64};
     let from = weight.dtype();

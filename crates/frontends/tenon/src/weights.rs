@@ -252,8 +252,8 @@ fn tensor(bytes: &Buffer, start: usize, info: &TensorInfo) -> Result<Option<Tens
     })?;
     let shape = info.shape.clone();
     if dtype == DataType::Bool && data.iter().any(|&byte| byte > 1) {
-        let numbers = Tensor::new(TensorType::new(DataType::U8, shape)?, data)?;
-        return convert(&numbers, DataType::Bool).map(Some);
+        let raw = Tensor::new(TensorType::new(DataType::U8, shape)?, data)?;
+        return convert(&raw, DataType::Bool).map(Some);
     }
     Tensor::new(TensorType::new(dtype, shape)?, data).map(Some)
 }
