@@ -28,6 +28,10 @@ const MAX_NODES: usize = 1 << 18;
 /// The least limit of bytes for the constants and tables of subgraphs, which are copied for each use.
 const MAX_COPIES: usize = 256 << 20;
 
+/// The bytes of sparse tensors that may be decoded: this many, or for larger files a multiple of their size.
+const MAX_DECODED: usize = 256 << 20;
+const MAX_DECODED_RATIO: usize = 64;
+
 /// The maximum nesting depth of subgraphs.
 const MAX_DEPTH: usize = 16;
 
@@ -54,6 +58,8 @@ pub(crate) struct Conversion<'m> {
     produced: HashSet<String>,
     depth: usize,
     copied: usize,
+    /// The bytes of sparse tensors that may still be decoded.
+    decoded: usize,
     problems: Problems,
 }
 
@@ -123,6 +129,11 @@ impl<'m> Conversion<'m> {
             produced: HashSet::new(),
             depth: 0,
             copied: 0,
+            decoded: data
+                .file
+                .len()
+                .saturating_mul(MAX_DECODED_RATIO)
+                .max(MAX_DECODED),
             problems: Problems::default(),
         }
     }
@@ -259,7 +270,7 @@ impl<'m> Conversion<'m> {
         code: &Code<'m>,
         label: &str,
     ) -> Result<()> {
-        let Some(convert) = operators::converter(code.operator) else {
+        let Some(convert) = operators::converter(code.operator, code.custom) else {
             self.problems.refuse(code.refusal(), label);
             return Ok(());
         };
@@ -295,9 +306,7 @@ impl<'m> Conversion<'m> {
                 if error.kind() == ErrorKind::Unsupported
                     && error.location() == &Location::default() =>
             {
-                let mut reason = format!("operator {}: {}", code.name(), error.without_location());
-                // A name in it may have characters of several bytes.
-                reason.truncate(reason.floor_char_boundary(512));
+                let reason = format!("operator {}: {}", code.name(), error.without_location());
                 self.problems.refuse(reason, label);
                 Ok(())
             }
@@ -352,7 +361,12 @@ impl<'m> Conversion<'m> {
         let tensor = tensor
             .ok_or_else(|| invalid("a tensor does not exist"))?
             .get(index);
-        let info = Rc::new(TensorInfo::read(tensor, self.model, self.data)?);
+        let info = Rc::new(TensorInfo::read(
+            tensor,
+            self.model,
+            self.data,
+            &mut self.decoded,
+        )?);
         scope.tensors[index] = Some(info.clone());
         Ok(info)
     }
@@ -373,6 +387,11 @@ impl<'m> Conversion<'m> {
         let name = self.constant(&info.name, proto);
         scope.values[index] = Some(name.clone());
         Ok(name)
+    }
+
+    /// Whether a tensor has a value.
+    pub fn is_set(&self, scope: &Scope<'m>, index: usize) -> bool {
+        matches!(scope.values.get(index), Some(Some(_)))
     }
 
     /// Sets the value of a tensor. It gets the tensor's name if it has no other name.

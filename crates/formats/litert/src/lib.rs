@@ -14,6 +14,7 @@
 
 mod control;
 mod convert;
+mod flexbuffer;
 mod interface;
 mod model;
 mod names;
@@ -22,6 +23,7 @@ mod operators;
 mod problems;
 mod proto;
 mod schema;
+mod sparse;
 mod tensor;
 
 pub use convert::SIGNATURES;

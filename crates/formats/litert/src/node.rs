@@ -44,6 +44,12 @@ impl<'m> Operation<'_, 'm> {
         self.inputs.get(index).copied().flatten().is_some()
     }
 
+    /// Whether input `index` is a constant, or an operator or the caller sets it.
+    pub fn has_value(&mut self, index: usize) -> Result<bool> {
+        let tensor = self.tensor(index)?;
+        Ok(self.info(index)?.data.is_some() || self.conversion.is_set(self.scope, tensor))
+    }
+
     pub fn output(&self, index: usize) -> Result<usize> {
         let output = self.outputs.get(index).copied();
         output.ok_or_else(|| invalid(format!("output {index} is missing")))

@@ -1,5 +1,7 @@
 //! The operators that are converted, one row each.
 
+mod bits;
+mod detection;
 mod elementwise;
 mod gather;
 mod image;
@@ -14,6 +16,8 @@ mod resize;
 mod selection;
 mod shape;
 mod slice;
+mod suppression;
+mod update;
 
 use crate::control;
 use crate::node::Operation;
@@ -23,11 +27,18 @@ use tenon_base::Result;
 /// Adds the nodes of an operator, and sets its outputs.
 pub(crate) type Converter = fn(&mut Operation<'_, '_>) -> Result<()>;
 
-/// The converter of an operator; `None` for one that is refused.
-pub(crate) fn converter(operator: Builtin) -> Option<Converter> {
+/// The converter of an operator, with the name of a custom one; `None` for one that is refused.
+pub(crate) fn converter(operator: Builtin, custom: Option<&str>) -> Option<Converter> {
+    if operator == Builtin::CUSTOM {
+        let row = CUSTOM.iter().find(|row| Some(row.0) == custom);
+        return row.map(|row| row.1);
+    }
     let row = OPERATORS.iter().find(|row| row.0 == operator);
     row.map(|row| row.1)
 }
+
+/// Operators of other libraries.
+const CUSTOM: &[(&str, Converter)] = &[("TFLite_Detection_PostProcess", detection::post_process)];
 
 #[rustfmt::skip]
 const OPERATORS: &[(Builtin, Converter)] = &[
@@ -36,9 +47,14 @@ const OPERATORS: &[(Builtin, Converter)] = &[
     (Builtin::ADD_N,                        elementwise::sum),
     (Builtin::ARG_MAX,                      |op| selection::arg(op, "ArgMax")),
     (Builtin::ARG_MIN,                      |op| selection::arg(op, "ArgMin")),
+    (Builtin::ATAN2,                        elementwise::angle),
     (Builtin::AVERAGE_POOL_2D,              pooling::average),
     (Builtin::BATCH_MATMUL,                 matmul::batch),
     (Builtin::BATCH_TO_SPACE_ND,            image::batch_to_space),
+    (Builtin::BIDIRECTIONAL_SEQUENCE_LSTM,  recurrent::bidirectional_lstm),
+    (Builtin::BIDIRECTIONAL_SEQUENCE_RNN,   recurrent::bidirectional_rnn),
+    (Builtin::BITCAST,                      bits::bit_cast),
+    (Builtin::BITWISE_XOR,                  bits::xor),
     (Builtin::BROADCAST_ARGS,               shape::broadcast_args),
     (Builtin::BROADCAST_TO,                 shape::broadcast),
     (Builtin::CALL,                         control::call),
@@ -50,15 +66,18 @@ const OPERATORS: &[(Builtin, Converter)] = &[
     (Builtin::CONV_3D,                      image::conv_3d),
     (Builtin::COS,                          |op| elementwise::unary(op, "Cos")),
     (Builtin::CUMSUM,                       reduction::cumulative_sum),
+    (Builtin::DENSIFY,                      quantize::densify),
     (Builtin::DEPTHWISE_CONV_2D,            image::depthwise),
     (Builtin::DEPTH_TO_SPACE,               image::depth_to_space),
     (Builtin::DEQUANTIZE,                   quantize::dequantize),
     (Builtin::DIV,                          |op| elementwise::binary(op, "Div")),
+    (Builtin::DYNAMIC_UPDATE_SLICE,         update::update_slice),
     (Builtin::ELU,                          |op| elementwise::unary(op, "Elu")),
     (Builtin::EMBEDDING_LOOKUP,             gather::embedding),
     (Builtin::EQUAL,                        |op| elementwise::comparison(op, "Equal")),
     (Builtin::EXP,                          |op| elementwise::unary(op, "Exp")),
     (Builtin::EXPAND_DIMS,                  shape::expand_dims),
+    (Builtin::FAKE_QUANT,                   quantize::fake_quantize),
     (Builtin::FILL,                         shape::fill),
     (Builtin::FLOOR,                        |op| elementwise::unary(op, "Floor")),
     (Builtin::FLOOR_DIV,                    elementwise::floor_div),
@@ -83,6 +102,7 @@ const OPERATORS: &[(Builtin, Converter)] = &[
     (Builtin::LOGICAL_OR,                   |op| elementwise::binary(op, "Or")),
     (Builtin::LOGISTIC,                     |op| elementwise::unary(op, "Sigmoid")),
     (Builtin::LOG_SOFTMAX,                  normalization::log_softmax),
+    (Builtin::LSTM,                         recurrent::lstm),
     (Builtin::MAXIMUM,                      |op| elementwise::binary(op, "Max")),
     (Builtin::MAX_POOL_2D,                  pooling::max),
     (Builtin::MEAN,                         |op| reduction::reduction(op, "ReduceMean")),
@@ -90,6 +110,8 @@ const OPERATORS: &[(Builtin, Converter)] = &[
     (Builtin::MIRROR_PAD,                   movement::mirror_pad),
     (Builtin::MUL,                          |op| elementwise::binary(op, "Mul")),
     (Builtin::NEG,                          |op| elementwise::unary(op, "Neg")),
+    (Builtin::NON_MAX_SUPPRESSION_V4,       suppression::hard),
+    (Builtin::NON_MAX_SUPPRESSION_V5,       suppression::soft),
     (Builtin::NOT_EQUAL,                    elementwise::not_equal),
     (Builtin::ONE_HOT,                      gather::one_hot),
     (Builtin::PACK,                         movement::pack),
@@ -114,6 +136,8 @@ const OPERATORS: &[(Builtin, Converter)] = &[
     (Builtin::RESIZE_NEAREST_NEIGHBOR,      resize::nearest),
     (Builtin::REVERSE_SEQUENCE,             movement::reverse_sequence),
     (Builtin::REVERSE_V2,                   slice::reverse),
+    (Builtin::RIGHT_SHIFT,                  bits::right_shift),
+    (Builtin::RNN,                          recurrent::rnn),
     (Builtin::ROUND,                        |op| elementwise::unary(op, "Round")),
     (Builtin::RSQRT,                        elementwise::rsqrt),
     (Builtin::SCATTER_ND,                   gather::scatter_nd),
@@ -135,12 +159,14 @@ const OPERATORS: &[(Builtin, Converter)] = &[
     (Builtin::STRIDED_SLICE,                slice::strided_slice),
     (Builtin::SUB,                          |op| elementwise::binary(op, "Sub")),
     (Builtin::SUM,                          |op| reduction::reduction(op, "ReduceSum")),
+    (Builtin::SVDF,                         recurrent::svdf),
     (Builtin::TANH,                         |op| elementwise::unary(op, "Tanh")),
     (Builtin::TILE,                         shape::tile),
     (Builtin::TOPK_V2,                      selection::top_k),
     (Builtin::TRANSPOSE,                    movement::transpose),
     (Builtin::TRANSPOSE_CONV,               image::transpose_conv),
-    (Builtin::UNIDIRECTIONAL_SEQUENCE_LSTM, recurrent::lstm),
+    (Builtin::UNIDIRECTIONAL_SEQUENCE_LSTM, recurrent::sequence_lstm),
+    (Builtin::UNIDIRECTIONAL_SEQUENCE_RNN,  recurrent::sequence_rnn),
     (Builtin::UNPACK,                       movement::unpack),
     (Builtin::WHERE,                        selection::positions),
     (Builtin::WHILE,                        control::repeat),

@@ -6,6 +6,9 @@ use tenon_base::{Error, Location};
 /// The maximum number of listed problems; further ones are counted.
 const LISTED: usize = 64;
 
+/// The maximum length of a message, in bytes.
+const LENGTH: usize = 512;
+
 /// Problems, and what is not supported, with the number of nodes.
 #[derive(Default)]
 pub(crate) struct Problems {
@@ -32,7 +35,9 @@ impl Problems {
     }
 
     /// Adds a node that is not supported.
-    pub fn refuse(&mut self, message: String, node: &str) {
+    pub fn refuse(&mut self, mut message: String, node: &str) {
+        // A name in it may have characters of several bytes.
+        message.truncate(message.floor_char_boundary(LENGTH));
         let known = self.unsupported.iter_mut().find(|it| it.message == message);
         if let Some(row) = known {
             row.count += 1;
@@ -62,5 +67,20 @@ impl Problems {
             errors.push(invalid(format!("{count} more problems are not listed")));
         }
         Error::from_all(errors)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        let mut problems = Problems::default();
+        for name in ["é".repeat(400), format!("a{}", "é".repeat(400))] {
+            problems.refuse(name, "node");
+        }
+        let text = problems.into_error().unwrap().to_string();
+        assert_eq!(text.matches('é').count(), 256 + 255, "{text}");
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tenon_onnx::proto::*;
 
 /// The version of ONNX's operator set that converted models use.
-pub(crate) const OPSET: i64 = 23;
+pub(crate) const OPSET: i64 = 26;
 
 pub(crate) type Attributes = Vec<AttributeProto>;
 
@@ -41,6 +41,21 @@ pub(crate) fn ints(name: &str, values: impl Into<Vec<i64>>) -> AttributeProto {
     AttributeProto {
         ints: values.into(),
         ..attribute(name, attribute_type::INTS)
+    }
+}
+
+pub(crate) fn texts(name: &str, values: &[&'static str]) -> AttributeProto {
+    let values = values.iter().map(|value| value.as_bytes());
+    AttributeProto {
+        strings: values.map(Bytes::from_static).collect(),
+        ..attribute(name, attribute_type::STRINGS)
+    }
+}
+
+pub(crate) fn floats(name: &str, values: &[f32]) -> AttributeProto {
+    AttributeProto {
+        floats: values.to_vec(),
+        ..attribute(name, attribute_type::FLOATS)
     }
 }
 

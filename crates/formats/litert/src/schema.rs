@@ -1109,17 +1109,20 @@ pub const ENUM_MIN_BUILTIN_OPTIONS: u8 = 0;
 pub const ENUM_MAX_BUILTIN_OPTIONS: u8 = 116;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_BUILTIN_OPTIONS: [BuiltinOptions; 40] = [
+pub const ENUM_VALUES_BUILTIN_OPTIONS: [BuiltinOptions; 46] = [
   BuiltinOptions::NONE,
   BuiltinOptions::Conv2DOptions,
   BuiltinOptions::DepthwiseConv2DOptions,
   BuiltinOptions::Pool2DOptions,
+  BuiltinOptions::SVDFOptions,
+  BuiltinOptions::RNNOptions,
   BuiltinOptions::FullyConnectedOptions,
   BuiltinOptions::SoftmaxOptions,
   BuiltinOptions::ConcatenationOptions,
   BuiltinOptions::AddOptions,
   BuiltinOptions::L2NormOptions,
   BuiltinOptions::LocalResponseNormalizationOptions,
+  BuiltinOptions::LSTMOptions,
   BuiltinOptions::ResizeBilinearOptions,
   BuiltinOptions::CallOptions,
   BuiltinOptions::ReshapeOptions,
@@ -1130,6 +1133,7 @@ pub const ENUM_VALUES_BUILTIN_OPTIONS: [BuiltinOptions; 40] = [
   BuiltinOptions::SubOptions,
   BuiltinOptions::DivOptions,
   BuiltinOptions::SqueezeOptions,
+  BuiltinOptions::SequenceRNNOptions,
   BuiltinOptions::StridedSliceOptions,
   BuiltinOptions::SplitOptions,
   BuiltinOptions::TransposeConvOptions,
@@ -1137,6 +1141,8 @@ pub const ENUM_VALUES_BUILTIN_OPTIONS: [BuiltinOptions; 40] = [
   BuiltinOptions::PackOptions,
   BuiltinOptions::OneHotOptions,
   BuiltinOptions::UnpackOptions,
+  BuiltinOptions::BidirectionalSequenceLSTMOptions,
+  BuiltinOptions::BidirectionalSequenceRNNOptions,
   BuiltinOptions::UnidirectionalSequenceLSTMOptions,
   BuiltinOptions::ResizeNearestNeighborOptions,
   BuiltinOptions::LeakyReluOptions,
@@ -1161,12 +1167,15 @@ impl BuiltinOptions {
   pub const Conv2DOptions: Self = Self(1);
   pub const DepthwiseConv2DOptions: Self = Self(2);
   pub const Pool2DOptions: Self = Self(5);
+  pub const SVDFOptions: Self = Self(6);
+  pub const RNNOptions: Self = Self(7);
   pub const FullyConnectedOptions: Self = Self(8);
   pub const SoftmaxOptions: Self = Self(9);
   pub const ConcatenationOptions: Self = Self(10);
   pub const AddOptions: Self = Self(11);
   pub const L2NormOptions: Self = Self(12);
   pub const LocalResponseNormalizationOptions: Self = Self(13);
+  pub const LSTMOptions: Self = Self(14);
   pub const ResizeBilinearOptions: Self = Self(15);
   pub const CallOptions: Self = Self(16);
   pub const ReshapeOptions: Self = Self(17);
@@ -1177,6 +1186,7 @@ impl BuiltinOptions {
   pub const SubOptions: Self = Self(28);
   pub const DivOptions: Self = Self(29);
   pub const SqueezeOptions: Self = Self(30);
+  pub const SequenceRNNOptions: Self = Self(31);
   pub const StridedSliceOptions: Self = Self(32);
   pub const SplitOptions: Self = Self(35);
   pub const TransposeConvOptions: Self = Self(49);
@@ -1184,6 +1194,8 @@ impl BuiltinOptions {
   pub const PackOptions: Self = Self(59);
   pub const OneHotOptions: Self = Self(61);
   pub const UnpackOptions: Self = Self(64);
+  pub const BidirectionalSequenceLSTMOptions: Self = Self(69);
+  pub const BidirectionalSequenceRNNOptions: Self = Self(70);
   pub const UnidirectionalSequenceLSTMOptions: Self = Self(71);
   pub const ResizeNearestNeighborOptions: Self = Self(74);
   pub const LeakyReluOptions: Self = Self(75);
@@ -1205,12 +1217,15 @@ impl BuiltinOptions {
     Self::Conv2DOptions,
     Self::DepthwiseConv2DOptions,
     Self::Pool2DOptions,
+    Self::SVDFOptions,
+    Self::RNNOptions,
     Self::FullyConnectedOptions,
     Self::SoftmaxOptions,
     Self::ConcatenationOptions,
     Self::AddOptions,
     Self::L2NormOptions,
     Self::LocalResponseNormalizationOptions,
+    Self::LSTMOptions,
     Self::ResizeBilinearOptions,
     Self::CallOptions,
     Self::ReshapeOptions,
@@ -1221,6 +1236,7 @@ impl BuiltinOptions {
     Self::SubOptions,
     Self::DivOptions,
     Self::SqueezeOptions,
+    Self::SequenceRNNOptions,
     Self::StridedSliceOptions,
     Self::SplitOptions,
     Self::TransposeConvOptions,
@@ -1228,6 +1244,8 @@ impl BuiltinOptions {
     Self::PackOptions,
     Self::OneHotOptions,
     Self::UnpackOptions,
+    Self::BidirectionalSequenceLSTMOptions,
+    Self::BidirectionalSequenceRNNOptions,
     Self::UnidirectionalSequenceLSTMOptions,
     Self::ResizeNearestNeighborOptions,
     Self::LeakyReluOptions,
@@ -1249,12 +1267,15 @@ impl BuiltinOptions {
       Self::Conv2DOptions => Some("Conv2DOptions"),
       Self::DepthwiseConv2DOptions => Some("DepthwiseConv2DOptions"),
       Self::Pool2DOptions => Some("Pool2DOptions"),
+      Self::SVDFOptions => Some("SVDFOptions"),
+      Self::RNNOptions => Some("RNNOptions"),
       Self::FullyConnectedOptions => Some("FullyConnectedOptions"),
       Self::SoftmaxOptions => Some("SoftmaxOptions"),
       Self::ConcatenationOptions => Some("ConcatenationOptions"),
       Self::AddOptions => Some("AddOptions"),
       Self::L2NormOptions => Some("L2NormOptions"),
       Self::LocalResponseNormalizationOptions => Some("LocalResponseNormalizationOptions"),
+      Self::LSTMOptions => Some("LSTMOptions"),
       Self::ResizeBilinearOptions => Some("ResizeBilinearOptions"),
       Self::CallOptions => Some("CallOptions"),
       Self::ReshapeOptions => Some("ReshapeOptions"),
@@ -1265,6 +1286,7 @@ impl BuiltinOptions {
       Self::SubOptions => Some("SubOptions"),
       Self::DivOptions => Some("DivOptions"),
       Self::SqueezeOptions => Some("SqueezeOptions"),
+      Self::SequenceRNNOptions => Some("SequenceRNNOptions"),
       Self::StridedSliceOptions => Some("StridedSliceOptions"),
       Self::SplitOptions => Some("SplitOptions"),
       Self::TransposeConvOptions => Some("TransposeConvOptions"),
@@ -1272,6 +1294,8 @@ impl BuiltinOptions {
       Self::PackOptions => Some("PackOptions"),
       Self::OneHotOptions => Some("OneHotOptions"),
       Self::UnpackOptions => Some("UnpackOptions"),
+      Self::BidirectionalSequenceLSTMOptions => Some("BidirectionalSequenceLSTMOptions"),
+      Self::BidirectionalSequenceRNNOptions => Some("BidirectionalSequenceRNNOptions"),
       Self::UnidirectionalSequenceLSTMOptions => Some("UnidirectionalSequenceLSTMOptions"),
       Self::ResizeNearestNeighborOptions => Some("ResizeNearestNeighborOptions"),
       Self::LeakyReluOptions => Some("LeakyReluOptions"),
@@ -1610,6 +1634,90 @@ impl<'a> ::flatbuffers::Verifiable for MirrorPadMode {
 
 impl ::flatbuffers::SimpleToVerifyInSlice for MirrorPadMode {}
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MIN_LSTMKERNEL_TYPE: i8 = 0;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MAX_LSTMKERNEL_TYPE: i8 = 1;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+#[allow(non_camel_case_types)]
+pub const ENUM_VALUES_LSTMKERNEL_TYPE: [LSTMKernelType; 2] = [
+  LSTMKernelType::FULL,
+  LSTMKernelType::BASIC,
+];
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct LSTMKernelType(pub i8);
+#[allow(non_upper_case_globals)]
+impl LSTMKernelType {
+  pub const FULL: Self = Self(0);
+  pub const BASIC: Self = Self(1);
+
+  pub const ENUM_MIN: i8 = 0;
+  pub const ENUM_MAX: i8 = 1;
+  pub const ENUM_VALUES: &'static [Self] = &[
+    Self::FULL,
+    Self::BASIC,
+  ];
+  /// Returns the variant's name or "" if unknown.
+  pub fn variant_name(self) -> Option<&'static str> {
+    match self {
+      Self::FULL => Some("FULL"),
+      Self::BASIC => Some("BASIC"),
+      _ => None,
+    }
+  }
+}
+impl ::core::fmt::Debug for LSTMKernelType {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    if let Some(name) = self.variant_name() {
+      f.write_str(name)
+    } else {
+      f.write_fmt(format_args!("<UNKNOWN {:?}>", self.0))
+    }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for LSTMKernelType {
+  type Inner = Self;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    let b = unsafe { ::flatbuffers::read_scalar_at::<i8>(buf, loc) };
+    Self(b)
+  }
+}
+
+impl ::flatbuffers::Push for LSTMKernelType {
+    type Output = LSTMKernelType;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        unsafe { ::flatbuffers::emplace_scalar::<i8>(dst, self.0) };
+    }
+}
+
+impl ::flatbuffers::EndianScalar for LSTMKernelType {
+  type Scalar = i8;
+  #[inline]
+  fn to_little_endian(self) -> i8 {
+    self.0.to_le()
+  }
+  #[inline]
+  #[allow(clippy::wrong_self_convention)]
+  fn from_little_endian(v: i8) -> Self {
+    let b = i8::from_le(v);
+    Self(b)
+  }
+}
+
+impl<'a> ::flatbuffers::Verifiable for LSTMKernelType {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    i8::run_verifier(v, pos)
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for LSTMKernelType {}
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_FULLY_CONNECTED_OPTIONS_WEIGHTS_FORMAT: i8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MAX_FULLY_CONNECTED_OPTIONS_WEIGHTS_FORMAT: i8 = 1;
@@ -1693,6 +1801,184 @@ impl<'a> ::flatbuffers::Verifiable for FullyConnectedOptionsWeightsFormat {
 }
 
 impl ::flatbuffers::SimpleToVerifyInSlice for FullyConnectedOptionsWeightsFormat {}
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MIN_DIMENSION_TYPE: i8 = 0;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MAX_DIMENSION_TYPE: i8 = 1;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+#[allow(non_camel_case_types)]
+pub const ENUM_VALUES_DIMENSION_TYPE: [DimensionType; 2] = [
+  DimensionType::DENSE,
+  DimensionType::SPARSE_CSR,
+];
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct DimensionType(pub i8);
+#[allow(non_upper_case_globals)]
+impl DimensionType {
+  pub const DENSE: Self = Self(0);
+  pub const SPARSE_CSR: Self = Self(1);
+
+  pub const ENUM_MIN: i8 = 0;
+  pub const ENUM_MAX: i8 = 1;
+  pub const ENUM_VALUES: &'static [Self] = &[
+    Self::DENSE,
+    Self::SPARSE_CSR,
+  ];
+  /// Returns the variant's name or "" if unknown.
+  pub fn variant_name(self) -> Option<&'static str> {
+    match self {
+      Self::DENSE => Some("DENSE"),
+      Self::SPARSE_CSR => Some("SPARSE_CSR"),
+      _ => None,
+    }
+  }
+}
+impl ::core::fmt::Debug for DimensionType {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    if let Some(name) = self.variant_name() {
+      f.write_str(name)
+    } else {
+      f.write_fmt(format_args!("<UNKNOWN {:?}>", self.0))
+    }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for DimensionType {
+  type Inner = Self;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    let b = unsafe { ::flatbuffers::read_scalar_at::<i8>(buf, loc) };
+    Self(b)
+  }
+}
+
+impl ::flatbuffers::Push for DimensionType {
+    type Output = DimensionType;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        unsafe { ::flatbuffers::emplace_scalar::<i8>(dst, self.0) };
+    }
+}
+
+impl ::flatbuffers::EndianScalar for DimensionType {
+  type Scalar = i8;
+  #[inline]
+  fn to_little_endian(self) -> i8 {
+    self.0.to_le()
+  }
+  #[inline]
+  #[allow(clippy::wrong_self_convention)]
+  fn from_little_endian(v: i8) -> Self {
+    let b = i8::from_le(v);
+    Self(b)
+  }
+}
+
+impl<'a> ::flatbuffers::Verifiable for DimensionType {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    i8::run_verifier(v, pos)
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for DimensionType {}
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MIN_SPARSE_INDEX_VECTOR: u8 = 0;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MAX_SPARSE_INDEX_VECTOR: u8 = 3;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+#[allow(non_camel_case_types)]
+pub const ENUM_VALUES_SPARSE_INDEX_VECTOR: [SparseIndexVector; 4] = [
+  SparseIndexVector::NONE,
+  SparseIndexVector::Int32Vector,
+  SparseIndexVector::Uint16Vector,
+  SparseIndexVector::Uint8Vector,
+];
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct SparseIndexVector(pub u8);
+#[allow(non_upper_case_globals)]
+impl SparseIndexVector {
+  pub const NONE: Self = Self(0);
+  pub const Int32Vector: Self = Self(1);
+  pub const Uint16Vector: Self = Self(2);
+  pub const Uint8Vector: Self = Self(3);
+
+  pub const ENUM_MIN: u8 = 0;
+  pub const ENUM_MAX: u8 = 3;
+  pub const ENUM_VALUES: &'static [Self] = &[
+    Self::NONE,
+    Self::Int32Vector,
+    Self::Uint16Vector,
+    Self::Uint8Vector,
+  ];
+  /// Returns the variant's name or "" if unknown.
+  pub fn variant_name(self) -> Option<&'static str> {
+    match self {
+      Self::NONE => Some("NONE"),
+      Self::Int32Vector => Some("Int32Vector"),
+      Self::Uint16Vector => Some("Uint16Vector"),
+      Self::Uint8Vector => Some("Uint8Vector"),
+      _ => None,
+    }
+  }
+}
+impl ::core::fmt::Debug for SparseIndexVector {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    if let Some(name) = self.variant_name() {
+      f.write_str(name)
+    } else {
+      f.write_fmt(format_args!("<UNKNOWN {:?}>", self.0))
+    }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for SparseIndexVector {
+  type Inner = Self;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    let b = unsafe { ::flatbuffers::read_scalar_at::<u8>(buf, loc) };
+    Self(b)
+  }
+}
+
+impl ::flatbuffers::Push for SparseIndexVector {
+    type Output = SparseIndexVector;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        unsafe { ::flatbuffers::emplace_scalar::<u8>(dst, self.0) };
+    }
+}
+
+impl ::flatbuffers::EndianScalar for SparseIndexVector {
+  type Scalar = u8;
+  #[inline]
+  fn to_little_endian(self) -> u8 {
+    self.0.to_le()
+  }
+  #[inline]
+  #[allow(clippy::wrong_self_convention)]
+  fn from_little_endian(v: u8) -> Self {
+    let b = u8::from_le(v);
+    Self(b)
+  }
+}
+
+impl<'a> ::flatbuffers::Verifiable for SparseIndexVector {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    u8::run_verifier(v, pos)
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for SparseIndexVector {}
+pub struct SparseIndexVectorUnionTableOffset {}
+
 pub enum QuantizationParametersOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -1874,6 +2160,629 @@ impl ::core::fmt::Debug for QuantizationParameters<'_> {
       ds.finish()
   }
 }
+pub enum Int32VectorOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct Int32Vector<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Int32Vector<'a> {
+  type Inner = Int32Vector<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Int32Vector<'a> {
+  pub const VT_VALUES: ::flatbuffers::VOffsetT = 4;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Int32Vector { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args Int32VectorArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<Int32Vector<'bldr>> {
+    let mut builder = Int32VectorBuilder::new(_fbb);
+    if let Some(x) = args.values { builder.add_values(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn values(&self) -> Option<::flatbuffers::Vector<'a, i32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, i32>>>(Int32Vector::VT_VALUES, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Int32Vector<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("values", Self::VT_VALUES, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct Int32VectorArgs<'a> {
+    pub values: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, i32>>>,
+}
+impl<'a> Default for Int32VectorArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    Int32VectorArgs {
+      values: None,
+    }
+  }
+}
+
+pub struct Int32VectorBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> Int32VectorBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_values(&mut self, values: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , i32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Int32Vector::VT_VALUES, values);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> Int32VectorBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    Int32VectorBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Int32Vector<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Int32Vector<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Int32Vector");
+      ds.field("values", &self.values());
+      ds.finish()
+  }
+}
+pub enum Uint16VectorOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct Uint16Vector<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Uint16Vector<'a> {
+  type Inner = Uint16Vector<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Uint16Vector<'a> {
+  pub const VT_VALUES: ::flatbuffers::VOffsetT = 4;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Uint16Vector { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args Uint16VectorArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<Uint16Vector<'bldr>> {
+    let mut builder = Uint16VectorBuilder::new(_fbb);
+    if let Some(x) = args.values { builder.add_values(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn values(&self) -> Option<::flatbuffers::Vector<'a, u16>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u16>>>(Uint16Vector::VT_VALUES, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Uint16Vector<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u16>>>("values", Self::VT_VALUES, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct Uint16VectorArgs<'a> {
+    pub values: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u16>>>,
+}
+impl<'a> Default for Uint16VectorArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    Uint16VectorArgs {
+      values: None,
+    }
+  }
+}
+
+pub struct Uint16VectorBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> Uint16VectorBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_values(&mut self, values: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u16>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Uint16Vector::VT_VALUES, values);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> Uint16VectorBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    Uint16VectorBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Uint16Vector<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Uint16Vector<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Uint16Vector");
+      ds.field("values", &self.values());
+      ds.finish()
+  }
+}
+pub enum Uint8VectorOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct Uint8Vector<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Uint8Vector<'a> {
+  type Inner = Uint8Vector<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Uint8Vector<'a> {
+  pub const VT_VALUES: ::flatbuffers::VOffsetT = 4;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Uint8Vector { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args Uint8VectorArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<Uint8Vector<'bldr>> {
+    let mut builder = Uint8VectorBuilder::new(_fbb);
+    if let Some(x) = args.values { builder.add_values(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn values(&self) -> Option<::flatbuffers::Vector<'a, u8>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u8>>>(Uint8Vector::VT_VALUES, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Uint8Vector<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("values", Self::VT_VALUES, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct Uint8VectorArgs<'a> {
+    pub values: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u8>>>,
+}
+impl<'a> Default for Uint8VectorArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    Uint8VectorArgs {
+      values: None,
+    }
+  }
+}
+
+pub struct Uint8VectorBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> Uint8VectorBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_values(&mut self, values: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u8>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Uint8Vector::VT_VALUES, values);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> Uint8VectorBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    Uint8VectorBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Uint8Vector<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Uint8Vector<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Uint8Vector");
+      ds.field("values", &self.values());
+      ds.finish()
+  }
+}
+pub enum DimensionMetadataOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct DimensionMetadata<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for DimensionMetadata<'a> {
+  type Inner = DimensionMetadata<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> DimensionMetadata<'a> {
+  pub const VT_FORMAT: ::flatbuffers::VOffsetT = 4;
+  pub const VT_DENSE_SIZE: ::flatbuffers::VOffsetT = 6;
+  pub const VT_ARRAY_SEGMENTS_TYPE: ::flatbuffers::VOffsetT = 8;
+  pub const VT_ARRAY_SEGMENTS: ::flatbuffers::VOffsetT = 10;
+  pub const VT_ARRAY_INDICES_TYPE: ::flatbuffers::VOffsetT = 12;
+  pub const VT_ARRAY_INDICES: ::flatbuffers::VOffsetT = 14;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    DimensionMetadata { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args DimensionMetadataArgs
+  ) -> ::flatbuffers::WIPOffset<DimensionMetadata<'bldr>> {
+    let mut builder = DimensionMetadataBuilder::new(_fbb);
+    if let Some(x) = args.array_indices { builder.add_array_indices(x); }
+    if let Some(x) = args.array_segments { builder.add_array_segments(x); }
+    builder.add_dense_size(args.dense_size);
+    builder.add_array_indices_type(args.array_indices_type);
+    builder.add_array_segments_type(args.array_segments_type);
+    builder.add_format(args.format);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn format(&self) -> DimensionType {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<DimensionType>(DimensionMetadata::VT_FORMAT, Some(DimensionType::DENSE)).unwrap()}
+  }
+  #[inline]
+  pub fn dense_size(&self) -> i32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<i32>(DimensionMetadata::VT_DENSE_SIZE, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn array_segments_type(&self) -> SparseIndexVector {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<SparseIndexVector>(DimensionMetadata::VT_ARRAY_SEGMENTS_TYPE, Some(SparseIndexVector::NONE)).unwrap()}
+  }
+  #[inline]
+  pub fn array_segments(&self) -> Option<::flatbuffers::Table<'a>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Table<'a>>>(DimensionMetadata::VT_ARRAY_SEGMENTS, None)}
+  }
+  #[inline]
+  pub fn array_indices_type(&self) -> SparseIndexVector {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<SparseIndexVector>(DimensionMetadata::VT_ARRAY_INDICES_TYPE, Some(SparseIndexVector::NONE)).unwrap()}
+  }
+  #[inline]
+  pub fn array_indices(&self) -> Option<::flatbuffers::Table<'a>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Table<'a>>>(DimensionMetadata::VT_ARRAY_INDICES, None)}
+  }
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn array_segments_as_int_32_vector(&self) -> Option<Int32Vector<'a>> {
+    if self.array_segments_type() == SparseIndexVector::Int32Vector {
+      self.array_segments().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { Int32Vector::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn array_segments_as_uint_16_vector(&self) -> Option<Uint16Vector<'a>> {
+    if self.array_segments_type() == SparseIndexVector::Uint16Vector {
+      self.array_segments().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { Uint16Vector::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn array_segments_as_uint_8_vector(&self) -> Option<Uint8Vector<'a>> {
+    if self.array_segments_type() == SparseIndexVector::Uint8Vector {
+      self.array_segments().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { Uint8Vector::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn array_indices_as_int_32_vector(&self) -> Option<Int32Vector<'a>> {
+    if self.array_indices_type() == SparseIndexVector::Int32Vector {
+      self.array_indices().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { Int32Vector::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn array_indices_as_uint_16_vector(&self) -> Option<Uint16Vector<'a>> {
+    if self.array_indices_type() == SparseIndexVector::Uint16Vector {
+      self.array_indices().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { Uint16Vector::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn array_indices_as_uint_8_vector(&self) -> Option<Uint8Vector<'a>> {
+    if self.array_indices_type() == SparseIndexVector::Uint8Vector {
+      self.array_indices().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { Uint8Vector::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
+}
+
+impl ::flatbuffers::Verifiable for DimensionMetadata<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<DimensionType>("format", Self::VT_FORMAT, false)?
+     .visit_field::<i32>("dense_size", Self::VT_DENSE_SIZE, false)?
+     .visit_union::<SparseIndexVector, _>("array_segments_type", Self::VT_ARRAY_SEGMENTS_TYPE, "array_segments", Self::VT_ARRAY_SEGMENTS, false, |key, v, pos| {
+        match key {
+          SparseIndexVector::Int32Vector => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Int32Vector>>("SparseIndexVector::Int32Vector", pos),
+          SparseIndexVector::Uint16Vector => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Uint16Vector>>("SparseIndexVector::Uint16Vector", pos),
+          SparseIndexVector::Uint8Vector => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Uint8Vector>>("SparseIndexVector::Uint8Vector", pos),
+          _ => Ok(()),
+        }
+     })?
+     .visit_union::<SparseIndexVector, _>("array_indices_type", Self::VT_ARRAY_INDICES_TYPE, "array_indices", Self::VT_ARRAY_INDICES, false, |key, v, pos| {
+        match key {
+          SparseIndexVector::Int32Vector => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Int32Vector>>("SparseIndexVector::Int32Vector", pos),
+          SparseIndexVector::Uint16Vector => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Uint16Vector>>("SparseIndexVector::Uint16Vector", pos),
+          SparseIndexVector::Uint8Vector => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Uint8Vector>>("SparseIndexVector::Uint8Vector", pos),
+          _ => Ok(()),
+        }
+     })?
+     .finish();
+    Ok(())
+  }
+}
+pub struct DimensionMetadataArgs {
+    pub format: DimensionType,
+    pub dense_size: i32,
+    pub array_segments_type: SparseIndexVector,
+    pub array_segments: Option<::flatbuffers::WIPOffset<::flatbuffers::UnionWIPOffset>>,
+    pub array_indices_type: SparseIndexVector,
+    pub array_indices: Option<::flatbuffers::WIPOffset<::flatbuffers::UnionWIPOffset>>,
+}
+impl<'a> Default for DimensionMetadataArgs {
+  #[inline]
+  fn default() -> Self {
+    DimensionMetadataArgs {
+      format: DimensionType::DENSE,
+      dense_size: 0,
+      array_segments_type: SparseIndexVector::NONE,
+      array_segments: None,
+      array_indices_type: SparseIndexVector::NONE,
+      array_indices: None,
+    }
+  }
+}
+
+pub struct DimensionMetadataBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> DimensionMetadataBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_format(&mut self, format: DimensionType) {
+    self.fbb_.push_slot::<DimensionType>(DimensionMetadata::VT_FORMAT, format, DimensionType::DENSE);
+  }
+  #[inline]
+  pub fn add_dense_size(&mut self, dense_size: i32) {
+    self.fbb_.push_slot::<i32>(DimensionMetadata::VT_DENSE_SIZE, dense_size, 0);
+  }
+  #[inline]
+  pub fn add_array_segments_type(&mut self, array_segments_type: SparseIndexVector) {
+    self.fbb_.push_slot::<SparseIndexVector>(DimensionMetadata::VT_ARRAY_SEGMENTS_TYPE, array_segments_type, SparseIndexVector::NONE);
+  }
+  #[inline]
+  pub fn add_array_segments(&mut self, array_segments: ::flatbuffers::WIPOffset<::flatbuffers::UnionWIPOffset>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(DimensionMetadata::VT_ARRAY_SEGMENTS, array_segments);
+  }
+  #[inline]
+  pub fn add_array_indices_type(&mut self, array_indices_type: SparseIndexVector) {
+    self.fbb_.push_slot::<SparseIndexVector>(DimensionMetadata::VT_ARRAY_INDICES_TYPE, array_indices_type, SparseIndexVector::NONE);
+  }
+  #[inline]
+  pub fn add_array_indices(&mut self, array_indices: ::flatbuffers::WIPOffset<::flatbuffers::UnionWIPOffset>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(DimensionMetadata::VT_ARRAY_INDICES, array_indices);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> DimensionMetadataBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    DimensionMetadataBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<DimensionMetadata<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for DimensionMetadata<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("DimensionMetadata");
+      ds.field("format", &self.format());
+      ds.field("dense_size", &self.dense_size());
+      ds.field("array_segments_type", &self.array_segments_type());
+      match self.array_segments_type() {
+        SparseIndexVector::Int32Vector => {
+          if let Some(x) = self.array_segments_as_int_32_vector() {
+            ds.field("array_segments", &x)
+          } else {
+            ds.field("array_segments", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        SparseIndexVector::Uint16Vector => {
+          if let Some(x) = self.array_segments_as_uint_16_vector() {
+            ds.field("array_segments", &x)
+          } else {
+            ds.field("array_segments", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        SparseIndexVector::Uint8Vector => {
+          if let Some(x) = self.array_segments_as_uint_8_vector() {
+            ds.field("array_segments", &x)
+          } else {
+            ds.field("array_segments", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        _ => {
+          let x: Option<()> = None;
+          ds.field("array_segments", &x)
+        },
+      };
+      ds.field("array_indices_type", &self.array_indices_type());
+      match self.array_indices_type() {
+        SparseIndexVector::Int32Vector => {
+          if let Some(x) = self.array_indices_as_int_32_vector() {
+            ds.field("array_indices", &x)
+          } else {
+            ds.field("array_indices", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        SparseIndexVector::Uint16Vector => {
+          if let Some(x) = self.array_indices_as_uint_16_vector() {
+            ds.field("array_indices", &x)
+          } else {
+            ds.field("array_indices", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        SparseIndexVector::Uint8Vector => {
+          if let Some(x) = self.array_indices_as_uint_8_vector() {
+            ds.field("array_indices", &x)
+          } else {
+            ds.field("array_indices", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        _ => {
+          let x: Option<()> = None;
+          ds.field("array_indices", &x)
+        },
+      };
+      ds.finish()
+  }
+}
 pub enum SparsityParametersOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -1891,6 +2800,8 @@ impl<'a> ::flatbuffers::Follow<'a> for SparsityParameters<'a> {
 
 impl<'a> SparsityParameters<'a> {
   pub const VT_TRAVERSAL_ORDER: ::flatbuffers::VOffsetT = 4;
+  pub const VT_BLOCK_MAP: ::flatbuffers::VOffsetT = 6;
+  pub const VT_DIM_METADATA: ::flatbuffers::VOffsetT = 8;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -1902,6 +2813,8 @@ impl<'a> SparsityParameters<'a> {
     args: &'args SparsityParametersArgs<'args>
   ) -> ::flatbuffers::WIPOffset<SparsityParameters<'bldr>> {
     let mut builder = SparsityParametersBuilder::new(_fbb);
+    if let Some(x) = args.dim_metadata { builder.add_dim_metadata(x); }
+    if let Some(x) = args.block_map { builder.add_block_map(x); }
     if let Some(x) = args.traversal_order { builder.add_traversal_order(x); }
     builder.finish()
   }
@@ -1914,6 +2827,20 @@ impl<'a> SparsityParameters<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, i32>>>(SparsityParameters::VT_TRAVERSAL_ORDER, None)}
   }
+  #[inline]
+  pub fn block_map(&self) -> Option<::flatbuffers::Vector<'a, i32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, i32>>>(SparsityParameters::VT_BLOCK_MAP, None)}
+  }
+  #[inline]
+  pub fn dim_metadata(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<DimensionMetadata<'a>>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<DimensionMetadata>>>>(SparsityParameters::VT_DIM_METADATA, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for SparsityParameters<'_> {
@@ -1923,18 +2850,24 @@ impl ::flatbuffers::Verifiable for SparsityParameters<'_> {
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
     v.visit_table(pos)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("traversal_order", Self::VT_TRAVERSAL_ORDER, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("block_map", Self::VT_BLOCK_MAP, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<DimensionMetadata>>>>("dim_metadata", Self::VT_DIM_METADATA, false)?
      .finish();
     Ok(())
   }
 }
 pub struct SparsityParametersArgs<'a> {
     pub traversal_order: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, i32>>>,
+    pub block_map: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, i32>>>,
+    pub dim_metadata: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<DimensionMetadata<'a>>>>>,
 }
 impl<'a> Default for SparsityParametersArgs<'a> {
   #[inline]
   fn default() -> Self {
     SparsityParametersArgs {
       traversal_order: None,
+      block_map: None,
+      dim_metadata: None,
     }
   }
 }
@@ -1947,6 +2880,14 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> SparsityParametersBuilder<'a,
   #[inline]
   pub fn add_traversal_order(&mut self, traversal_order: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , i32>>) {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(SparsityParameters::VT_TRAVERSAL_ORDER, traversal_order);
+  }
+  #[inline]
+  pub fn add_block_map(&mut self, block_map: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , i32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(SparsityParameters::VT_BLOCK_MAP, block_map);
+  }
+  #[inline]
+  pub fn add_dim_metadata(&mut self, dim_metadata: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<DimensionMetadata<'b >>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(SparsityParameters::VT_DIM_METADATA, dim_metadata);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> SparsityParametersBuilder<'a, 'b, A> {
@@ -1967,6 +2908,8 @@ impl ::core::fmt::Debug for SparsityParameters<'_> {
   fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
     let mut ds = f.debug_struct("SparsityParameters");
       ds.field("traversal_order", &self.traversal_order());
+      ds.field("block_map", &self.block_map());
+      ds.field("dim_metadata", &self.dim_metadata());
       ds.finish()
   }
 }
@@ -2387,6 +3330,7 @@ impl<'a> Operator<'a> {
   pub const VT_OUTPUTS: ::flatbuffers::VOffsetT = 8;
   pub const VT_BUILTIN_OPTIONS_TYPE: ::flatbuffers::VOffsetT = 10;
   pub const VT_BUILTIN_OPTIONS: ::flatbuffers::VOffsetT = 12;
+  pub const VT_CUSTOM_OPTIONS: ::flatbuffers::VOffsetT = 14;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -2398,6 +3342,7 @@ impl<'a> Operator<'a> {
     args: &'args OperatorArgs<'args>
   ) -> ::flatbuffers::WIPOffset<Operator<'bldr>> {
     let mut builder = OperatorBuilder::new(_fbb);
+    if let Some(x) = args.custom_options { builder.add_custom_options(x); }
     if let Some(x) = args.builtin_options { builder.add_builtin_options(x); }
     if let Some(x) = args.outputs { builder.add_outputs(x); }
     if let Some(x) = args.inputs { builder.add_inputs(x); }
@@ -2443,6 +3388,13 @@ impl<'a> Operator<'a> {
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Table<'a>>>(Operator::VT_BUILTIN_OPTIONS, None)}
   }
   #[inline]
+  pub fn custom_options(&self) -> Option<::flatbuffers::Vector<'a, u8>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u8>>>(Operator::VT_CUSTOM_OPTIONS, None)}
+  }
+  #[inline]
   #[allow(non_snake_case)]
   pub fn builtin_options_as_conv_2_doptions(&self) -> Option<Conv2DOptions<'a>> {
     if self.builtin_options_type() == BuiltinOptions::Conv2DOptions {
@@ -2481,6 +3433,36 @@ impl<'a> Operator<'a> {
        // Created from a valid Table for this object
        // Which contains a valid union in this slot
        unsafe { Pool2DOptions::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn builtin_options_as_svdfoptions(&self) -> Option<SVDFOptions<'a>> {
+    if self.builtin_options_type() == BuiltinOptions::SVDFOptions {
+      self.builtin_options().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { SVDFOptions::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn builtin_options_as_rnnoptions(&self) -> Option<RNNOptions<'a>> {
+    if self.builtin_options_type() == BuiltinOptions::RNNOptions {
+      self.builtin_options().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { RNNOptions::init_from_table(t) }
      })
     } else {
       None
@@ -2571,6 +3553,21 @@ impl<'a> Operator<'a> {
        // Created from a valid Table for this object
        // Which contains a valid union in this slot
        unsafe { LocalResponseNormalizationOptions::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn builtin_options_as_lstmoptions(&self) -> Option<LSTMOptions<'a>> {
+    if self.builtin_options_type() == BuiltinOptions::LSTMOptions {
+      self.builtin_options().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { LSTMOptions::init_from_table(t) }
      })
     } else {
       None
@@ -2729,6 +3726,21 @@ impl<'a> Operator<'a> {
 
   #[inline]
   #[allow(non_snake_case)]
+  pub fn builtin_options_as_sequence_rnnoptions(&self) -> Option<SequenceRNNOptions<'a>> {
+    if self.builtin_options_type() == BuiltinOptions::SequenceRNNOptions {
+      self.builtin_options().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { SequenceRNNOptions::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
+  #[inline]
+  #[allow(non_snake_case)]
   pub fn builtin_options_as_strided_slice_options(&self) -> Option<StridedSliceOptions<'a>> {
     if self.builtin_options_type() == BuiltinOptions::StridedSliceOptions {
       self.builtin_options().map(|t| {
@@ -2826,6 +3838,36 @@ impl<'a> Operator<'a> {
        // Created from a valid Table for this object
        // Which contains a valid union in this slot
        unsafe { UnpackOptions::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn builtin_options_as_bidirectional_sequence_lstmoptions(&self) -> Option<BidirectionalSequenceLSTMOptions<'a>> {
+    if self.builtin_options_type() == BuiltinOptions::BidirectionalSequenceLSTMOptions {
+      self.builtin_options().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { BidirectionalSequenceLSTMOptions::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn builtin_options_as_bidirectional_sequence_rnnoptions(&self) -> Option<BidirectionalSequenceRNNOptions<'a>> {
+    if self.builtin_options_type() == BuiltinOptions::BidirectionalSequenceRNNOptions {
+      self.builtin_options().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { BidirectionalSequenceRNNOptions::init_from_table(t) }
      })
     } else {
       None
@@ -3043,12 +4085,15 @@ impl ::flatbuffers::Verifiable for Operator<'_> {
           BuiltinOptions::Conv2DOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Conv2DOptions>>("BuiltinOptions::Conv2DOptions", pos),
           BuiltinOptions::DepthwiseConv2DOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<DepthwiseConv2DOptions>>("BuiltinOptions::DepthwiseConv2DOptions", pos),
           BuiltinOptions::Pool2DOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Pool2DOptions>>("BuiltinOptions::Pool2DOptions", pos),
+          BuiltinOptions::SVDFOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SVDFOptions>>("BuiltinOptions::SVDFOptions", pos),
+          BuiltinOptions::RNNOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<RNNOptions>>("BuiltinOptions::RNNOptions", pos),
           BuiltinOptions::FullyConnectedOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<FullyConnectedOptions>>("BuiltinOptions::FullyConnectedOptions", pos),
           BuiltinOptions::SoftmaxOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SoftmaxOptions>>("BuiltinOptions::SoftmaxOptions", pos),
           BuiltinOptions::ConcatenationOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ConcatenationOptions>>("BuiltinOptions::ConcatenationOptions", pos),
           BuiltinOptions::AddOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<AddOptions>>("BuiltinOptions::AddOptions", pos),
           BuiltinOptions::L2NormOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<L2NormOptions>>("BuiltinOptions::L2NormOptions", pos),
           BuiltinOptions::LocalResponseNormalizationOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<LocalResponseNormalizationOptions>>("BuiltinOptions::LocalResponseNormalizationOptions", pos),
+          BuiltinOptions::LSTMOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<LSTMOptions>>("BuiltinOptions::LSTMOptions", pos),
           BuiltinOptions::ResizeBilinearOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ResizeBilinearOptions>>("BuiltinOptions::ResizeBilinearOptions", pos),
           BuiltinOptions::CallOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<CallOptions>>("BuiltinOptions::CallOptions", pos),
           BuiltinOptions::ReshapeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ReshapeOptions>>("BuiltinOptions::ReshapeOptions", pos),
@@ -3059,6 +4104,7 @@ impl ::flatbuffers::Verifiable for Operator<'_> {
           BuiltinOptions::SubOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SubOptions>>("BuiltinOptions::SubOptions", pos),
           BuiltinOptions::DivOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<DivOptions>>("BuiltinOptions::DivOptions", pos),
           BuiltinOptions::SqueezeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SqueezeOptions>>("BuiltinOptions::SqueezeOptions", pos),
+          BuiltinOptions::SequenceRNNOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SequenceRNNOptions>>("BuiltinOptions::SequenceRNNOptions", pos),
           BuiltinOptions::StridedSliceOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StridedSliceOptions>>("BuiltinOptions::StridedSliceOptions", pos),
           BuiltinOptions::SplitOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SplitOptions>>("BuiltinOptions::SplitOptions", pos),
           BuiltinOptions::TransposeConvOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<TransposeConvOptions>>("BuiltinOptions::TransposeConvOptions", pos),
@@ -3066,6 +4112,8 @@ impl ::flatbuffers::Verifiable for Operator<'_> {
           BuiltinOptions::PackOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<PackOptions>>("BuiltinOptions::PackOptions", pos),
           BuiltinOptions::OneHotOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<OneHotOptions>>("BuiltinOptions::OneHotOptions", pos),
           BuiltinOptions::UnpackOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<UnpackOptions>>("BuiltinOptions::UnpackOptions", pos),
+          BuiltinOptions::BidirectionalSequenceLSTMOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<BidirectionalSequenceLSTMOptions>>("BuiltinOptions::BidirectionalSequenceLSTMOptions", pos),
+          BuiltinOptions::BidirectionalSequenceRNNOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<BidirectionalSequenceRNNOptions>>("BuiltinOptions::BidirectionalSequenceRNNOptions", pos),
           BuiltinOptions::UnidirectionalSequenceLSTMOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<UnidirectionalSequenceLSTMOptions>>("BuiltinOptions::UnidirectionalSequenceLSTMOptions", pos),
           BuiltinOptions::ResizeNearestNeighborOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ResizeNearestNeighborOptions>>("BuiltinOptions::ResizeNearestNeighborOptions", pos),
           BuiltinOptions::LeakyReluOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<LeakyReluOptions>>("BuiltinOptions::LeakyReluOptions", pos),
@@ -3082,6 +4130,7 @@ impl ::flatbuffers::Verifiable for Operator<'_> {
           _ => Ok(()),
         }
      })?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("custom_options", Self::VT_CUSTOM_OPTIONS, false)?
      .finish();
     Ok(())
   }
@@ -3092,6 +4141,7 @@ pub struct OperatorArgs<'a> {
     pub outputs: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, i32>>>,
     pub builtin_options_type: BuiltinOptions,
     pub builtin_options: Option<::flatbuffers::WIPOffset<::flatbuffers::UnionWIPOffset>>,
+    pub custom_options: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u8>>>,
 }
 impl<'a> Default for OperatorArgs<'a> {
   #[inline]
@@ -3102,6 +4152,7 @@ impl<'a> Default for OperatorArgs<'a> {
       outputs: None,
       builtin_options_type: BuiltinOptions::NONE,
       builtin_options: None,
+      custom_options: None,
     }
   }
 }
@@ -3130,6 +4181,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> OperatorBuilder<'a, 'b, A> {
   #[inline]
   pub fn add_builtin_options(&mut self, builtin_options: ::flatbuffers::WIPOffset<::flatbuffers::UnionWIPOffset>) {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Operator::VT_BUILTIN_OPTIONS, builtin_options);
+  }
+  #[inline]
+  pub fn add_custom_options(&mut self, custom_options: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u8>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Operator::VT_CUSTOM_OPTIONS, custom_options);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> OperatorBuilder<'a, 'b, A> {
@@ -3175,6 +4230,20 @@ impl ::core::fmt::Debug for Operator<'_> {
             ds.field("builtin_options", &"InvalidFlatbuffer: Union discriminant does not match value.")
           }
         },
+        BuiltinOptions::SVDFOptions => {
+          if let Some(x) = self.builtin_options_as_svdfoptions() {
+            ds.field("builtin_options", &x)
+          } else {
+            ds.field("builtin_options", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        BuiltinOptions::RNNOptions => {
+          if let Some(x) = self.builtin_options_as_rnnoptions() {
+            ds.field("builtin_options", &x)
+          } else {
+            ds.field("builtin_options", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
         BuiltinOptions::FullyConnectedOptions => {
           if let Some(x) = self.builtin_options_as_fully_connected_options() {
             ds.field("builtin_options", &x)
@@ -3212,6 +4281,13 @@ impl ::core::fmt::Debug for Operator<'_> {
         },
         BuiltinOptions::LocalResponseNormalizationOptions => {
           if let Some(x) = self.builtin_options_as_local_response_normalization_options() {
+            ds.field("builtin_options", &x)
+          } else {
+            ds.field("builtin_options", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        BuiltinOptions::LSTMOptions => {
+          if let Some(x) = self.builtin_options_as_lstmoptions() {
             ds.field("builtin_options", &x)
           } else {
             ds.field("builtin_options", &"InvalidFlatbuffer: Union discriminant does not match value.")
@@ -3287,6 +4363,13 @@ impl ::core::fmt::Debug for Operator<'_> {
             ds.field("builtin_options", &"InvalidFlatbuffer: Union discriminant does not match value.")
           }
         },
+        BuiltinOptions::SequenceRNNOptions => {
+          if let Some(x) = self.builtin_options_as_sequence_rnnoptions() {
+            ds.field("builtin_options", &x)
+          } else {
+            ds.field("builtin_options", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
         BuiltinOptions::StridedSliceOptions => {
           if let Some(x) = self.builtin_options_as_strided_slice_options() {
             ds.field("builtin_options", &x)
@@ -3331,6 +4414,20 @@ impl ::core::fmt::Debug for Operator<'_> {
         },
         BuiltinOptions::UnpackOptions => {
           if let Some(x) = self.builtin_options_as_unpack_options() {
+            ds.field("builtin_options", &x)
+          } else {
+            ds.field("builtin_options", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        BuiltinOptions::BidirectionalSequenceLSTMOptions => {
+          if let Some(x) = self.builtin_options_as_bidirectional_sequence_lstmoptions() {
+            ds.field("builtin_options", &x)
+          } else {
+            ds.field("builtin_options", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        BuiltinOptions::BidirectionalSequenceRNNOptions => {
+          if let Some(x) = self.builtin_options_as_bidirectional_sequence_rnnoptions() {
             ds.field("builtin_options", &x)
           } else {
             ds.field("builtin_options", &"InvalidFlatbuffer: Union discriminant does not match value.")
@@ -3432,6 +4529,7 @@ impl ::core::fmt::Debug for Operator<'_> {
           ds.field("builtin_options", &x)
         },
       };
+      ds.field("custom_options", &self.custom_options());
       ds.finish()
   }
 }
@@ -9061,6 +10159,769 @@ impl ::core::fmt::Debug for CallOptions<'_> {
   fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
     let mut ds = f.debug_struct("CallOptions");
       ds.field("subgraph", &self.subgraph());
+      ds.finish()
+  }
+}
+pub enum SVDFOptionsOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct SVDFOptions<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for SVDFOptions<'a> {
+  type Inner = SVDFOptions<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> SVDFOptions<'a> {
+  pub const VT_RANK: ::flatbuffers::VOffsetT = 4;
+  pub const VT_FUSED_ACTIVATION_FUNCTION: ::flatbuffers::VOffsetT = 6;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    SVDFOptions { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args SVDFOptionsArgs
+  ) -> ::flatbuffers::WIPOffset<SVDFOptions<'bldr>> {
+    let mut builder = SVDFOptionsBuilder::new(_fbb);
+    builder.add_rank(args.rank);
+    builder.add_fused_activation_function(args.fused_activation_function);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn rank(&self) -> i32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<i32>(SVDFOptions::VT_RANK, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn fused_activation_function(&self) -> ActivationFunctionType {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<ActivationFunctionType>(SVDFOptions::VT_FUSED_ACTIVATION_FUNCTION, Some(ActivationFunctionType::NONE)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for SVDFOptions<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<i32>("rank", Self::VT_RANK, false)?
+     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct SVDFOptionsArgs {
+    pub rank: i32,
+    pub fused_activation_function: ActivationFunctionType,
+}
+impl<'a> Default for SVDFOptionsArgs {
+  #[inline]
+  fn default() -> Self {
+    SVDFOptionsArgs {
+      rank: 0,
+      fused_activation_function: ActivationFunctionType::NONE,
+    }
+  }
+}
+
+pub struct SVDFOptionsBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> SVDFOptionsBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_rank(&mut self, rank: i32) {
+    self.fbb_.push_slot::<i32>(SVDFOptions::VT_RANK, rank, 0);
+  }
+  #[inline]
+  pub fn add_fused_activation_function(&mut self, fused_activation_function: ActivationFunctionType) {
+    self.fbb_.push_slot::<ActivationFunctionType>(SVDFOptions::VT_FUSED_ACTIVATION_FUNCTION, fused_activation_function, ActivationFunctionType::NONE);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> SVDFOptionsBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    SVDFOptionsBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<SVDFOptions<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for SVDFOptions<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("SVDFOptions");
+      ds.field("rank", &self.rank());
+      ds.field("fused_activation_function", &self.fused_activation_function());
+      ds.finish()
+  }
+}
+pub enum RNNOptionsOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct RNNOptions<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for RNNOptions<'a> {
+  type Inner = RNNOptions<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> RNNOptions<'a> {
+  pub const VT_FUSED_ACTIVATION_FUNCTION: ::flatbuffers::VOffsetT = 4;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    RNNOptions { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args RNNOptionsArgs
+  ) -> ::flatbuffers::WIPOffset<RNNOptions<'bldr>> {
+    let mut builder = RNNOptionsBuilder::new(_fbb);
+    builder.add_fused_activation_function(args.fused_activation_function);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn fused_activation_function(&self) -> ActivationFunctionType {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<ActivationFunctionType>(RNNOptions::VT_FUSED_ACTIVATION_FUNCTION, Some(ActivationFunctionType::NONE)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for RNNOptions<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct RNNOptionsArgs {
+    pub fused_activation_function: ActivationFunctionType,
+}
+impl<'a> Default for RNNOptionsArgs {
+  #[inline]
+  fn default() -> Self {
+    RNNOptionsArgs {
+      fused_activation_function: ActivationFunctionType::NONE,
+    }
+  }
+}
+
+pub struct RNNOptionsBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RNNOptionsBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_fused_activation_function(&mut self, fused_activation_function: ActivationFunctionType) {
+    self.fbb_.push_slot::<ActivationFunctionType>(RNNOptions::VT_FUSED_ACTIVATION_FUNCTION, fused_activation_function, ActivationFunctionType::NONE);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RNNOptionsBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    RNNOptionsBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<RNNOptions<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for RNNOptions<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("RNNOptions");
+      ds.field("fused_activation_function", &self.fused_activation_function());
+      ds.finish()
+  }
+}
+pub enum SequenceRNNOptionsOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct SequenceRNNOptions<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for SequenceRNNOptions<'a> {
+  type Inner = SequenceRNNOptions<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> SequenceRNNOptions<'a> {
+  pub const VT_TIME_MAJOR: ::flatbuffers::VOffsetT = 4;
+  pub const VT_FUSED_ACTIVATION_FUNCTION: ::flatbuffers::VOffsetT = 6;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    SequenceRNNOptions { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args SequenceRNNOptionsArgs
+  ) -> ::flatbuffers::WIPOffset<SequenceRNNOptions<'bldr>> {
+    let mut builder = SequenceRNNOptionsBuilder::new(_fbb);
+    builder.add_fused_activation_function(args.fused_activation_function);
+    builder.add_time_major(args.time_major);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn time_major(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(SequenceRNNOptions::VT_TIME_MAJOR, Some(false)).unwrap()}
+  }
+  #[inline]
+  pub fn fused_activation_function(&self) -> ActivationFunctionType {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<ActivationFunctionType>(SequenceRNNOptions::VT_FUSED_ACTIVATION_FUNCTION, Some(ActivationFunctionType::NONE)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for SequenceRNNOptions<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<bool>("time_major", Self::VT_TIME_MAJOR, false)?
+     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct SequenceRNNOptionsArgs {
+    pub time_major: bool,
+    pub fused_activation_function: ActivationFunctionType,
+}
+impl<'a> Default for SequenceRNNOptionsArgs {
+  #[inline]
+  fn default() -> Self {
+    SequenceRNNOptionsArgs {
+      time_major: false,
+      fused_activation_function: ActivationFunctionType::NONE,
+    }
+  }
+}
+
+pub struct SequenceRNNOptionsBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> SequenceRNNOptionsBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_time_major(&mut self, time_major: bool) {
+    self.fbb_.push_slot::<bool>(SequenceRNNOptions::VT_TIME_MAJOR, time_major, false);
+  }
+  #[inline]
+  pub fn add_fused_activation_function(&mut self, fused_activation_function: ActivationFunctionType) {
+    self.fbb_.push_slot::<ActivationFunctionType>(SequenceRNNOptions::VT_FUSED_ACTIVATION_FUNCTION, fused_activation_function, ActivationFunctionType::NONE);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> SequenceRNNOptionsBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    SequenceRNNOptionsBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<SequenceRNNOptions<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for SequenceRNNOptions<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("SequenceRNNOptions");
+      ds.field("time_major", &self.time_major());
+      ds.field("fused_activation_function", &self.fused_activation_function());
+      ds.finish()
+  }
+}
+pub enum BidirectionalSequenceRNNOptionsOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct BidirectionalSequenceRNNOptions<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for BidirectionalSequenceRNNOptions<'a> {
+  type Inner = BidirectionalSequenceRNNOptions<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> BidirectionalSequenceRNNOptions<'a> {
+  pub const VT_TIME_MAJOR: ::flatbuffers::VOffsetT = 4;
+  pub const VT_FUSED_ACTIVATION_FUNCTION: ::flatbuffers::VOffsetT = 6;
+  pub const VT_MERGE_OUTPUTS: ::flatbuffers::VOffsetT = 8;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    BidirectionalSequenceRNNOptions { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args BidirectionalSequenceRNNOptionsArgs
+  ) -> ::flatbuffers::WIPOffset<BidirectionalSequenceRNNOptions<'bldr>> {
+    let mut builder = BidirectionalSequenceRNNOptionsBuilder::new(_fbb);
+    builder.add_merge_outputs(args.merge_outputs);
+    builder.add_fused_activation_function(args.fused_activation_function);
+    builder.add_time_major(args.time_major);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn time_major(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(BidirectionalSequenceRNNOptions::VT_TIME_MAJOR, Some(false)).unwrap()}
+  }
+  #[inline]
+  pub fn fused_activation_function(&self) -> ActivationFunctionType {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<ActivationFunctionType>(BidirectionalSequenceRNNOptions::VT_FUSED_ACTIVATION_FUNCTION, Some(ActivationFunctionType::NONE)).unwrap()}
+  }
+  #[inline]
+  pub fn merge_outputs(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(BidirectionalSequenceRNNOptions::VT_MERGE_OUTPUTS, Some(false)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for BidirectionalSequenceRNNOptions<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<bool>("time_major", Self::VT_TIME_MAJOR, false)?
+     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
+     .visit_field::<bool>("merge_outputs", Self::VT_MERGE_OUTPUTS, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct BidirectionalSequenceRNNOptionsArgs {
+    pub time_major: bool,
+    pub fused_activation_function: ActivationFunctionType,
+    pub merge_outputs: bool,
+}
+impl<'a> Default for BidirectionalSequenceRNNOptionsArgs {
+  #[inline]
+  fn default() -> Self {
+    BidirectionalSequenceRNNOptionsArgs {
+      time_major: false,
+      fused_activation_function: ActivationFunctionType::NONE,
+      merge_outputs: false,
+    }
+  }
+}
+
+pub struct BidirectionalSequenceRNNOptionsBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> BidirectionalSequenceRNNOptionsBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_time_major(&mut self, time_major: bool) {
+    self.fbb_.push_slot::<bool>(BidirectionalSequenceRNNOptions::VT_TIME_MAJOR, time_major, false);
+  }
+  #[inline]
+  pub fn add_fused_activation_function(&mut self, fused_activation_function: ActivationFunctionType) {
+    self.fbb_.push_slot::<ActivationFunctionType>(BidirectionalSequenceRNNOptions::VT_FUSED_ACTIVATION_FUNCTION, fused_activation_function, ActivationFunctionType::NONE);
+  }
+  #[inline]
+  pub fn add_merge_outputs(&mut self, merge_outputs: bool) {
+    self.fbb_.push_slot::<bool>(BidirectionalSequenceRNNOptions::VT_MERGE_OUTPUTS, merge_outputs, false);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> BidirectionalSequenceRNNOptionsBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    BidirectionalSequenceRNNOptionsBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<BidirectionalSequenceRNNOptions<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for BidirectionalSequenceRNNOptions<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("BidirectionalSequenceRNNOptions");
+      ds.field("time_major", &self.time_major());
+      ds.field("fused_activation_function", &self.fused_activation_function());
+      ds.field("merge_outputs", &self.merge_outputs());
+      ds.finish()
+  }
+}
+pub enum LSTMOptionsOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct LSTMOptions<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for LSTMOptions<'a> {
+  type Inner = LSTMOptions<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> LSTMOptions<'a> {
+  pub const VT_FUSED_ACTIVATION_FUNCTION: ::flatbuffers::VOffsetT = 4;
+  pub const VT_CELL_CLIP: ::flatbuffers::VOffsetT = 6;
+  pub const VT_PROJ_CLIP: ::flatbuffers::VOffsetT = 8;
+  pub const VT_KERNEL_TYPE: ::flatbuffers::VOffsetT = 10;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    LSTMOptions { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args LSTMOptionsArgs
+  ) -> ::flatbuffers::WIPOffset<LSTMOptions<'bldr>> {
+    let mut builder = LSTMOptionsBuilder::new(_fbb);
+    builder.add_proj_clip(args.proj_clip);
+    builder.add_cell_clip(args.cell_clip);
+    builder.add_kernel_type(args.kernel_type);
+    builder.add_fused_activation_function(args.fused_activation_function);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn fused_activation_function(&self) -> ActivationFunctionType {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<ActivationFunctionType>(LSTMOptions::VT_FUSED_ACTIVATION_FUNCTION, Some(ActivationFunctionType::NONE)).unwrap()}
+  }
+  #[inline]
+  pub fn cell_clip(&self) -> f32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<f32>(LSTMOptions::VT_CELL_CLIP, Some(0.0)).unwrap()}
+  }
+  #[inline]
+  pub fn proj_clip(&self) -> f32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<f32>(LSTMOptions::VT_PROJ_CLIP, Some(0.0)).unwrap()}
+  }
+  #[inline]
+  pub fn kernel_type(&self) -> LSTMKernelType {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<LSTMKernelType>(LSTMOptions::VT_KERNEL_TYPE, Some(LSTMKernelType::FULL)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for LSTMOptions<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
+     .visit_field::<f32>("cell_clip", Self::VT_CELL_CLIP, false)?
+     .visit_field::<f32>("proj_clip", Self::VT_PROJ_CLIP, false)?
+     .visit_field::<LSTMKernelType>("kernel_type", Self::VT_KERNEL_TYPE, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct LSTMOptionsArgs {
+    pub fused_activation_function: ActivationFunctionType,
+    pub cell_clip: f32,
+    pub proj_clip: f32,
+    pub kernel_type: LSTMKernelType,
+}
+impl<'a> Default for LSTMOptionsArgs {
+  #[inline]
+  fn default() -> Self {
+    LSTMOptionsArgs {
+      fused_activation_function: ActivationFunctionType::NONE,
+      cell_clip: 0.0,
+      proj_clip: 0.0,
+      kernel_type: LSTMKernelType::FULL,
+    }
+  }
+}
+
+pub struct LSTMOptionsBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> LSTMOptionsBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_fused_activation_function(&mut self, fused_activation_function: ActivationFunctionType) {
+    self.fbb_.push_slot::<ActivationFunctionType>(LSTMOptions::VT_FUSED_ACTIVATION_FUNCTION, fused_activation_function, ActivationFunctionType::NONE);
+  }
+  #[inline]
+  pub fn add_cell_clip(&mut self, cell_clip: f32) {
+    self.fbb_.push_slot::<f32>(LSTMOptions::VT_CELL_CLIP, cell_clip, 0.0);
+  }
+  #[inline]
+  pub fn add_proj_clip(&mut self, proj_clip: f32) {
+    self.fbb_.push_slot::<f32>(LSTMOptions::VT_PROJ_CLIP, proj_clip, 0.0);
+  }
+  #[inline]
+  pub fn add_kernel_type(&mut self, kernel_type: LSTMKernelType) {
+    self.fbb_.push_slot::<LSTMKernelType>(LSTMOptions::VT_KERNEL_TYPE, kernel_type, LSTMKernelType::FULL);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> LSTMOptionsBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    LSTMOptionsBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<LSTMOptions<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for LSTMOptions<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("LSTMOptions");
+      ds.field("fused_activation_function", &self.fused_activation_function());
+      ds.field("cell_clip", &self.cell_clip());
+      ds.field("proj_clip", &self.proj_clip());
+      ds.field("kernel_type", &self.kernel_type());
+      ds.finish()
+  }
+}
+pub enum BidirectionalSequenceLSTMOptionsOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct BidirectionalSequenceLSTMOptions<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for BidirectionalSequenceLSTMOptions<'a> {
+  type Inner = BidirectionalSequenceLSTMOptions<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> BidirectionalSequenceLSTMOptions<'a> {
+  pub const VT_FUSED_ACTIVATION_FUNCTION: ::flatbuffers::VOffsetT = 4;
+  pub const VT_CELL_CLIP: ::flatbuffers::VOffsetT = 6;
+  pub const VT_PROJ_CLIP: ::flatbuffers::VOffsetT = 8;
+  pub const VT_MERGE_OUTPUTS: ::flatbuffers::VOffsetT = 10;
+  pub const VT_TIME_MAJOR: ::flatbuffers::VOffsetT = 12;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    BidirectionalSequenceLSTMOptions { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args BidirectionalSequenceLSTMOptionsArgs
+  ) -> ::flatbuffers::WIPOffset<BidirectionalSequenceLSTMOptions<'bldr>> {
+    let mut builder = BidirectionalSequenceLSTMOptionsBuilder::new(_fbb);
+    builder.add_proj_clip(args.proj_clip);
+    builder.add_cell_clip(args.cell_clip);
+    builder.add_time_major(args.time_major);
+    builder.add_merge_outputs(args.merge_outputs);
+    builder.add_fused_activation_function(args.fused_activation_function);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn fused_activation_function(&self) -> ActivationFunctionType {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<ActivationFunctionType>(BidirectionalSequenceLSTMOptions::VT_FUSED_ACTIVATION_FUNCTION, Some(ActivationFunctionType::NONE)).unwrap()}
+  }
+  #[inline]
+  pub fn cell_clip(&self) -> f32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<f32>(BidirectionalSequenceLSTMOptions::VT_CELL_CLIP, Some(0.0)).unwrap()}
+  }
+  #[inline]
+  pub fn proj_clip(&self) -> f32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<f32>(BidirectionalSequenceLSTMOptions::VT_PROJ_CLIP, Some(0.0)).unwrap()}
+  }
+  #[inline]
+  pub fn merge_outputs(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(BidirectionalSequenceLSTMOptions::VT_MERGE_OUTPUTS, Some(false)).unwrap()}
+  }
+  #[inline]
+  pub fn time_major(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(BidirectionalSequenceLSTMOptions::VT_TIME_MAJOR, Some(true)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for BidirectionalSequenceLSTMOptions<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
+     .visit_field::<f32>("cell_clip", Self::VT_CELL_CLIP, false)?
+     .visit_field::<f32>("proj_clip", Self::VT_PROJ_CLIP, false)?
+     .visit_field::<bool>("merge_outputs", Self::VT_MERGE_OUTPUTS, false)?
+     .visit_field::<bool>("time_major", Self::VT_TIME_MAJOR, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct BidirectionalSequenceLSTMOptionsArgs {
+    pub fused_activation_function: ActivationFunctionType,
+    pub cell_clip: f32,
+    pub proj_clip: f32,
+    pub merge_outputs: bool,
+    pub time_major: bool,
+}
+impl<'a> Default for BidirectionalSequenceLSTMOptionsArgs {
+  #[inline]
+  fn default() -> Self {
+    BidirectionalSequenceLSTMOptionsArgs {
+      fused_activation_function: ActivationFunctionType::NONE,
+      cell_clip: 0.0,
+      proj_clip: 0.0,
+      merge_outputs: false,
+      time_major: true,
+    }
+  }
+}
+
+pub struct BidirectionalSequenceLSTMOptionsBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> BidirectionalSequenceLSTMOptionsBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_fused_activation_function(&mut self, fused_activation_function: ActivationFunctionType) {
+    self.fbb_.push_slot::<ActivationFunctionType>(BidirectionalSequenceLSTMOptions::VT_FUSED_ACTIVATION_FUNCTION, fused_activation_function, ActivationFunctionType::NONE);
+  }
+  #[inline]
+  pub fn add_cell_clip(&mut self, cell_clip: f32) {
+    self.fbb_.push_slot::<f32>(BidirectionalSequenceLSTMOptions::VT_CELL_CLIP, cell_clip, 0.0);
+  }
+  #[inline]
+  pub fn add_proj_clip(&mut self, proj_clip: f32) {
+    self.fbb_.push_slot::<f32>(BidirectionalSequenceLSTMOptions::VT_PROJ_CLIP, proj_clip, 0.0);
+  }
+  #[inline]
+  pub fn add_merge_outputs(&mut self, merge_outputs: bool) {
+    self.fbb_.push_slot::<bool>(BidirectionalSequenceLSTMOptions::VT_MERGE_OUTPUTS, merge_outputs, false);
+  }
+  #[inline]
+  pub fn add_time_major(&mut self, time_major: bool) {
+    self.fbb_.push_slot::<bool>(BidirectionalSequenceLSTMOptions::VT_TIME_MAJOR, time_major, true);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> BidirectionalSequenceLSTMOptionsBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    BidirectionalSequenceLSTMOptionsBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<BidirectionalSequenceLSTMOptions<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for BidirectionalSequenceLSTMOptions<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("BidirectionalSequenceLSTMOptions");
+      ds.field("fused_activation_function", &self.fused_activation_function());
+      ds.field("cell_clip", &self.cell_clip());
+      ds.field("proj_clip", &self.proj_clip());
+      ds.field("merge_outputs", &self.merge_outputs());
+      ds.field("time_major", &self.time_major());
       ds.finish()
   }
 }

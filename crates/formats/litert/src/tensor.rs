@@ -3,6 +3,7 @@
 use crate::convert::Data;
 use crate::model::{invalid, unsupported};
 use crate::schema::tflite as schema;
+use crate::sparse::SparseTensor;
 use bytes::Bytes;
 use schema::TensorType;
 use tenon_base::{Error, Location, Result, bounded};
@@ -62,15 +63,16 @@ pub(crate) struct Quantisation {
 }
 
 impl TensorInfo {
-    /// Reads a tensor of the file.
+    /// Reads a tensor of the file. The bytes of a sparse one are subtracted from `decoded`, those that may be decoded.
     pub fn read(
         tensor: schema::Tensor<'_>,
         model: schema::Model<'_>,
         data: Data<'_>,
+        decoded: &mut usize,
     ) -> Result<Self> {
         let name = tensor.name().unwrap_or_default().to_owned();
         let place = Location::field(format!("tensor '{name}'"));
-        Self::read_parts(name, tensor, model, data).map_err(|error| error.at(place))
+        Self::read_parts(name, tensor, model, data, decoded).map_err(|error| error.at(place))
     }
 
     fn read_parts(
@@ -78,22 +80,31 @@ impl TensorInfo {
         tensor: schema::Tensor<'_>,
         model: schema::Model<'_>,
         data: Data<'_>,
+        decoded: &mut usize,
     ) -> Result<Self> {
         let row = TYPES.iter().find(|row| row.0 == tensor.type_());
         let Some(&(_, dtype, bits)) = row else {
             return Err(unsupported_type(tensor.type_()));
         };
-        if tensor.sparsity().is_some() {
-            return Err(unsupported("a sparse tensor is not supported")
-                .help("convert the model without sparsity"));
-        }
         if tensor.external_buffer() != 0 {
             return Err(unsupported("data in another file is not supported")
                 .help("convert the model into one file"));
         }
         let shape = shape(tensor)?;
         let quantisation = Quantisation::read(tensor, &shape)?;
-        let found = buffer(tensor, model, data)?;
+        let mut found = buffer(tensor, model, data)?;
+        if let (Some(parameters), Some(values)) = (tensor.sparsity(), &found) {
+            if bits < 8 {
+                return Err(unsupported(
+                    "a sparse tensor with elements of less than a byte is not supported",
+                )
+                .help("convert the model without sparsity, or with elements of i8"));
+            }
+            let sparse = SparseTensor::new(parameters, &shape, bits / 8, values)?;
+            let dense = sparse.dense(*decoded)?;
+            *decoded -= dense.len();
+            found = Some(dense.into());
+        }
         let mut info = Self {
             name,
             dtype,

@@ -3,6 +3,7 @@
 use crate::node::Operation;
 use crate::proto;
 use crate::schema::tflite::ActivationFunctionType as Activation;
+use std::f32::consts::PI;
 use tenon_base::Result;
 use tenon_onnx::proto::data_type;
 
@@ -170,4 +171,40 @@ pub(super) fn gelu(op: &mut Operation<'_, '_>) -> Result<()> {
     let x = op.real(0)?;
     let y = op.emit("Gelu", &[&x], vec![proto::text("approximate", form)])?;
     op.set(0, y)
+}
+
+/// The angle of the point (x, y), from -pi to pi; input 0 is y, input 1 is x. Signs of zeros count.
+pub(super) fn angle(op: &mut Operation<'_, '_>) -> Result<()> {
+    let (y, x) = (op.real(0)?, op.real(1)?);
+    let dtype = op.info(0)?.dtype;
+    let [zero, pi] = [op.scalar_of(dtype, 0.0)?, op.scalar_of(dtype, PI)?];
+    let quotient = op.emit("Div", &[&y, &x], Vec::new())?;
+    // 0 / 0 is y, a zero with its sign; of infinite operands only the signs count.
+    let is_origin = {
+        let zeros = [&y, &x].map(|value| op.emit("Equal", &[value, &zero], Vec::new()));
+        let [a, b] = zeros;
+        op.emit("And", &[&a?, &b?], Vec::new())?
+    };
+    let quotient = op.emit("Where", &[&is_origin, &y, &quotient], Vec::new())?;
+    let is_diagonal = {
+        let [a, b] = [&y, &x].map(|value| op.emit("IsInf", &[value], Vec::new()));
+        op.emit("And", &[&a?, &b?], Vec::new())?
+    };
+    let [a, b] = [&y, &x].map(|value| op.emit("Sign", &[value], Vec::new()));
+    let sign = op.emit("Mul", &[&a?, &b?], Vec::new())?;
+    let quotient = op.emit("Where", &[&is_diagonal, &sign, &quotient], Vec::new())?;
+    let angle = op.emit("Atan", &[&quotient], Vec::new())?;
+    let (left, below) = (has_sign(op, &x, &zero)?, has_sign(op, &y, &zero)?);
+    let negative = op.emit("Neg", &[&pi], Vec::new())?;
+    let half_turn = op.emit("Where", &[&below, &negative, &pi], Vec::new())?;
+    let half_turn = op.emit("Where", &[&left, &half_turn, &zero], Vec::new())?;
+    let y = op.emit("Add", &[&angle, &half_turn], Vec::new())?;
+    op.set(0, y)
+}
+
+/// Whether a value is negative or the negative zero.
+fn has_sign(op: &mut Operation<'_, '_>, value: &str, zero: &str) -> Result<String> {
+    let inverse = op.emit("Reciprocal", &[value], Vec::new())?;
+    let [a, b] = [value, &inverse].map(|it| op.emit("Less", &[it, zero], Vec::new()));
+    op.emit("Or", &[&a?, &b?], Vec::new())
 }

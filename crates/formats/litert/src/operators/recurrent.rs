@@ -1,111 +1,135 @@
-//! Recurrent networks.
+//! Recurrent networks. Their states are variables, which are 0 at the start of each execution.
 
-use crate::model::unsupported;
+mod basic;
+mod cell;
+mod lstm;
+mod simple;
+
+pub(super) use basic::basic_lstm;
+pub(super) use lstm::{bidirectional_lstm, full_lstm, sequence_lstm};
+pub(super) use simple::{bidirectional_rnn, rnn, sequence_rnn, svdf};
+
+use crate::model::{invalid, unsupported};
 use crate::node::Operation;
 use crate::proto;
-use crate::schema::tflite::ActivationFunctionType as Activation;
+use crate::schema::tflite::LSTMKernelType;
 use tenon_base::Result;
+use tenon_onnx::proto::data_type;
 
-/// Inputs of UNIDIRECTIONAL_SEQUENCE_LSTM: weights of the input, forget, cell and output gate.
-const WEIGHTS: [usize; 4] = [1, 2, 3, 4];
-const RECURRENT: [usize; 4] = [5, 6, 7, 8];
-const PEEPHOLES: [usize; 3] = [9, 10, 11];
-const BIASES: [usize; 4] = [12, 13, 14, 15];
-const PROJECTION: [usize; 2] = [16, 17];
-const STATES: [usize; 2] = [18, 19];
-const NORMALIZATION: [usize; 4] = [20, 21, 22, 23];
-
-/// The gates in the order of ONNX: input, output, forget, cell.
-const ORDER: [usize; 4] = [0, 3, 1, 2];
-
-/// An LSTM over a sequence, whose states are 0 at first.
+/// One step of an LSTM, in one of two forms.
 pub(super) fn lstm(op: &mut Operation<'_, '_>) -> Result<()> {
-    let options = op
-        .operator
-        .builtin_options_as_unidirectional_sequence_lstmoptions();
-    let options = options.ok_or_else(|| unsupported("an LSTM without options is not supported"))?;
-    if options.fused_activation_function() != Activation::TANH {
-        return Err(unsupported("another activation than TANH is not supported"));
+    let options = op.operator.builtin_options_as_lstmoptions();
+    let options = options.ok_or_else(|| invalid("the options of the operator are missing"))?;
+    match options.kernel_type() {
+        LSTMKernelType::BASIC => basic_lstm(op, options.fused_activation_function()),
+        _ => full_lstm(op, options),
     }
-    if options.cell_clip() != 0.0 || options.proj_clip() != 0.0 {
-        return Err(unsupported("clipping is not supported"));
+}
+
+/// Input 0 has elements of f32, and states are variables.
+fn expect_real(op: &mut Operation<'_, '_>, states: &[usize]) -> Result<()> {
+    if op.info(0)?.dtype != data_type::FLOAT || op.output_info(0)?.dtype != data_type::FLOAT {
+        return Err(
+            unsupported("an input or output that is not f32 is not supported")
+                .help("convert the model with f32 or quantised weights and f32 activations"),
+        );
     }
-    if options.diagonal_recurrent_tensors() {
-        return Err(unsupported("diagonal recurrent weights are not supported"));
-    }
-    let unread = PROJECTION.into_iter().chain(NORMALIZATION);
-    if unread.into_iter().any(|index| op.has_input(index)) {
-        return Err(unsupported(
-            "projection and layer normalization are not supported",
-        ));
-    }
-    if WEIGHTS
-        .into_iter()
-        .chain(RECURRENT)
-        .any(|index| !op.has_input(index))
-    {
-        return Err(unsupported(
-            "coupled input and forget gates are not supported",
-        ));
-    }
-    for state in STATES {
+    for &state in states {
         if op.has_input(state) && !op.info(state)?.is_variable {
             return Err(unsupported(
                 "an initial state that is no variable is not supported",
             ));
         }
     }
-    if op.info(0)?.quantised().is_some() {
-        return Err(unsupported("quantised sequences are not supported"));
+    Ok(())
+}
+
+/// Input `index`, a sequence, with its time as the first dimension.
+fn time_first(op: &mut Operation<'_, '_>, index: usize, is_first: bool) -> Result<String> {
+    op.expect_rank(index, 3)?;
+    let x = op.real(index)?;
+    if is_first {
+        return Ok(x);
     }
-    op.expect_rank(0, 3)?;
-    let hidden = op.info(RECURRENT[0])?.shape.last().copied().unwrap_or(0);
-    let mut x = op.stored(0)?;
-    let swap = || vec![proto::ints("perm", vec![1, 0, 2])];
-    if !options.time_major() {
-        x = op.emit("Transpose", &[&x], swap())?;
-    }
-    let weights = gates(op, WEIGHTS)?;
-    let recurrent = gates(op, RECURRENT)?;
-    let mut inputs = vec![x, weights, recurrent];
-    let peepholes = PEEPHOLES.iter().all(|&index| op.has_input(index));
-    if BIASES.iter().all(|&index| op.has_input(index)) {
-        // ONNX has biases of the recurrent weights too.
-        let bias = gates(op, BIASES)?;
-        let zeros = op.scalar_of(tenon_onnx::proto::data_type::FLOAT, 0.0)?;
-        let zeros = op.emit("Mul", &[&bias, &zeros], Vec::new())?;
-        inputs.push(op.emit("Concat", &[&bias, &zeros], vec![proto::int("axis", 1)])?);
+    op.emit("Transpose", &[&x], swapped())
+}
+
+/// Sets output `index` to a sequence with its time as the first dimension.
+fn set_sequence(
+    op: &mut Operation<'_, '_>,
+    index: usize,
+    value: String,
+    is_first: bool,
+) -> Result<()> {
+    let value = if is_first {
+        value
     } else {
-        inputs.push(String::new());
-    }
-    if peepholes {
-        inputs.extend([String::new(), String::new(), String::new()]);
-        let [input, forget, output] = PEEPHOLES;
-        let parts = joined(op, &[input, output, forget])?;
-        inputs.push(parts);
-    }
-    let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
-    let y = op.emit("LSTM", &inputs, vec![proto::int("hidden_size", hidden)])?;
-    let axes = op.i64_constant(&[1]);
-    let mut y = op.emit("Squeeze", &[&y, &axes], Vec::new())?;
-    if !options.time_major() {
-        y = op.emit("Transpose", &[&y], swap())?;
-    }
-    op.set(0, y)
+        op.emit("Transpose", &[&value], swapped())?
+    };
+    op.set(index, value)
 }
 
-/// The operands of four gates, joined in the order of ONNX, for one direction.
-fn gates(op: &mut Operation<'_, '_>, inputs: [usize; 4]) -> Result<String> {
-    joined(op, &ORDER.map(|gate| inputs[gate]))
+/// Sets the outputs to the sequences of two directions, joined or separate.
+fn set_directions(
+    op: &mut Operation<'_, '_>,
+    [forward, backward]: [String; 2],
+    is_merged: bool,
+    is_first: bool,
+) -> Result<()> {
+    if is_merged {
+        let axis = vec![proto::int("axis", 2)];
+        let both = op.emit("Concat", &[&forward, &backward], axis)?;
+        return set_sequence(op, 0, both, is_first);
+    }
+    set_sequence(op, 0, forward, is_first)?;
+    set_sequence(op, 1, backward, is_first)
 }
 
-fn joined(op: &mut Operation<'_, '_>, inputs: &[usize]) -> Result<String> {
-    let mut parts = Vec::with_capacity(inputs.len());
-    for &index in inputs {
-        parts.push(op.real(index)?);
+fn swapped() -> proto::Attributes {
+    vec![proto::ints("perm", vec![1, 0, 2])]
+}
+
+/// A value with a first dimension of 1: the direction.
+fn one_direction(op: &mut Operation<'_, '_>, value: &str) -> Result<String> {
+    let axes = op.i64_constant(&[0]);
+    op.emit("Unsqueeze", &[value, &axes], Vec::new())
+}
+
+/// Several operands in sequence along a dimension.
+fn joined(op: &mut Operation<'_, '_>, parts: &[String], axis: i64) -> Result<String> {
+    if let [one] = parts {
+        return Ok(one.clone());
     }
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    let all = op.emit("Concat", &parts, vec![proto::int("axis", 0)])?;
-    let axes = op.i64_constant(&[0]);
-    op.emit("Unsqueeze", &[&all, &axes], Vec::new())
+    op.emit("Concat", &parts, vec![proto::int("axis", axis)])
+}
+
+/// Operands of inputs.
+fn reals(op: &mut Operation<'_, '_>, inputs: &[usize]) -> Result<Vec<String>> {
+    inputs.iter().map(|&index| op.real(index)).collect()
+}
+
+/// x W'
+fn product(op: &mut Operation<'_, '_>, x: &str, weights: &str) -> Result<String> {
+    let weights = transposed(op, weights)?;
+    op.emit("MatMul", &[x, &weights], Vec::new())
+}
+
+fn transposed(op: &mut Operation<'_, '_>, matrix: &str) -> Result<String> {
+    op.emit(
+        "Transpose",
+        &[matrix],
+        vec![proto::ints("perm", vec![1, 0])],
+    )
+}
+
+/// The extent of a dimension of input `index`, which must be known.
+fn extent(op: &mut Operation<'_, '_>, index: usize, axis: usize) -> Result<i64> {
+    let info = op.info(index)?;
+    let extent = info.shape.get(axis).copied().filter(|&extent| extent >= 0);
+    extent.ok_or_else(|| {
+        invalid(format!("input {index} has the wrong shape"))
+            .expected(format_args!("more than {axis} dimensions of known extents"))
+            .found(format_args!("{:?}", info.shape))
+    })
 }

@@ -19,9 +19,11 @@ pub(super) fn slice(op: &mut Operation<'_, '_>) -> Result<()> {
     }
     let (begins, sizes) = (op.i64_list(1)?, op.i64_list(2)?);
     let ends = op.emit("Add", &[&begins, &sizes], Vec::new())?;
-    let [open, last] = [-1, i64::MAX].map(|value| op.i64_constant(&[value]));
+    let x = op.stored(0)?;
+    let extents = op.emit("Shape", &[&x], Vec::new())?;
+    let open = op.i64_constant(&[-1]);
     let is_open = op.emit("Equal", &[&sizes, &open], Vec::new())?;
-    let ends = op.emit("Where", &[&is_open, &last, &ends], Vec::new())?;
+    let ends = op.emit("Where", &[&is_open, &extents, &ends], Vec::new())?;
     moved(op, "Slice", &[&begins, &ends], Vec::new())
 }
 
@@ -192,22 +194,20 @@ fn computed_bounds(
     // The known parts: the defaults of masked entries.
     let zeros = vec![0; steps.len()];
     let mut bounds = Bounds::new(masks, [&zeros, &zeros, steps], rank)?;
-    let (begins, mut ends) = (op.i64_list(1)?, op.i64_list(2)?);
     let flags = |mask: i32| -> Vec<i64> {
         (0..steps.len())
             .map(|at| i64::from(mask >> at & 1))
             .collect()
     };
-    let [one, last] = [1, i64::MAX].map(|value| op.i64_constant(&[value]));
-    let begins = choose(op, &flags(masks.begin & !masks.shrink), None, begins)?;
-    ends = choose(op, &flags(masks.end & !masks.shrink), Some(&last), ends)?;
-    if masks.shrink != 0 {
-        let next = op.emit("Add", &[&begins, &one], Vec::new())?;
-        let zero = op.i64_constant(&[0]);
-        let wraps = op.emit("Equal", &[&next, &zero], Vec::new())?;
-        let next = op.emit("Where", &[&wraps, &last, &next], Vec::new())?;
-        ends = choose(op, &flags(masks.shrink), Some(&next), ends)?;
-    }
+    let extents = op.emit("Shape", &[x], Vec::new())?;
+    let [zero, one, count] = [0, 1, steps.len() as i64].map(|value| op.i64_constant(&[value]));
+    let extents = op.emit("Slice", &[&extents, &zero, &count], Vec::new())?;
+    let begins = inside(op, 1, &extents)?;
+    let begins = choose(op, &flags(masks.begin & !masks.shrink), &zero, begins)?;
+    let ends = inside(op, 2, &extents)?;
+    let ends = choose(op, &flags(masks.end & !masks.shrink), &extents, ends)?;
+    let next = op.emit("Add", &[&begins, &one], Vec::new())?;
+    let ends = choose(op, &flags(masks.shrink), &next, ends)?;
     let (axes, steps) = (
         op.i64_constant(&bounds.axes),
         op.i64_constant(&bounds.steps),
@@ -217,11 +217,22 @@ fn computed_bounds(
     Ok(bounds)
 }
 
-/// The elements of `chosen` (0s without it) where a flag is set, of `other` elsewhere.
+/// The positions of input `index` in dimensions of these extents: negative ones count from the end, others are limited.
+fn inside(op: &mut Operation<'_, '_>, index: usize, extents: &str) -> Result<String> {
+    let positions = op.i64_list(index)?;
+    let zero = op.i64_constant(&[0]);
+    let is_negative = op.emit("Less", &[&positions, &zero], Vec::new())?;
+    let from_end = op.emit("Add", &[&positions, extents], Vec::new())?;
+    let positions = op.emit("Where", &[&is_negative, &from_end, &positions], Vec::new())?;
+    let positions = op.emit("Max", &[&positions, &zero], Vec::new())?;
+    op.emit("Min", &[&positions, extents], Vec::new())
+}
+
+/// The elements of `chosen` where a flag is set, of `other` elsewhere.
 fn choose(
     op: &mut Operation<'_, '_>,
     flags: &[i64],
-    chosen: Option<&String>,
+    chosen: &str,
     other: String,
 ) -> Result<String> {
     if flags.iter().all(|&flag| flag == 0) {
@@ -230,11 +241,7 @@ fn choose(
     let one = op.i64_constant(&[1]);
     let flags = op.i64_constant(flags);
     let is_set = op.emit("Equal", &[&flags, &one], Vec::new())?;
-    let chosen = match chosen {
-        Some(chosen) => chosen.clone(),
-        None => op.i64_constant(&[0]),
-    };
-    op.emit("Where", &[&is_set, &chosen, &other], Vec::new())
+    op.emit("Where", &[&is_set, chosen, &other], Vec::new())
 }
 
 #[cfg(test)]

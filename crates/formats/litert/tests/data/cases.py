@@ -1,62 +1,13 @@
 """The models of make.py, one function for each family of operators."""
 
+import detection
+import memory
 import numpy as np
+import recurrent
+import sparse
 from ai_edge_litert import schema_py_generated as s
-from litert import Model
-
-ACT = s.ActivationFunctionType
-SAME, VALID = s.Padding.SAME, s.Padding.VALID
-CASES = {}
-
-
-def rng():
-    return np.random.default_rng(7)
-
-
-def floats(*shape, low=-2.0, high=2.0):
-    return rng().uniform(low, high, shape).astype(np.float32)
-
-
-def add(name, model, inputs, tolerance=1e-5):
-    assert name not in CASES, name
-    CASES[name] = (model.bytes(), [np.asarray(x) for x in inputs], tolerance)
-
-
-def simple(name, code, inputs, outputs, options=None, tolerance=1e-5, version=1, constants=(), **fields):
-    """One operator on float or integer inputs; outputs are pairs of shape and type; constants follow the inputs."""
-    model = Model()
-    graph = model.graph()
-    ids = [graph.input(f"x{i}", x.shape, str(x.dtype)) for i, x in enumerate(inputs)]
-    ids += [graph.constant(f"c{i}", c) for i, c in enumerate(constants)]
-    outs = [graph.output(f"y{i}", shape, dtype) for i, (shape, dtype) in enumerate(outputs)]
-    graph.op(code, ids, outs, options, version, **fields)
-    add(name, model, inputs, tolerance)
-
-
-def quantised(x, scale, zero, dtype):
-    info = np.iinfo(dtype)
-    return np.clip(np.round(x / scale) + zero, info.min, info.max).astype(dtype)
-
-
-def q_simple(name, code, inputs, out_shapes, out_q, options=None, version=2, constants=(), dtype="int8",
-             in_q=(0.02, 3), tolerance=1.0, **fields):
-    """The same on quantised inputs; constants are as given, or tuples (data, scale, zero)."""
-    model = Model()
-    graph = model.graph()
-    scale, zero = in_q
-    values = [quantised(x, scale, zero, dtype) for x in inputs]
-    ids = [graph.input(f"x{i}", v.shape, dtype, scale=scale, zero=zero) for i, v in enumerate(values)]
-    for i, c in enumerate(constants):
-        if isinstance(c, tuple):
-            ids.append(graph.constant(f"c{i}", c[0], scale=c[1], zero=c[2]))
-        else:
-            ids.append(graph.constant(f"c{i}", c))
-    outs = []
-    for i, shape in enumerate(out_shapes):
-        out_scale, out_zero = out_q
-        outs.append(graph.output(f"y{i}", shape, dtype, scale=out_scale, zero=out_zero))
-    graph.op(code, ids, outs, options, version, **fields)
-    add(name, model, values, tolerance)
+from builders import ACT, CASES, SAME, VALID, add, floats, q_simple, quantised, rng, simple
+from litert import Model, run
 
 
 def elementwise():
@@ -480,27 +431,6 @@ def control():
     add("while", model, [np.array(2, np.int32), x])
 
 
-def recurrent():
-    batch, time, inputs, cells = 2, 4, 3, 5
-    g = rng()
-    part = lambda *shape: g.uniform(-0.7, 0.7, shape).astype(np.float32)  # noqa: E731
-    for time_major in [False, True]:
-        model = Model()
-        graph = model.graph()
-        shape = (time, batch, inputs) if time_major else (batch, time, inputs)
-        ids = [graph.input("x", shape)]
-        ids += [graph.constant(f"w{i}", part(cells, inputs)) for i in range(4)]
-        ids += [graph.constant(f"r{i}", part(cells, cells)) for i in range(4)]
-        ids += [-1, -1, -1]
-        ids += [graph.constant(f"b{i}", part(cells)) for i in range(4)]
-        ids += [-1, -1]
-        ids += [graph.tensor(name, (batch, cells), variable=True) for name in ["h", "c"]]
-        y = graph.output("y", (*shape[:2], cells))
-        graph.op("UNIDIRECTIONAL_SEQUENCE_LSTM", ids, [y], "UnidirectionalSequenceLSTMOptions",
-                 fusedActivationFunction=ACT.TANH, timeMajor=time_major)
-        add(f"lstm_{'time' if time_major else 'batch'}", model, [floats(*shape)])
-
-
 def networks():
     """Several operators, with signatures, a symbolic batch, and an integer network of the form of MobileNet."""
     x = floats(2, 3)
@@ -563,7 +493,7 @@ def outside_data(x):
     buffer.offset = -(-len(model.bytes()) // 16) * 16
     data = model.bytes()
     data = data.ljust(buffer.offset, b"\0") + w.tobytes()
-    CASES["weights_outside"] = (data, [x], 1e-5)
+    CASES["weights_outside"] = (data, [x], 1e-5, run)
     model = Model()
     graph = model.graph()
     w = rng().integers(-127, 128, (4, 3)).astype(np.int8)
@@ -575,6 +505,7 @@ def outside_data(x):
 
 def all_cases():
     for family in [elementwise, binary, quantised_elementwise, convolution, quantised_products, products, pooling,
-                   normalization, reduction, movement, gathers, images, control, recurrent, networks]:
+                   normalization, reduction, movement, gathers, images, control, networks, detection.cases,
+                   memory.cases, recurrent.cases, sparse.cases]:
         family()
     return CASES

@@ -56,8 +56,8 @@ class Graph:
         self.table.outputs.append(index)
         return index
 
-    def op(self, code, inputs, outputs, options=None, version=1, custom=None, **fields):
-        """One operator; options is the name of its table, fields are those of the table."""
+    def op(self, code, inputs, outputs, options=None, version=1, custom=None, custom_options=None, **fields):
+        """One operator; options is the name of its table, fields are those of the table; those of a custom one are bytes."""
         operator = s.OperatorT()
         operator.opcodeIndex = self.model.code(code, version, custom)
         operator.inputs, operator.outputs = list(inputs), list(outputs)
@@ -68,6 +68,8 @@ class Graph:
                 assert hasattr(table, name), name
                 setattr(table, name, value)
             operator.builtinOptions = table
+        if custom_options is not None:
+            operator.customOptions = list(custom_options)
         self.table.operators.append(operator)
 
 

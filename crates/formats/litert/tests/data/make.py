@@ -15,7 +15,6 @@ import zipfile
 import numpy as np
 
 import cases
-from litert import run
 
 
 def write(path, arrays):
@@ -31,9 +30,9 @@ def write(path, arrays):
 
 def main():
     arrays, failed = {}, []
-    for name, (model, inputs, tolerance) in cases.all_cases().items():
+    for name, (model, inputs, tolerance, compute) in cases.all_cases().items():
         try:
-            outputs = run(model, inputs)
+            outputs = compute(model, inputs)
         except (RuntimeError, ValueError) as error:
             failed.append(f"{name}: {str(error)[:300]}")
             continue

@@ -31,7 +31,7 @@ pub fn cases() -> BTreeMap<String, Case> {
             _ => case.outputs.push(array),
         }
     }
-    assert!(cases.len() > 200, "only {} cases", cases.len());
+    assert!(cases.len() > 340, "only {} cases", cases.len());
     cases
 }
 

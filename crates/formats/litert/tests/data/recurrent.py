@@ -1,0 +1,222 @@
+"""Recurrent networks: of f32, with weights of f32 or i8."""
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as s
+from builders import ACT, add, floats, rng
+from litert import Model
+
+BATCH, TIME, INPUTS, CELLS, OUTPUTS = 2, 4, 3, 5, 4
+
+
+class Operands:
+    """Random constants of a graph."""
+
+    def __init__(self, graph):
+        self.graph, self.random, self.count = graph, rng(), 0
+
+    def part(self, *shape, low=-0.7, high=0.7):
+        self.count += 1
+        return self.graph.constant(f"w{self.count}", self.random.uniform(low, high, shape).astype(np.float32))
+
+    def parts(self, count, *shape, **more):
+        return [self.part(*shape, **more) for _ in range(count)]
+
+
+def lstm_operands(p, inputs=INPUTS, coupled=False, peephole=False, projection=False, projection_bias=False):
+    """The inputs 1 to 17."""
+    outputs = OUTPUTS if projection else CELLS
+    first = [-1] if coupled else []
+    gates = 3 if coupled else 4
+    ids = first + p.parts(gates, CELLS, inputs) + first + p.parts(gates, CELLS, outputs)
+    ids += first + p.parts(gates - 1, CELLS) if peephole else [-1, -1, -1]
+    ids += first + p.parts(gates, CELLS)
+    ids += [p.part(OUTPUTS, CELLS) if projection else -1, p.part(OUTPUTS) if projection_bias else -1]
+    return ids, outputs
+
+
+def states(graph, outputs, names=("h", "c")):
+    return [graph.tensor(name, (BATCH, extent), variable=True) for name, extent in zip(names, [outputs, CELLS])]
+
+
+def cases():
+    lstm_sequences()
+    lstm_steps()
+    basic_step()
+    bidirectional_lstms()
+    simple_networks()
+    features()
+
+
+FORMS = {
+    "plain": {}, "coupled": dict(coupled=True), "peephole": dict(peephole=True),
+    "projection": dict(projection=True), "projection_bias": dict(projection=True, projection_bias=True),
+    "coupled_peephole": dict(coupled=True, peephole=True),
+}
+
+
+def lstm_sequences():
+    for time_major in [False, True]:
+        lstm_sequence("time" if time_major else "batch", {}, time_major=time_major)
+    for name, form in FORMS.items():
+        if form:
+            lstm_sequence(name, form)
+    lstm_sequence("clip", dict(projection=True), cell_clip=0.2, proj_clip=0.1)
+    lstm_sequence("relu", {}, activation=ACT.RELU)
+    lstm_sequence("norm", {}, norm=True)
+    lstm_sequence("norm_all", dict(coupled=True, peephole=True, projection=True), norm=True, cell_clip=0.5)
+
+
+def lstm_sequence(name, form, time_major=False, norm=False, cell_clip=0.0, proj_clip=0.0, activation=ACT.TANH):
+    model = Model()
+    graph = model.graph()
+    p = Operands(graph)
+    shape = (TIME, BATCH, INPUTS) if time_major else (BATCH, TIME, INPUTS)
+    x = graph.input("x", shape)
+    ids, outputs = lstm_operands(p, **form)
+    ids = [x] + ids + states(graph, outputs)
+    if norm:
+        ids += normalization(p, form)
+    y = graph.output("y", (*shape[:2], outputs))
+    graph.op("UNIDIRECTIONAL_SEQUENCE_LSTM", ids, [y], "UnidirectionalSequenceLSTMOptions",
+             fusedActivationFunction=activation, timeMajor=time_major, cellClip=cell_clip, projClip=proj_clip)
+    add(f"lstm_{name}", model, [floats(*shape)])
+
+
+def normalization(p, form):
+    if form.get("coupled"):
+        return [-1] + p.parts(3, CELLS, low=0.5, high=1.5)
+    return p.parts(4, CELLS, low=0.5, high=1.5)
+
+
+def lstm_steps():
+    for name, form in FORMS.items():
+        lstm_step(name, form)
+    lstm_step("clip", dict(projection=True), cell_clip=0.2, proj_clip=0.1)
+    lstm_step("norm", dict(peephole=True), norm=True)
+
+
+def lstm_step(name, form, norm=False, cell_clip=0.0, proj_clip=0.0):
+    model = Model()
+    graph = model.graph()
+    p = Operands(graph)
+    x = graph.input("x", (BATCH, INPUTS))
+    ids, outputs = lstm_operands(p, **form)
+    ids = [x] + ids + states(graph, outputs)
+    if norm:
+        ids += normalization(p, form)
+    y = graph.output("y", (BATCH, outputs))
+    graph.op("LSTM", ids, [y], "LSTMOptions", fusedActivationFunction=ACT.TANH, cellClip=cell_clip, projClip=proj_clip)
+    add(f"lstm_step_{name}", model, [floats(BATCH, INPUTS)])
+
+
+def basic_step():
+    for name in ["variables", "inputs"]:
+        model = Model()
+        graph = model.graph()
+        p = Operands(graph)
+        x = graph.input("x", (BATCH, INPUTS))
+        if name == "inputs":
+            h, c = graph.input("h", (BATCH, CELLS)), graph.input("c", (BATCH, CELLS))
+        else:
+            h, c = states(graph, CELLS)
+        ids = [x, h, p.part(4 * CELLS, INPUTS + CELLS), p.part(4 * CELLS), c]
+        outs = [graph.output("y", (BATCH, CELLS)), graph.output("state", (BATCH, CELLS)),
+                graph.tensor("joined", (BATCH, INPUTS + CELLS)), graph.tensor("gates", (BATCH, 4 * CELLS))]
+        graph.op("LSTM", ids, outs, "LSTMOptions", fusedActivationFunction=ACT.TANH, kernelType=s.LSTMKernelType.BASIC)
+        more = [floats(BATCH, CELLS), -floats(BATCH, CELLS)] if name == "inputs" else []
+        add(f"lstm_basic_{name}", model, [floats(BATCH, INPUTS)] + more)
+
+
+def bidirectional_lstms():
+    bidirectional_lstm("separate")
+    bidirectional_lstm("merged", merge=True)
+    # With joined outputs the interpreter does not write those of the second batch.
+    bidirectional_lstm("batch", time_major=False)
+    bidirectional_lstm("projection", dict(projection=True, peephole=True), merge=True)
+    bidirectional_lstm("coupled", dict(coupled=True), cell_clip=0.3)
+    bidirectional_lstm("stacked", auxiliary=1)
+    bidirectional_lstm("auxiliary", merge=True, auxiliary=2)
+
+
+def bidirectional_lstm(name, form=None, merge=False, time_major=True, auxiliary=0, cell_clip=0.0):
+    form = form or {}
+    model = Model()
+    graph = model.graph()
+    p = Operands(graph)
+    shape = (TIME, BATCH, INPUTS) if time_major else (BATCH, TIME, INPUTS)
+    ids, values = [graph.input("x", shape)], [floats(*shape)]
+    for _ in range(2):
+        more, outputs = lstm_operands(p, **form)
+        ids += more
+    ids += states(graph, outputs, ("fh", "fc")) + states(graph, outputs, ("bh", "bc"))
+    if auxiliary:
+        ids.append(graph.input("aux", shape))
+        values.append(-floats(*shape)[::-1].copy())
+    ids += p.parts(8, CELLS, INPUTS) if auxiliary == 2 else [-1] * (8 if auxiliary else 9)
+    wide = outputs * 2 if merge else outputs
+    outs = [graph.output("y", (*shape[:2], wide))]
+    if not merge:
+        outs.append(graph.output("z", (*shape[:2], outputs)))
+    graph.op("BIDIRECTIONAL_SEQUENCE_LSTM", ids, outs, "BidirectionalSequenceLSTMOptions", cellClip=cell_clip,
+             fusedActivationFunction=ACT.TANH, mergeOutputs=merge, timeMajor=time_major)
+    add(f"bidirectional_lstm_{name}", model, values)
+
+
+def simple_networks():
+    for name, activation in [("tanh", ACT.TANH), ("relu", ACT.RELU), ("relu6", ACT.RELU6),
+                             ("relu_n1_to_1", ACT.RELU_N1_TO_1), ("none", ACT.NONE)]:
+        model = Model()
+        graph = model.graph()
+        p = Operands(graph)
+        ids = [graph.input("x", (BATCH, INPUTS)), p.part(CELLS, INPUTS), p.part(CELLS, CELLS), p.part(CELLS),
+               graph.tensor("h", (BATCH, CELLS), variable=True)]
+        graph.op("RNN", ids, [graph.output("y", (BATCH, CELLS))], "RNNOptions", fusedActivationFunction=activation)
+        add(f"rnn_{name}", model, [5 * floats(BATCH, INPUTS)])
+        for time_major in [False, True]:
+            model = Model()
+            graph = model.graph()
+            p = Operands(graph)
+            shape = (TIME, BATCH, INPUTS) if time_major else (BATCH, TIME, INPUTS)
+            ids = [graph.input("x", shape), p.part(CELLS, INPUTS), p.part(CELLS, CELLS), p.part(CELLS),
+                   graph.tensor("h", (BATCH, CELLS), variable=True)]
+            graph.op("UNIDIRECTIONAL_SEQUENCE_RNN", ids, [graph.output("y", (*shape[:2], CELLS))], "SequenceRNNOptions",
+                     fusedActivationFunction=activation, timeMajor=time_major)
+            add(f"sequence_rnn_{name}_{'time' if time_major else 'batch'}", model, [5 * floats(*shape)])
+    for name, merge, time_major, auxiliary in [("separate", False, False, 0), ("merged", True, True, 0),
+                                               ("stacked", False, True, 1), ("auxiliary", True, False, 2)]:
+        bidirectional_rnn(name, merge, time_major, auxiliary)
+
+
+def bidirectional_rnn(name, merge, time_major, auxiliary):
+    model = Model()
+    graph = model.graph()
+    p = Operands(graph)
+    shape = (TIME, BATCH, INPUTS) if time_major else (BATCH, TIME, INPUTS)
+    ids, values = [graph.input("x", shape)], [floats(*shape)]
+    for direction in "fb":
+        ids += [p.part(CELLS, INPUTS), p.part(CELLS, CELLS), p.part(CELLS),
+                graph.tensor(direction, (BATCH, CELLS), variable=True)]
+    if auxiliary:
+        ids.append(graph.input("aux", shape))
+        values.append(-floats(*shape)[::-1].copy())
+    ids += p.parts(2, CELLS, INPUTS) if auxiliary == 2 else [-1] * (2 if auxiliary else 3)
+    outs = [graph.output("y", (*shape[:2], CELLS * (2 if merge else 1)))]
+    if not merge:
+        outs.append(graph.output("z", (*shape[:2], CELLS)))
+    graph.op("BIDIRECTIONAL_SEQUENCE_RNN", ids, outs, "BidirectionalSequenceRNNOptions", mergeOutputs=merge,
+             timeMajor=time_major, fusedActivationFunction=ACT.TANH)
+    add(f"bidirectional_rnn_{name}", model, values)
+
+
+def features():
+    for name, rank, activation, has_bias in [("one", 1, ACT.NONE, True), ("two", 2, ACT.RELU, True),
+                                             ("plain", 2, ACT.NONE, False)]:
+        units, steps = 4, 6
+        model = Model()
+        graph = model.graph()
+        p = Operands(graph)
+        ids = [graph.input("x", (BATCH, INPUTS)), p.part(units * rank, INPUTS), p.part(units * rank, steps),
+               p.part(units) if has_bias else -1, graph.tensor("state", (BATCH, units * rank * steps), variable=True)]
+        graph.op("SVDF", ids, [graph.output("y", (BATCH, units))], "SVDFOptions", rank=rank,
+                 fusedActivationFunction=activation)
+        add(f"svdf_{name}", model, [floats(BATCH, INPUTS)])
