@@ -201,7 +201,9 @@ impl<'m> Conversion<'m> {
                     vec![name.clone()],
                 )?;
             }
-            let declared = value(&name, info.dtype, Some(&info.shape));
+            // Converters write the shape of a scalar for results of custom operators, whose shapes they do not know.
+            let shape = (info.rank() > 0).then_some(info.shape.as_slice());
+            let declared = value(&name, info.dtype, shape);
             self.graph().output.push(declared);
         }
         Ok(())

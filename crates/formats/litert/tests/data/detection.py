@@ -70,6 +70,9 @@ def post_process():
         rows = detections * each
         outs = [graph.output("y", (1, rows, 4)), graph.output("classes", (1, rows)), graph.output("best", (1, rows)),
                 graph.output("count", (1,))]
+        for index in outs if name in ["fast", "regular"] else []:
+            # As TensorFlow's converter writes them.
+            graph.table.tensors[index].shape = []
         graph.op("CUSTOM", ids, outs, custom="TFLite_Detection_PostProcess",
                  custom_options=options(max_detections=detections, max_classes_per_detection=each, **common, **more))
         written = min(each, classes) if "regular" not in name else None
