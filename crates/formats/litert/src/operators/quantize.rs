@@ -54,7 +54,8 @@ pub(super) fn fake_quantize(op: &mut Operation<'_, '_>) -> Result<()> {
     let options = op.operator.builtin_options_as_fake_quant_options();
     let options = options.ok_or_else(|| invalid("the options of the operator are missing"))?;
     let (bits, least, greatest) = (options.num_bits(), options.min(), options.max());
-    if !(2..=16).contains(&bits) || !(least <= 0.0 && greatest >= 0.0 && least < greatest) {
+    let is_range = least <= 0.0 && greatest >= 0.0 && least < greatest;
+    if !is_range || !(2..=16).contains(&bits) {
         return Err(invalid("the options of the operator are out of range")
             .expected("2 to 16 bits, and a range with 0 in it")
             .found(format_args!("{bits} bits from {least} to {greatest}")));
