@@ -58,7 +58,7 @@ fn named(arrays: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Tensor)>> {
         .collect()
 }
 
-/// Quantises the ONNX file of a path, or its bytes; returns the bytes of the quantised one and the report as JSON.
+/// Quantises the ONNX or LiteRT file of a path, or its bytes; returns the bytes of the quantised one and the report as JSON.
 #[pyfunction]
 #[pyo3(signature = (model, samples, *, scheme, block_size, method, percentile, exclude, max_node_error, labels, dims,
     linked_folders, signature, weights, timeout, progress))]

@@ -7,7 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 import tenon
-from conftest import DIGITS
+from conftest import DIGITS, ROOT
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +68,10 @@ def test_mistakes_are_reported(images):
             tenon.quantize(DIGITS, **{"calibration": {"image": images}, **options})
     with pytest.raises(tenon.InvalidArgument, match="no model"):
         tenon.quantize(5)
+
+
+def test_the_signature_of_a_litert_model_is_chosen_by_name():
+    cases = numpy.load(ROOT / "crates/formats/litert/tests/data/operators.npz")
+    model = cases["signatures/model"].tobytes()
+    with pytest.raises(tenon.InvalidArgument, match="no signature 'cube'; it has double, square"):
+        tenon.quantize(model, scheme="f16", signature="cube")

@@ -334,7 +334,7 @@ def quantize_model(
     timeout: float | None,
     progress: Callable[[str, int, int], object] | None,
 ) -> tuple[bytes, str]:
-    """Quantises the ONNX file of a path, or its bytes; returns the bytes of the quantised one and the report as JSON."""
+    """Quantises the ONNX or LiteRT file of a path, or its bytes; returns the bytes of the quantised one and the report as JSON."""
 
 def compile_model(
     model: str | bytes,
