@@ -45,6 +45,7 @@ def cases():
     bidirectional_lstms()
     simple_networks()
     features()
+    byte_weights()
 
 
 FORMS = {
@@ -220,3 +221,40 @@ def features():
         graph.op("SVDF", ids, [graph.output("y", (BATCH, units))], "SVDFOptions", rank=rank,
                  fusedActivationFunction=activation)
         add(f"svdf_{name}", model, [floats(BATCH, INPUTS)])
+
+
+class ByteOperands(Operands):
+    """Matrices of i8 with one scale; the interpreter quantises what they are multiplied with."""
+
+    def part(self, *shape, low=-0.7, high=0.7):
+        if len(shape) == 1:
+            return super().part(*shape, low=low, high=high)
+        self.count += 1
+        weights = self.random.integers(-127, 128, shape).astype(np.int8)
+        return self.graph.constant(f"w{self.count}", weights, scale=np.float32(0.7 / 127), zero=0)
+
+
+def byte_weights():
+    model = Model()
+    graph = model.graph()
+    p = ByteOperands(graph)
+    ids, outputs = lstm_operands(p)
+    ids = [graph.input("x", (BATCH, TIME, INPUTS))] + ids + states(graph, outputs)
+    graph.op("UNIDIRECTIONAL_SEQUENCE_LSTM", ids, [graph.output("y", (BATCH, TIME, CELLS))],
+             "UnidirectionalSequenceLSTMOptions", fusedActivationFunction=ACT.TANH)
+    add("lstm_weights_i8", model, [floats(BATCH, TIME, INPUTS)], 0.02)
+    model = Model()
+    graph = model.graph()
+    p = ByteOperands(graph)
+    ids = [graph.input("x", (BATCH, TIME, INPUTS)), p.part(CELLS, INPUTS), p.part(CELLS, CELLS), p.part(CELLS),
+           graph.tensor("h", (BATCH, CELLS), variable=True)]
+    graph.op("UNIDIRECTIONAL_SEQUENCE_RNN", ids, [graph.output("y", (BATCH, TIME, CELLS))], "SequenceRNNOptions",
+             fusedActivationFunction=ACT.TANH)
+    add("sequence_rnn_weights_i8", model, [floats(BATCH, TIME, INPUTS)], 0.02)
+    model = Model()
+    graph = model.graph()
+    p = ByteOperands(graph)
+    ids = [graph.input("x", (BATCH, INPUTS)), p.part(8, INPUTS), p.part(8, 6), p.part(4),
+           graph.tensor("state", (BATCH, 8 * 6), variable=True)]
+    graph.op("SVDF", ids, [graph.output("y", (BATCH, 4))], "SVDFOptions", rank=2)
+    add("svdf_weights_i8", model, [floats(BATCH, INPUTS)], 0.02)
