@@ -9,7 +9,7 @@ use crate::names::{Names, rename};
 use crate::node::Operation;
 use crate::operators;
 use crate::problems::Problems;
-use crate::proto::{Attributes, OPSET, value};
+use crate::proto::{Attributes, value, versions};
 use crate::schema::tflite as schema;
 use crate::tensor::TensorInfo;
 use bytes::Bytes;
@@ -51,6 +51,8 @@ pub(crate) struct Conversion<'m> {
     /// The graphs under construction, outermost first.
     graphs: Vec<GraphProto>,
     nodes: usize,
+    /// Those of ONNX's operator set and of its files, for all nodes.
+    versions: (i64, i64),
     names: Names,
     /// The names of tensors for values that were named after their node.
     renamed: HashMap<String, String>,
@@ -99,12 +101,13 @@ pub(crate) fn model(
     let own = interface.subgraph.name().filter(|name| !name.is_empty());
     conversion.begin_graph(own.unwrap_or("main"));
     conversion.main(&interface)?;
+    let (version, ir_version) = conversion.versions;
     let graph = conversion.finish()?;
     Ok(ModelProto {
-        ir_version: 11,
+        ir_version,
         opset_import: vec![OperatorSetIdProto {
             domain: String::new(),
-            version: OPSET,
+            version,
         }],
         producer_name: model.description().unwrap_or_default().to_owned(),
         graph: Some(Box::new(graph)),
@@ -124,6 +127,7 @@ impl<'m> Conversion<'m> {
             control,
             graphs: Vec::new(),
             nodes: 0,
+            versions: versions(""),
             names: Names::default(),
             renamed: HashMap::new(),
             produced: HashSet::new(),
@@ -486,6 +490,7 @@ impl<'m> Conversion<'m> {
         output: Vec<String>,
     ) -> Result<()> {
         self.nodes += 1;
+        self.versions = self.versions.max(versions(operator));
         if self.nodes > MAX_NODES {
             let text =
                 format!("the model has more than {MAX_NODES} nodes after subgraphs are expanded");

@@ -3,8 +3,15 @@
 use bytes::Bytes;
 use tenon_onnx::proto::*;
 
-/// The version of ONNX's operator set that converted models use.
-pub(crate) const OPSET: i64 = 26;
+/// The versions of ONNX's operator set and of its files that have an operator: other tools that read quantised models support
+/// old ones longer.
+pub(crate) fn versions(operator: &str) -> (i64, i64) {
+    match operator {
+        "BitCast" => (26, 13),
+        "TensorScatter" => (24, 12),
+        _ => (23, 11),
+    }
+}
 
 pub(crate) type Attributes = Vec<AttributeProto>;
 
