@@ -84,10 +84,10 @@ pub fn opening(compiling: &CompileFlags, control: &Control) -> Result<OpenOption
 /// Opens a file. Prints a note about weights that have no effect.
 pub fn open_with(options: OpenOptions, file: &Path) -> Result<ModelFile> {
     let opened = options.open(file)?;
-    if let ModelFile::Onnx(onnx) = &opened {
-        if let Some(note) = options.weights.unused_note(onnx) {
-            output::complain(format_args!("note: {note}"));
-        }
+    if let ModelFile::Onnx(onnx) = &opened
+        && let Some(note) = options.weights.unused_note(onnx)
+    {
+        output::complain(format_args!("note: {note}"));
     }
     Ok(opened)
 }
