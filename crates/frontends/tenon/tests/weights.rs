@@ -15,7 +15,6 @@ fn tensor_value(name: &str) -> ValueInfoProto {
     let shape = TensorShapeProto {
         dim: vec![DimensionProto {
             value: Some(DimensionValue::Value(2)),
-            ..DimensionProto::default()
         }],
     };
     let tensor = TensorTypeProto {
@@ -26,9 +25,7 @@ fn tensor_value(name: &str) -> ValueInfoProto {
         name: name.into(),
         r#type: Some(Box::new(TypeProto {
             value: Some(TypeValue::Tensor(tensor)),
-            ..TypeProto::default()
         })),
-        ..ValueInfoProto::default()
     }
 }
 
