@@ -246,7 +246,7 @@ static void weights(const char *onnx) {
     const char *const files[] = {"no such file.npz"};
     options.weights = files;
     options.weight_count = 1;
-    FAILS(TENON_IO, "no such file", api->compile_file(onnx, &options, &package));
+    FAILS(TENON_NOT_FOUND, "no such file", api->compile_file(onnx, &options, &package));
     options.weight_count = 0;
     options.signature = "encode";
     FAILS(TENON_INVALID_ARGUMENT, "no signature 'encode'", api->compile_file(onnx, &options, &package));
