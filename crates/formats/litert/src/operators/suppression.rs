@@ -24,7 +24,7 @@ pub(super) struct Suppression<'s> {
 }
 
 /// The kept boxes in rows of a fixed number, of which the first ones are valid.
-pub(super) struct Kept {
+pub(super) struct KeptBoxes {
     /// i64 [rows]: the class; 0 in other rows.
     pub classes: String,
     /// i64 [rows]: the index of the box; 0 in other rows.
@@ -37,7 +37,7 @@ pub(super) struct Kept {
 
 impl Suppression<'_> {
     /// Adds the nodes. `rows` is at least the number of kept boxes.
-    pub fn emit(&self, op: &mut Operation<'_, '_>, rows: i64) -> Result<Kept> {
+    pub fn emit(&self, op: &mut Operation<'_, '_>, rows: i64) -> Result<KeptBoxes> {
         let each = op.i64_constant(&[self.each]);
         let [overlap, least] = [self.overlap, self.least].map(|value| {
             let label = format!("{}/constant", op.label);
@@ -61,7 +61,7 @@ impl Suppression<'_> {
         let is_valid = op.emit("Less", &[&positions, &count], Vec::new())?;
         let list = op.i64_constant(&[1]);
         let count = op.emit("Reshape", &[&count, &list], Vec::new())?;
-        Ok(Kept {
+        Ok(KeptBoxes {
             classes,
             boxes,
             is_valid,
@@ -112,7 +112,7 @@ pub(super) fn soft(op: &mut Operation<'_, '_>) -> Result<()> {
 }
 
 /// The kept boxes of one class, and their number as a scalar.
-fn suppressed(op: &mut Operation<'_, '_>) -> Result<(Kept, String)> {
+fn suppressed(op: &mut Operation<'_, '_>) -> Result<(KeptBoxes, String)> {
     op.expect_rank(0, 2)?;
     op.expect_rank(1, 1)?;
     let most = op.scalar(2, "maximum number of boxes")?;
