@@ -112,7 +112,7 @@ fn conv(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     )
 }
 
-/// Weights whose output channels are in blocks, and inside of these the input channels too, unless these are fewer than
+/// The weights in the order of ONNX. Their output channels are in blocks, and inside of these the input channels too, unless these are fewer than
 /// a block.
 fn plain(weights: &Tensor, block: usize) -> Result<Tensor> {
     let refused = || {
@@ -150,14 +150,14 @@ fn plain(weights: &Tensor, block: usize) -> Result<Tensor> {
 /// Zeros behind the channels, up to a whole block.
 fn reorder_input(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     if channels_last(&mut node)? {
-        let mut order = Attributes::new();
-        order.set("perm", Attribute::Ints(vec![0, 3, 1, 2]));
+        let order = Attribute::Ints(vec![0, 3, 1, 2]);
+        let order = Attributes::new().with("perm", order);
         let first = draft.step(&node, "Transpose", order, &node.inputs.clone());
         node.inputs = vec![Some(first)];
     }
-    let mut range = Attributes::new();
-    range.set("start", Attribute::Int(1));
-    range.set("end", Attribute::Int(2));
+    let range = Attributes::new()
+        .with("start", Attribute::Int(1))
+        .with("end", Attribute::Int(2));
     let channels = draft.step(&node, "Shape", range, &node.inputs.clone());
     let negated = draft.step(&node, "Neg", Attributes::new(), &[Some(channels)]);
     let block = draft.ints_for(&node, "block", &[draft.channel_block as i64])?;
@@ -166,8 +166,7 @@ fn reorder_input(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     let missing = draft.step(&node, "Mod", Attributes::new(), &inputs);
     let before = draft.ints_for(&node, "before", &[0; 5])?;
     let after = draft.ints_for(&node, "after", &[0; 2])?;
-    let mut axis = Attributes::new();
-    axis.set("axis", Attribute::Int(0));
+    let axis = Attributes::new().with("axis", Attribute::Int(0));
     let parts = [Some(before), Some(missing), Some(after)];
     let pads = draft.step(&node, "Concat", axis, &parts);
     node.inputs.push(Some(pads));
@@ -196,11 +195,10 @@ fn reorder_output(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
         return Ok(slice);
     }
     let sliced = draft.step(&slice, "Slice", Attributes::new(), &slice.inputs.clone());
-    let mut order = Attributes::new();
-    order.set("perm", Attribute::Ints(vec![0, 2, 3, 1]));
+    let order = Attribute::Ints(vec![0, 2, 3, 1]);
     Ok(DraftNode {
         operator: "Transpose".into(),
-        attributes: order,
+        attributes: Attributes::new().with("perm", order),
         inputs: vec![Some(sliced)],
         ..slice
     })
@@ -230,8 +228,7 @@ fn upsample(draft: &mut Draft, mut node: DraftNode) -> Result<DraftNode> {
     let scales = draft.constant_for(&node, "scales", scales);
     let x = operand(&node, 0);
     node.inputs = vec![x, None, Some(scales)];
-    let nearest = node.attributes.string("mode", "nearest")? == "nearest";
-    if nearest {
+    if node.attributes.string("mode", "nearest")? == "nearest" {
         node.attributes
             .set("nearest_mode", Attribute::String("floor".into()));
     }
