@@ -23,6 +23,8 @@ pub(crate) struct InputTypes {
     pub example_sizes: Vec<i64>,
     /// The extents of the inputs that have a symbolic one, by name.
     pub extents: BTreeMap<String, Vec<SizeExpr>>,
+    /// The dimensions with a name that have a fixed extent.
+    pub fixed: BTreeMap<String, usize>,
 }
 
 /// The types of those `inputs` that are tensors, in order; inputs with a constant have its type. All missing, unknown or
@@ -42,6 +44,7 @@ pub(crate) fn input_types(
             errors.extend(names.bind_array(input, array));
         }
     }
+    let fixed = names.known.clone();
     let mut symbolic = SymbolicDimensions::default();
     if let Some(examples) = options.symbolic {
         let free = names.without_extent();
@@ -74,6 +77,7 @@ pub(crate) fn input_types(
             });
             Ok(InputTypes {
                 extents: extents.collect(),
+                fixed,
                 types,
                 symbols: symbolic.symbols,
                 example_sizes: symbolic.example_sizes,

@@ -1,6 +1,7 @@
 //! The draft of a graph during import: final values, nodes with their ONNX operators.
 
 use crate::dtype::data_type;
+use crate::signature::Dimension;
 use std::collections::HashMap;
 use std::rc::Rc;
 use tenon_base::Result;
@@ -19,6 +20,8 @@ pub(crate) struct Draft {
     infos: Vec<ValueInfo>,
     pub value_names: UsedNames,
     pub node_names: UsedNames,
+    /// The dimensions of inputs and outputs of the model, as declared; those with a given extent have it.
+    pub declared: HashMap<String, Vec<Dimension>>,
     /// The number of channels in a block of onnxruntime's layout for convolutions.
     pub channel_block: usize,
 }
@@ -90,6 +93,11 @@ impl Draft {
     /// The declared type of a value.
     pub fn info(&self, value: ValueId) -> ValueInfo {
         self.infos.get(value.index()).copied().unwrap_or_default()
+    }
+
+    /// A declared dimension of an input or output of the model.
+    pub fn declared(&self, value: ValueId, axis: usize) -> Option<&Dimension> {
+        self.declared.get(&self.graph.value(value).name)?.get(axis)
     }
 
     /// The elements of a value, when it is a constant.

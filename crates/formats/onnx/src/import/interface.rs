@@ -28,6 +28,7 @@ impl<'m> Import<'m> {
             symbols,
             example_sizes,
             mut extents,
+            fixed,
         } = types.unwrap_or_else(|error| {
             // Continue without types, to report further problems.
             self.report(error);
@@ -35,6 +36,20 @@ impl<'m> Import<'m> {
         });
         self.draft.graph.symbols = symbols;
         self.draft.graph.example_sizes = example_sizes;
+        let known = |dimension: &Dimension| match dimension {
+            Dimension::Named(name) => fixed.get(name).map(|&extent| Dimension::Fixed(extent)),
+            _ => None,
+        };
+        self.draft.declared = signature
+            .inputs
+            .iter()
+            .chain(&signature.outputs)
+            .filter_map(|value| {
+                let dimensions = value.shape.as_ref()?.iter();
+                let dimensions = dimensions.map(|it| known(it).unwrap_or_else(|| it.clone()));
+                Some((value.name.clone(), dimensions.collect()))
+            })
+            .collect();
         for (input, ty) in signature.inputs.iter().zip(&types) {
             self.cpu_nodes.size_dimensions(input, ty);
         }

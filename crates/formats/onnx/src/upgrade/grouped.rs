@@ -2,8 +2,11 @@
 //! rotary embeddings, then Attention of ONNX with fewer heads of keys and values than of queries. See
 //! <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GroupQueryAttention>.
 //!
-//! The caches are as long as the tokens so far, in every batch element: `seqlens_k` and `total_sequence_length` follow
-//! from them and are not read.
+//! The caches are as long as the tokens so far, in every batch element, and `seqlens_k` follows from them; or they have one
+//! length that the model declares for past and present, and `seqlens_k` says how much of them is in use.
+//! `total_sequence_length` is not read.
+
+mod shared;
 
 use super::attention::{
     along, extent, heads_joined, positions, range, refuse_inputs, refuse_output, unsupported,
@@ -22,6 +25,7 @@ const KEY: usize = 1;
 const VALUE: usize = 2;
 const PAST_KEY: usize = 3;
 const PAST_VALUE: usize = 4;
+const LENGTHS: usize = 5;
 const COS: usize = 7;
 const SIN: usize = 8;
 const POSITIONS: usize = 9;
@@ -50,15 +54,16 @@ pub(super) fn attention(draft: &mut Draft, node: DraftNode) -> Result<DraftNode>
         (None, None) => unpacked(draft, &node, query, heads)?,
         _ => return Err(invalid("one of inputs 'key' and 'value' is missing")),
     };
+    let lengths = match shared::has_fixed_length(draft, &node) {
+        true => Some(shared::lengths(draft, &node, query)?),
+        false => None,
+    };
     if node.attributes.flag("do_rotary", false)? {
-        let positions = query_positions(draft, &node, query)?;
+        let positions = query_positions(draft, &node, query, lengths)?;
         query = rotated(draft, &node, query, heads[0], positions)?;
         key = rotated(draft, &node, key, heads[1], positions)?;
     }
-    let mut attributes = Attributes::new()
-        .with("is_causal", Attribute::Int(1))
-        .with("q_num_heads", Attribute::Int(heads[0]))
-        .with("kv_num_heads", Attribute::Int(heads[1]));
+    let mut attributes = Attributes::new().with("is_causal", Attribute::Int(1));
     for name in ["scale", "softcap"] {
         // 0 is the default, as if it were not there.
         let value = node.attributes.float(name, 0.0)?;
@@ -71,6 +76,11 @@ pub(super) fn attention(draft: &mut Draft, node: DraftNode) -> Result<DraftNode>
     if window > 0 {
         attributes.set("left_window_size", Attribute::Int(window - 1));
     }
+    if let Some(lengths) = lengths {
+        return shared::attention(draft, node, [query, key, value], heads, lengths, attributes);
+    }
+    attributes.set("q_num_heads", Attribute::Int(heads[0]));
+    attributes.set("kv_num_heads", Attribute::Int(heads[1]));
     let past = [PAST_KEY, PAST_VALUE].map(|index| operand(&node, index));
     let mut inputs = vec![Some(query), Some(key), Some(value), operand(&node, BIAS)];
     inputs.extend(past);
@@ -104,9 +114,17 @@ fn unpacked(
 }
 
 /// The position of each query, [B, S].
-fn query_positions(draft: &mut Draft, node: &DraftNode, query: ValueId) -> Result<ValueId> {
+fn query_positions(
+    draft: &mut Draft,
+    node: &DraftNode,
+    query: ValueId,
+    lengths: Option<ValueId>,
+) -> Result<ValueId> {
     if let Some(given) = operand(node, POSITIONS) {
         return Ok(given);
+    }
+    if let Some(lengths) = lengths {
+        return shared::positions(draft, node, query, lengths);
     }
     let steps = extent(draft, node, query, 1);
     let mut row = range(draft, node, steps, DataType::I64)?;
