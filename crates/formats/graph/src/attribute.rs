@@ -54,6 +54,21 @@ impl Attribute {
     }
 }
 
+/// The value; of long ones and tensors the kind.
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONG: usize = 16;
+        match self {
+            Attribute::Int(value) => write!(f, "{value}"),
+            Attribute::Float(value) => write!(f, "{value}"),
+            Attribute::String(value) if value.len() <= 4 * LONG => write!(f, "{value:?}"),
+            Attribute::Ints(values) if values.len() <= LONG => write!(f, "{values:?}"),
+            Attribute::Floats(values) if values.len() <= LONG => write!(f, "{values:?}"),
+            value => write!(f, "{}", value.kind()),
+        }
+    }
+}
+
 impl fmt::Display for AttributeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

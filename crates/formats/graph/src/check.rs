@@ -36,7 +36,8 @@ pub fn check_attributes(def: &OperatorDef, attributes: &Attributes) -> Vec<Error
                     ErrorKind::Unsupported,
                     format!("{} has no attribute '{name}'", def.name),
                 )
-                .expected(names(def.attributes.iter().map(|attribute| attribute.name))),
+                .expected(names(def.attributes.iter().map(|attribute| attribute.name)))
+                .found(format_args!("{name} = {value}")),
             ),
             Some(row) if row.kind != value.kind() => errors.push(
                 problem(
@@ -327,7 +328,7 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "Concat has no attribute 'axes': expected axis",
+                "Concat has no attribute 'axes': expected axis, found axes = 0",
                 "Concat needs attribute 'axis'",
                 "Concat needs input 'inputs'",
             ]

@@ -93,14 +93,7 @@ fn check_attributes(node: &DraftNode) -> Result<()> {
     let Some((name, value)) = unknown else {
         return Ok(());
     };
-    let text = match value {
-        Attribute::Int(value) => value.to_string(),
-        Attribute::Float(value) => value.to_string(),
-        Attribute::String(value) => format!("{value:?}"),
-        Attribute::Ints(values) => format!("{values:?}"),
-        value => value.kind().to_string(),
-    };
-    Err(Error::new(ErrorKind::Unsupported, text).at(crate::attribute::place(name)))
+    Err(Error::new(ErrorKind::Unsupported, value.to_string()).at(crate::attribute::place(name)))
 }
 
 /// The node with operators of ONNX or Tenon; unchanged for other operators.

@@ -236,7 +236,7 @@ fn everything_unsupported_is_reported_at_once() {
          node 'Loop_4': a body that does not fit its node: expected 2 inputs and at least 2 outputs, found 0 and 0\n\
          node 'Magic_0': operator com.example.Magic, version 3: unknown operator (2 nodes, this first)\n\
          node 'relu': operator Relu, version 17: Relu has no attribute 'inplace': \
-         expected none\n\
+         expected none, found inplace = 1\n\
          node 'Tanh_3': operator Tanh, version 17: Tanh does not take input 'input' of this type: \
          expected f32, f64, f16 or bf16, found string\n\
          node 'ImageDecoder_5': operator ImageDecoder, version 17: unknown operator"
