@@ -204,7 +204,7 @@ fn empty_output() -> Kernel {
     Kernel::new(|_| Ok(()))
 }
 
-/// Regions are rounded to pixels.
+/// Regions are rounded to pixels, scaled in the type of their elements.
 fn max_roi_pool(node: &Node<'_>) -> Result<Kernel, BuildError> {
     let [images, channels, height, width] = **node.shape(0)? else {
         return Err(Reason::InputRank {
@@ -223,7 +223,8 @@ fn max_roi_pool(node: &Node<'_>) -> Result<Kernel, BuildError> {
         let to = outputs.slice::<T>(0)?;
         for region in 0..regions {
             let image = position(rois[region * 5].to_f64() as i64, images)?;
-            let corner = |nth: usize| (rois[region * 5 + nth].to_f64() * scale).round();
+            let scaled = |nth: usize| T::of_f64(rois[region * 5 + nth].to_f64() * scale);
+            let corner = |nth: usize| scaled(nth).to_f64().round();
             for (channel, at) in pairs(channels, rows * columns) {
                 let plane = &x[(image * channels + channel) * height * width..][..height * width];
                 let mut best = None;

@@ -38,11 +38,11 @@ def run_node(step, inputs, outputs):
     return onnxruntime_run(helper.make_model(body, opset_imports=imports, ir_version=10), inputs)
 
 
-def write(name, nodes, inputs, outputs, constants=None, opset=25, evaluate=None):
+def write(name, nodes, inputs, outputs, constants=None, opset=25, evaluate=None, shapes=None):
     kind = lambda array: helper.np_dtype_to_tensor_dtype(array.dtype)
     value = lambda key, array: helper.make_tensor_value_info(key, kind(array), array.shape)
     tensors = [numpy_helper.from_array(array, key) for key, array in (constants or {}).items()]
-    results = [helper.make_tensor_value_info(key, dtype, None) for key, dtype in outputs]
+    results = [helper.make_tensor_value_info(key, dtype, (shapes or {}).get(key)) for key, dtype in outputs]
     body = helper.make_graph(nodes, name, [value(*item) for item in inputs.items()], results, tensors)
     imports = [("", opset), (TRAINING, 1), (MICROSOFT, 1), (LAYOUT, 1)]
     model = helper.make_model(body, opset_imports=[helper.make_opsetid(*item) for item in imports], ir_version=10)
@@ -397,14 +397,15 @@ def quantised_products():
     write("integers-conv", [step], {"x": bytes_of(np.uint8, 2, 4, 8, 7)}, [("y", TensorProto.INT32)], constants)
 
 
-def contributed(name, operator, inputs, outputs, constants=None, **attributes):
-    """A node of com.microsoft. Inputs and constants in the order of the operator's inputs, None for one that is omitted."""
+def contributed(name, operator, inputs, outputs, constants=None, shapes=None, **attributes):
+    """A node of com.microsoft. Inputs and constants in the order of the operator's inputs, None for one that is omitted. Outputs
+    without a name are omitted, those without a type are not compared."""
     operands = inputs | (constants or {})
     step = node(operator, [key if array is not None else "" for key, array in operands.items()],
                 [key for key, _ in outputs], domain=MICROSOFT, **attributes)
     given = {key: array for key, array in inputs.items() if array is not None}
     used = {key: array for key, array in (constants or {}).items() if array is not None}
-    write(f"{operator}-{name}", [step], given, [item for item in outputs if item[0]], used, 21, onnxruntime_run)
+    write(f"{operator}-{name}", [step], given, [item for item in outputs if all(item)], used, 21, onnxruntime_run, shapes)
 
 
 def fused_attention():
@@ -491,6 +492,37 @@ def grouped_attention(caches):
         inputs |= {"lengths": np.full(batch, total - 1, np.int32), "total": np.array(total, np.int32)}
         tables = wide if "do_rotary" in given else {}
         contributed(name, "GroupQueryAttention", inputs, outputs, tables, **heads, **given)
+    # Caches of 8 tokens, which is the declared length of past and present.
+    for name, used, new, given in (
+        ("cache-first", [0, 0], 3, dict(do_rotary=1)),
+        ("cache-padding", [0, -1], 3, {}),
+        ("cache-next", [5, 2], 1, dict(do_rotary=1)),
+        ("cache-window", [6, 3], 1, dict(local_window_size=3, scale=0.3)),
+        ("cache-full", [7, 7], 1, dict(softcap=2.0)),
+    ):
+        inputs = {key: normal(batch, new, count * size) for key, count in (("q", 4), ("k", 2), ("v", 2))}
+        in_use = np.array(used)[:, None, None, None] > np.arange(8)[:, None]
+        inputs |= {f"past_{part}": np.where(in_use, normal(batch, 2, 8, size), 0).astype(np.float32) for part in "kv"}
+        total = np.array(used, np.int32) + new
+        inputs |= {"lengths": total - 1, "total": np.array(total.max(), np.int32)}
+        tables = wide if "do_rotary" in given else {}
+        shapes = {"present_k": [batch, 2, 8, size], "present_v": [batch, 2, 8, size]}
+        # Rows of padding have no meaning.
+        results = [("y", None), *outputs[1:]] if name == "cache-padding" else outputs
+        contributed(name, "GroupQueryAttention", inputs, results, tables, shapes=shapes, **heads, **given)
+
+
+def pools():
+    """Operators of ONNX that onnx's node tests and reference evaluator lack."""
+    image, regions = normal(2, 3, 6, 7), np.float32([[0, 0, 0, 5, 5], [1, 1, 2, 6, 4], [0, 2, 1, 3, 3]])
+    for name, step, inputs in (
+        ("GlobalLpPool", node("GlobalLpPool", ["x"], ["y"], p=2), {"x": image}),
+        ("GlobalLpPool-p3", node("GlobalLpPool", ["x"], ["y"], p=3), {"x": normal(2, 3, 4, 5, 2)}),
+        ("MaxRoiPool", node("MaxRoiPool", ["x", "regions"], ["y"], pooled_shape=[2, 3]), {"x": image, "regions": regions}),
+        ("MaxRoiPool-scale", node("MaxRoiPool", ["x", "regions"], ["y"], pooled_shape=[2, 2], spatial_scale=0.7),
+         {"x": image, "regions": regions}),
+    ):
+        write(name, [step], inputs, [("y", F)], opset=21, evaluate=onnxruntime_run)
 
 
 def contributed_operators():
@@ -674,6 +706,7 @@ quantised_recurrent()
 halves()
 precisions()
 fused_attention()
+pools()
 contributed_operators()
 contributed_elements()
 blocks_of_channels()

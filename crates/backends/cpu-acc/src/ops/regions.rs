@@ -307,14 +307,14 @@ impl Workload for Align {
 struct MaxPool {
     regions: Regions,
     /// From coordinates of regions to pixels.
-    scale: f64,
+    scale: f32,
 }
 
 /// The kernel of MaxRoiPool.
 pub(super) fn max_pool(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(Box::new(MaxPool {
         regions: Regions::new(signature)?,
-        scale: signature.float("spatial_scale", 1.0)?.into(),
+        scale: signature.float("spatial_scale", 1.0)?,
     }))
 }
 
@@ -330,7 +330,7 @@ impl MaxPool {
         } = self.regions;
         let &[image, left, top, right, bottom] = region;
         let image = position(image as i64, self.regions.images)? * channels * self.regions.plane();
-        let corner = |at: f32| (f64::from(at) * self.scale).round();
+        let corner = |at: f32| f64::from((at * self.scale).round());
         let (rows, columns) = ([corner(top), corner(bottom)], [corner(left), corner(right)]);
         let count = cells[0] * cells[1];
         for cell in 0..count {
