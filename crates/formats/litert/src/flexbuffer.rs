@@ -1,4 +1,4 @@
-//! Options of custom operators: a FlexBuffer whose root is a map of scalars, in the
+//! Options of custom operators: a FlexBuffer whose root is a map of scalars, texts and lists of integers, in the
 //! [published layout](https://flatbuffers.dev/internals/#flexbuffers).
 
 use crate::model::invalid;
@@ -8,16 +8,30 @@ use tenon_base::Result;
 const INT: u8 = 1;
 const UINT: u8 = 2;
 const FLOAT: u8 = 3;
+const STRING: u8 = 5;
 const INDIRECT_INT: u8 = 6;
 const INDIRECT_UINT: u8 = 7;
 const INDIRECT_FLOAT: u8 = 8;
 const MAP: u8 = 9;
+const INTS: u8 = 11;
+const UINTS: u8 = 12;
 const BOOL: u8 = 26;
 
-/// The scalars of a map; values of other types are left out.
+/// The greatest number of integers in a list.
+const LONGEST: usize = 8;
+
+/// The values of a map; those of other types are left out.
 #[derive(Debug, Default)]
 pub(crate) struct Options<'b> {
-    entries: Vec<(&'b [u8], f64)>,
+    entries: Vec<(&'b [u8], Value<'b>)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Value<'b> {
+    Number(f64),
+    Text(&'b [u8]),
+    /// Integers, and how many there are.
+    Integers([i64; LONGEST], usize),
 }
 
 impl<'b> Options<'b> {
@@ -34,8 +48,31 @@ impl<'b> Options<'b> {
 
     /// The value of this name.
     pub fn number(&self, name: &str) -> Option<f64> {
+        match self.value(name)? {
+            Value::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The text of this name.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.value(name)? {
+            Value::Text(text) => std::str::from_utf8(text).ok(),
+            _ => None,
+        }
+    }
+
+    /// The list of integers of this name.
+    pub fn integers(&self, name: &str) -> Option<&[i64]> {
+        match self.value(name)? {
+            Value::Integers(values, count) => values.get(..*count),
+            _ => None,
+        }
+    }
+
+    fn value(&self, name: &str) -> Option<&Value<'b>> {
         let found = self.entries.iter().find(|entry| entry.0 == name.as_bytes());
-        found.map(|entry| entry.1)
+        found.map(|entry| &entry.1)
     }
 
     /// The option of this name, which must be there.
@@ -59,7 +96,7 @@ impl<'b> Options<'b> {
             .found(found))
     }
 
-    fn entries(bytes: &'b [u8]) -> Option<Vec<(&'b [u8], f64)>> {
+    fn entries(bytes: &'b [u8]) -> Option<Vec<(&'b [u8], Value<'b>)>> {
         let [.., packed, width] = bytes else {
             return None;
         };
@@ -82,7 +119,7 @@ impl<'b> Options<'b> {
             let key = bytes.get(target(bytes, key, key_width)?..)?;
             // Keys of real options are short; the limit keeps the time linear.
             let length = key.iter().take(64).position(|&byte| byte == 0);
-            let value = scalar(bytes, map + index * width, width, packed)?;
+            let value = value(bytes, map + index * width, width, packed)?;
             if let (Some(length), Some(value)) = (length, value) {
                 entries.push((&key[..length], value));
             }
@@ -106,6 +143,41 @@ fn unsigned(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
     Some(u64::from_le_bytes(word))
 }
 
+/// A value of a vector with elements of `width`; `Some(None)` for one of another type.
+fn value(bytes: &[u8], at: usize, width: usize, packed: u8) -> Option<Option<Value<'_>>> {
+    let (kind, own_width) = (packed >> 2, 1 << (packed & 3));
+    if !matches!(kind, STRING | INTS | UINTS) {
+        return Some(scalar(bytes, at, width, packed)?.map(Value::Number));
+    }
+    // The number of elements is before the first one.
+    let first = target(bytes, at, width)?;
+    let count = unsigned(bytes, first.checked_sub(own_width)?, own_width)?;
+    let count = usize::try_from(count).ok()?;
+    if kind == STRING {
+        let text = bytes.get(first..first.checked_add(count)?)?;
+        return Some(Some(Value::Text(text)));
+    }
+    if count > LONGEST {
+        return Some(None);
+    }
+    let mut values = [0; LONGEST];
+    for (nth, value) in values.iter_mut().take(count).enumerate() {
+        let word = unsigned(bytes, first + nth * own_width, own_width)?;
+        *value = if kind == INTS {
+            signed(word, own_width)
+        } else {
+            i64::try_from(word).ok()?
+        };
+    }
+    Some(Some(Value::Integers(values, count)))
+}
+
+/// The integer of `width` bytes.
+fn signed(word: u64, width: usize) -> i64 {
+    let unused = 64 - 8 * width;
+    (word << unused) as i64 >> unused
+}
+
 /// A value of a vector with elements of `width`; `Some(None)` for one that is not a scalar.
 fn scalar(bytes: &[u8], at: usize, width: usize, packed: u8) -> Option<Option<f64>> {
     let kind = packed >> 2;
@@ -117,10 +189,7 @@ fn scalar(bytes: &[u8], at: usize, width: usize, packed: u8) -> Option<Option<f6
     };
     let word = unsigned(bytes, at, width)?;
     Some(match kind {
-        INT | INDIRECT_INT => {
-            let unused = 64 - 8 * width;
-            Some(((word << unused) as i64 >> unused) as f64)
-        }
+        INT | INDIRECT_INT => Some(signed(word, width) as f64),
         UINT | INDIRECT_UINT | BOOL => Some(word as f64),
         FLOAT | INDIRECT_FLOAT => match width {
             8 => Some(f64::from_bits(word)),

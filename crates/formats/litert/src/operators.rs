@@ -38,7 +38,12 @@ pub(crate) fn converter(operator: Builtin, custom: Option<&str>) -> Option<Conve
 }
 
 /// Operators of other libraries.
-const CUSTOM: &[(&str, Converter)] = &[("TFLite_Detection_PostProcess", detection::post_process)];
+#[rustfmt::skip]
+const CUSTOM: &[(&str, Converter)] = &[
+    ("AveragePool3D",                |op| pooling::of_volumes(op, "AveragePool")),
+    ("MaxPool3D",                    |op| pooling::of_volumes(op, "MaxPool")),
+    ("TFLite_Detection_PostProcess", detection::post_process),
+];
 
 #[rustfmt::skip]
 const OPERATORS: &[(Builtin, Converter)] = &[

@@ -1,5 +1,6 @@
-//! Pooling of images.
+//! Pooling of images, and of volumes by custom operators.
 
+use crate::flexbuffer::Options;
 use crate::model::{invalid, unsupported};
 use crate::node::Operation;
 use crate::proto::{self, Attributes};
@@ -71,4 +72,44 @@ pub(super) fn l2(op: &mut Operation<'_, '_>) -> Result<()> {
     let y = op.emit("Sqrt", &[&mean], Vec::new())?;
     let y = op.activated(y, activation)?;
     op.set_image(0, y, 4)
+}
+
+/// A custom operator of volumes [N, D, H, W, C] with the options of TensorFlow's operator: `ksize`, `strides`, `padding` and
+/// `data_format`.
+pub(super) fn of_volumes(op: &mut Operation<'_, '_>, operator: &str) -> Result<()> {
+    let bytes = op.operator.custom_options().map(|it| it.bytes());
+    let options = Options::parse(bytes.unwrap_or_default())?;
+    let sizes = |name: &str| match options.integers(name) {
+        Some(&[1, depth, height, width, 1]) if depth.min(height).min(width) > 0 => {
+            Ok(vec![depth, height, width])
+        }
+        found => Err(invalid(format!("option {name} is missing or out of range"))
+            .expected("[1, depth, height, width, 1], all greater than 0")
+            .found(format_args!("{:?}", found.unwrap_or_default()))),
+    };
+    let padding = match options.text("padding") {
+        Some("SAME") => Padding::SAME,
+        Some("VALID") => Padding::VALID,
+        found => {
+            let error = invalid("option padding is missing or unknown").expected("SAME or VALID");
+            return Err(error.found(format_args!("{found:?}")));
+        }
+    };
+    if let Some(found) = options
+        .text("data_format")
+        .filter(|&found| found != "NDHWC")
+    {
+        return Err(unsupported("option data_format is not supported")
+            .expected("NDHWC")
+            .found(found));
+    }
+    let attributes = vec![
+        proto::ints("kernel_shape", sizes("ksize")?),
+        proto::ints("strides", sizes("strides")?),
+        self::padding(padding)?,
+    ];
+    op.expect_rank(0, 5)?;
+    let x = op.image(0)?;
+    let y = op.emit(operator, &[&x], attributes)?;
+    op.set_image(0, y, 5)
 }

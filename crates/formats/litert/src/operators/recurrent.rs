@@ -26,13 +26,15 @@ pub(super) fn lstm(op: &mut Operation<'_, '_>) -> Result<()> {
     }
 }
 
-/// Input 0 has elements of f32, and states are variables.
-fn expect_real(op: &mut Operation<'_, '_>, states: &[usize]) -> Result<()> {
-    if op.info(0)?.dtype != data_type::FLOAT || op.output_info(0)?.dtype != data_type::FLOAT {
-        return Err(
-            unsupported("an input or output that is not f32 is not supported")
-                .help("convert the model with f32 or quantised weights and f32 activations"),
-        );
+/// Input and output 0 have real values, of f32 or quantised, and states are variables. Between steps of quantised networks
+/// values are f32: the interpreter rounds them to integers.
+fn expect_operands(op: &mut Operation<'_, '_>, states: &[usize]) -> Result<()> {
+    for info in [op.info(0)?, op.output_info(0)?] {
+        if info.dtype != data_type::FLOAT && info.quantised().is_none() {
+            return Err(unsupported(
+                "an input or output that is neither f32 nor quantised is not supported",
+            ));
+        }
     }
     for &state in states {
         if op.has_input(state) && !op.info(state)?.is_variable {

@@ -5,6 +5,7 @@ import memory
 import numpy as np
 import recurrent
 import sparse
+import volumes
 from ai_edge_litert import schema_py_generated as s
 from builders import ACT, CASES, SAME, VALID, add, floats, q_simple, quantised, rng, simple
 from litert import Model, run
@@ -506,6 +507,6 @@ def outside_data(x):
 def all_cases():
     for family in [elementwise, binary, quantised_elementwise, convolution, quantised_products, products, pooling,
                    normalization, reduction, movement, gathers, images, control, networks, detection.cases,
-                   memory.cases, recurrent.cases, sparse.cases]:
+                   memory.cases, recurrent.cases, sparse.cases, volumes.cases]:
         family()
     return CASES

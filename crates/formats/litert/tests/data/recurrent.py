@@ -1,8 +1,8 @@
-"""Recurrent networks: of f32, with weights of f32 or i8."""
+"""Recurrent networks: of f32, with weights of f32 or i8, and of integers."""
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as s
-from builders import ACT, add, floats, rng
+from builders import ACT, add, floats, quantised, rng
 from litert import Model
 
 BATCH, TIME, INPUTS, CELLS, OUTPUTS = 2, 4, 3, 5, 4
@@ -46,6 +46,7 @@ def cases():
     simple_networks()
     features()
     byte_weights()
+    integers()
 
 
 FORMS = {
@@ -258,3 +259,54 @@ def byte_weights():
            graph.tensor("state", (BATCH, 8 * 6), variable=True)]
     graph.op("SVDF", ids, [graph.output("y", (BATCH, 4))], "SVDFOptions", rank=2)
     add("svdf_weights_i8", model, [floats(BATCH, INPUTS)], 0.02)
+
+
+class IntegerOperands(Operands):
+    """Weights of i8, peepholes of i16 and biases of i32, as networks of integers have them."""
+
+    def part(self, *shape, low=-0.7, high=0.7):
+        self.count += 1
+        name = f"w{self.count}"
+        if len(shape) == 2:
+            return self.graph.constant(name, self.random.integers(-127, 128, shape).astype(np.int8),
+                                       scale=np.float32(0.7 / 127), zero=0)
+        scale = np.float32(0.02 * 0.7 / 127)
+        bias = np.round(self.random.uniform(low, high, shape) / scale).astype(np.int32)
+        return self.graph.constant(name, bias, scale=scale, zero=0)
+
+
+def integers():
+    """Networks of i8: the interpreter rounds the states and gates of each step to i8 and i16, so that outputs differ by steps."""
+    for name, time_major in [("time", True), ("batch", False)]:
+        model = Model()
+        graph = model.graph()
+        p = IntegerOperands(graph)
+        shape = (TIME, BATCH, INPUTS) if time_major else (BATCH, TIME, INPUTS)
+        hidden = dict(scale=np.float32(1 / 128), zero=0)
+        ids = [graph.input("x", shape, "int8", scale=np.float32(0.02), zero=3)] + lstm_operands(p)[0]
+        ids += [graph.tensor("h", (BATCH, CELLS), "int8", variable=True, **hidden),
+                graph.tensor("c", (BATCH, CELLS), "int16", variable=True, scale=np.float32(2**-11), zero=0)]
+        graph.op("UNIDIRECTIONAL_SEQUENCE_LSTM", ids, [graph.output("y", (*shape[:2], CELLS), "int8", **hidden)],
+                 "UnidirectionalSequenceLSTMOptions", fusedActivationFunction=ACT.TANH, timeMajor=time_major)
+        # Of these the last one is read, and none is used without projection and normalization.
+        parts = [graph.tensor(f"gate{nth}", (0,), "int16", scale=np.float32(2**-12), zero=0) for nth in range(4)]
+        parts.append(graph.tensor("hidden", (0,), "int8", **hidden))
+        graph.table.operators[-1].intermediates = parts
+        add(f"lstm_i8_{name}", model, [quantised(floats(*shape), 0.02, 3, "int8")], 2.0)
+    for name, rank in [("one", 1), ("two", 2)]:
+        units, steps = 4, 6
+        model = Model()
+        graph = model.graph()
+        random = rng()
+        weights = random.integers(-127, 128, (units * rank, INPUTS)).astype(np.int8)
+        of_time = random.integers(-20000, 20000, (units * rank, steps)).astype(np.int16)
+        bias = random.integers(-20000, 20000, units).astype(np.int32)
+        scales = [np.float32(value) for value in (0.02, 0.5 / 127, 2**-11, 0.7 / 20000)]
+        ids = [graph.input("x", (BATCH, INPUTS), "int8", scale=scales[0], zero=3),
+               graph.constant("w", weights, scale=scales[1], zero=0), graph.constant("t", of_time, scale=scales[3], zero=0),
+               graph.constant("b", bias, scale=scales[2] * scales[3], zero=0),
+               graph.tensor("state", (BATCH, units * rank * steps), "int16", variable=True, scale=scales[2], zero=0)]
+        # The interpreter takes its RELU from the least integer.
+        y = graph.output("y", (BATCH, units), "int8", scale=np.float32(0.01), zero=-128)
+        graph.op("SVDF", ids, [y], "SVDFOptions", rank=rank, fusedActivationFunction=ACT.RELU)
+        add(f"svdf_i8_{name}", model, [quantised(floats(BATCH, INPUTS), 0.02, 3, "int8")], 1.0)

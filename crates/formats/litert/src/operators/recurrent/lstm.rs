@@ -2,7 +2,7 @@
 
 use super::cell::{Cell, CellOptions};
 use super::{
-    expect_real, extent, joined, one_direction, reals, set_directions, set_sequence, time_first,
+    expect_operands, extent, joined, one_direction, reals, set_directions, set_sequence, time_first,
 };
 use crate::model::{invalid, unsupported};
 use crate::node::Operation;
@@ -65,7 +65,7 @@ pub(crate) fn full_lstm(op: &mut Operation<'_, '_>, options: LSTMOptions<'_>) ->
         cell_clip: options.cell_clip(),
         projection_clip: options.proj_clip(),
     };
-    expect_real(op, &STATES)?;
+    expect_operands(op, &STATES)?;
     op.expect_rank(0, 2)?;
     let x = op.real(0)?;
     let cell = Cell::new(op, &FORWARD, options, false)?;
@@ -88,7 +88,7 @@ pub(crate) fn sequence_lstm(op: &mut Operation<'_, '_>) -> Result<()> {
         cell_clip: options.cell_clip(),
         projection_clip: options.proj_clip(),
     };
-    expect_real(op, &STATES)?;
+    expect_operands(op, &STATES)?;
     let x = time_first(op, 0, is_first)?;
     let y = sequence(op, &x, &FORWARD, options, false, false)?;
     set_sequence(op, 0, y, is_first)
@@ -106,7 +106,7 @@ pub(crate) fn bidirectional_lstm(op: &mut Operation<'_, '_>) -> Result<()> {
         cell_clip: options.cell_clip(),
         projection_clip: options.proj_clip(),
     };
-    expect_real(op, &STATES_OF_BOTH)?;
+    expect_operands(op, &STATES_OF_BOTH)?;
     let x = time_first(op, 0, is_first)?;
     let mut inputs = [x.clone(), x];
     let has_weights = op.has_input(41);

@@ -2,7 +2,7 @@
 //! Topology", 2015).
 
 use super::{
-    expect_real, extent, joined, one_direction, product, reals, set_directions, time_first,
+    expect_operands, extent, joined, one_direction, product, reals, set_directions, time_first,
 };
 use crate::model::{invalid, unsupported};
 use crate::node::Operation;
@@ -22,7 +22,7 @@ struct Direction {
 pub(crate) fn rnn(op: &mut Operation<'_, '_>) -> Result<()> {
     let options = op.operator.builtin_options_as_rnnoptions();
     let activation = options.map_or(Activation::NONE, |it| it.fused_activation_function());
-    expect_real(op, &[4])?;
+    expect_operands(op, &[4])?;
     let (x, weights, bias) = (op.real(0)?, op.real(1)?, op.real(3)?);
     let y = product(op, &x, &weights)?;
     let y = op.emit("Add", &[&y, &bias], Vec::new())?;
@@ -35,7 +35,7 @@ pub(crate) fn sequence_rnn(op: &mut Operation<'_, '_>) -> Result<()> {
     let (activation, is_first) = options.map_or((Activation::NONE, false), |it| {
         (it.fused_activation_function(), it.time_major())
     });
-    expect_real(op, &[4])?;
+    expect_operands(op, &[4])?;
     let x = time_first(op, 0, is_first)?;
     let direction = Direction {
         weights: 1,
@@ -55,7 +55,7 @@ pub(crate) fn bidirectional_rnn(op: &mut Operation<'_, '_>) -> Result<()> {
     let options = options.ok_or_else(|| invalid("the options of the operator are missing"))?;
     let activation = options.fused_activation_function();
     let is_first = options.time_major();
-    expect_real(op, &[4, 8])?;
+    expect_operands(op, &[4, 8])?;
     let x = time_first(op, 0, is_first)?;
     let mut inputs = [x.clone(), x];
     let mut weights = [op.real(1)?, op.real(5)?];
@@ -146,7 +146,7 @@ fn function(activation: Activation) -> Result<Attributes> {
 pub(crate) fn svdf(op: &mut Operation<'_, '_>) -> Result<()> {
     let options = op.operator.builtin_options_as_svdfoptions();
     let options = options.ok_or_else(|| invalid("the options of the operator are missing"))?;
-    expect_real(op, &[4])?;
+    expect_operands(op, &[4])?;
     op.expect_rank(0, 2)?;
     let (filters, rank) = (extent(op, 1, 0)?, i64::from(options.rank()));
     if rank <= 0 || filters % rank != 0 {
