@@ -2,6 +2,7 @@
 
 use crate::kernel_page::kernel_page;
 use crate::operator_support::OperatorSupport;
+use crate::operator_tests::OperatorTests;
 use crate::{Result, output, python, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +14,7 @@ type Page = (PathBuf, String);
 /// Writes the pages.
 pub fn write() -> Result<()> {
     let interface = python_page(&python::for_tests()?)?;
-    pages()
+    pages()?
         .into_iter()
         .chain([interface])
         .try_for_each(|(path, text)| {
@@ -30,16 +31,25 @@ fn python_page(python: &Path) -> Result<Page> {
     Ok((root().join("docs/python-api.md"), text))
 }
 
-fn pages() -> [Page; 2] {
-    let support = OperatorSupport::new();
+fn pages() -> Result<[Page; 2]> {
+    let (support, tests) = (OperatorSupport::new(), OperatorTests::new()?);
+    let mut missing = Vec::new();
+    let operators = operator_table_markdown(|op| {
+        let line = tests.line(op.name);
+        let line = line.unwrap_or_else(|error| {
+            missing.push(error.to_string());
+            String::new()
+        });
+        support.lines(op) + &line
+    });
+    if !missing.is_empty() {
+        return Err(missing.join("\n"));
+    }
     let page = |name: &str, text| (root().join("docs").join(name), text);
-    [
-        page(
-            "operators.md",
-            operator_table_markdown(|op| support.lines(op)),
-        ),
+    Ok([
+        page("operators.md", operators),
         page("kernels.md", kernel_page()),
-    ]
+    ])
 }
 
 #[cfg(test)]
@@ -57,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_pages_are_up_to_date() {
-        pages().into_iter().for_each(expect_current);
+        pages().unwrap().into_iter().for_each(expect_current);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod install;
 mod installed;
 mod kernel_page;
 mod operator_support;
+mod operator_tests;
 mod python;
 mod python_package;
 mod sanitize;

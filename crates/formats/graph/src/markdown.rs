@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// The operator table in Markdown: an overview of the families, then a section for each operator, which
 /// ends with the lines of `support`. The contents of `docs/operators.md`; deterministic.
-pub fn operator_table_markdown(support: impl Fn(&'static OperatorDef) -> String) -> String {
+pub fn operator_table_markdown(mut support: impl FnMut(&'static OperatorDef) -> String) -> String {
     let mut page = String::from(
         "# Operators\n\n\
          <!-- Written from the operator table in crates/formats/graph/src/ops; change it there. -->\n\n",
@@ -24,7 +24,8 @@ pub fn operator_table_markdown(support: impl Fn(&'static OperatorDef) -> String)
          after the compiler's rewrites, and the count of dimensions; *descriptors* those that need no \
          backend; *CpuRef* those that run on the reference backend. They are measured with random \
          small nodes (crates/testing/random-nodes): types and dimensions that none of these nodes has are \
-         missing, which is no limit of the backend.\n\n",
+         missing, which is no limit of the backend. *tests* are those that compare \
+         results with other programs.\n\n",
         all().count()
     );
     overview(&mut page);
