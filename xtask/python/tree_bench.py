@@ -5,6 +5,8 @@ Usage: python tree_bench.py MODEL.onnx MODEL.npz THREADS SECONDS treelite|lleave
 The model is the file of LightGBM beside MODEL.onnx. What is compiled stays beside it.
 """
 
+import contextlib
+import os
 import pathlib
 import sys
 
@@ -20,6 +22,18 @@ text = path.with_name(path.stem.rpartition("-")[0] + ".txt")
 x = inputs["x"]
 threads = threads if len(x) >= PARALLEL_ROWS else 1
 run = None
+
+
+@contextlib.contextmanager
+def messages_on_stderr():
+    """What compiled code writes to stdout, it writes to stderr."""
+    stdout = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
 
 
 def load_lleaves():
@@ -41,7 +55,8 @@ def load_treelite():
     if not library.exists():
         trees = treelite.frontend.load_lightgbm_model(str(text))
         params = {"parallel_comp": 16}
-        tl2cgen.export_lib(trees, toolchain="gcc", libpath=str(library), params=params, nthread=2)
+        with messages_on_stderr():
+            tl2cgen.export_lib(trees, toolchain="gcc", libpath=str(library), params=params, nthread=2)
     predictor = tl2cgen.Predictor(str(library), nthread=threads)
     elements = tl2cgen.DMatrix(x.astype(np.float64), dtype="float64")
     run = lambda: predictor.predict(elements)

@@ -57,6 +57,13 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
             ONNXRUNTIME.name
         ),
         String::new(),
+        "The layout is that of VPred ([Asadi, Lin and de Vries, \"Runtime Optimizations for Prediction with Tree-Based \
+         Models\"](https://arxiv.org/abs/1212.2287)): nodes in breadth order, walks without branches, several at a time. \
+         Beside it, the first six levels of each tree are a complete tree, whose thresholds and columns vector \
+         permutations look up. Rows are in vectors, trees where there are at most 6 rows. Sums are in f64 in the order of \
+         the trees: they equal those of `CpuRef`, with the same bits for every level and number of threads."
+            .into(),
+        String::new(),
         format!(
             "| trees | depth | rows | threads | Tenon | {} | {} | {} | ÷ onnxruntime | met | ÷ compiler | met |",
             PEERS[0].name, PEERS[1].name, PEERS[2].name
