@@ -1,0 +1,94 @@
+//! Elements in JSON become tensors.
+
+use super::*;
+
+fn tensor_of(json: &str, ty: &str) -> Result<Tensor, String> {
+    let data: JsonData = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let ty = ty
+        .parse()
+        .map_err(|error: tenon::Error| error.to_string())?;
+    data.to_tensor(ty).map_err(|refusal| refusal.text)
+}
+
+fn refused(json: &str, ty: &str) -> String {
+    tensor_of(json, ty).expect_err(json)
+}
+
+#[test]
+fn nested_and_flat_arrays_are_equal() {
+    let flat = tensor_of("[1, 2.5, -3, 4, 5, 6]", "f32[2, 3]").unwrap();
+    let nested = tensor_of("[[1, 2.5, -3], [4, 5, 6]]", "f32[2, 3]").unwrap();
+    assert_eq!(flat, nested);
+    assert_eq!(
+        flat.as_slice::<f32>().unwrap(),
+        [1.0, 2.5, -3.0, 4.0, 5.0, 6.0]
+    );
+    let scalar = tensor_of("[7]", "i64[]").unwrap();
+    assert_eq!(scalar.as_slice::<i64>().unwrap(), [7]);
+}
+
+#[test]
+fn nested_arrays_have_the_declared_shape() {
+    assert!(refused("[[1, 2, 3], [4, 5, 6]]", "f32[3, 2]").contains("[2, 3]"));
+    assert!(refused("[1, 2]", "f32[3]").contains("[2]"));
+    assert!(refused("[[1, 2], [3]]", "f32[3]").contains("several lengths"));
+    assert!(refused("[1, [2]]", "f32[2]").contains("depth"));
+    assert!(refused("[[1], 2]", "f32[2]").contains("depth"));
+    assert!(refused("[[], 1]", "f32[1]").contains("depth"));
+    assert!(refused("[[[]], [1]]", "f32[2]").contains("depth"));
+    assert!(refused("3", "f32[1]").contains("array"));
+    assert!(refused("{}", "f32[1]").contains("array"));
+    assert!(refused("[null]", "f32[1]").contains("array"));
+    assert!(refused(&"[".repeat(40), "f32[1]").contains("deep"));
+}
+
+#[test]
+fn arrays_without_elements() {
+    assert!(tensor_of("[]", "f32[0]").is_ok());
+    assert!(tensor_of("[]", "string[0, 3]").is_ok());
+    assert!(tensor_of("[[], []]", "f32[2, 0]").is_ok());
+    assert!(tensor_of("[[], []]", "f32[3, 0]").is_err());
+    assert!(tensor_of("[]", "f32[1]").is_err());
+}
+
+#[test]
+fn integers_are_within_their_type() {
+    let bytes = tensor_of("[0, 255]", "u8[2]").unwrap();
+    assert_eq!(bytes.bytes(), [0, 255]);
+    assert!(refused("[0, 256]", "u8[2]").contains("element 1, 256"));
+    assert!(refused("[-1]", "u8[1]").contains("-1"));
+    assert!(refused("[1.0]", "i32[1]").contains("floats"));
+    let extremes = tensor_of("[-9223372036854775808, 9223372036854775807]", "i64[2]").unwrap();
+    assert_eq!(extremes.as_slice::<i64>().unwrap(), [i64::MIN, i64::MAX]);
+    let largest = tensor_of("[18446744073709551615]", "u64[1]").unwrap();
+    assert_eq!(largest.as_slice::<u64>().unwrap(), [u64::MAX]);
+    assert!(refused("[18446744073709551615, -1]", "i64[2]").contains("64 bits"));
+    assert!(refused("[-1, 18446744073709551615]", "i64[2]").contains("64 bits"));
+}
+
+#[test]
+fn kinds_are_not_mixed() {
+    assert!(refused("[1, true]", "f32[2]").contains("several kinds"));
+    assert!(refused("[\"a\", 1]", "string[2]").contains("several kinds"));
+    assert!(refused("[\"a\"]", "f32[1]").contains("strings"));
+    assert!(refused("[1]", "string[1]").contains("integers"));
+    assert!(refused("[2]", "bool[1]").contains("true"));
+    assert_eq!(
+        tensor_of("[true, false]", "bool[2]").unwrap().bytes(),
+        [1, 0]
+    );
+    assert_eq!(tensor_of("[1, 0]", "bool[2]").unwrap().bytes(), [1, 0]);
+}
+
+#[test]
+fn half_floats_are_binary_only() {
+    assert!(refused("[1]", "f16[1]").contains("binary"));
+    assert!(refused("[1]", "bf16[1]").contains("BF16"));
+}
+
+#[test]
+fn texts_are_kept() {
+    let texts = tensor_of(r#"[["a", "é"], ["", "\n"]]"#, "string[2, 2]").unwrap();
+    let found: Vec<&str> = texts.strings().unwrap().collect();
+    assert_eq!(found, ["a", "é", "", "\n"]);
+}

@@ -1,0 +1,452 @@
+//! The models of a folder: loaded at the start, replaced when their files are, found by name and version.
+
+use crate::model_files::{ModelSource, scan};
+use crate::queue::BatchOptions;
+use crate::served_model::ServedModel;
+use crate::statistics::Statistics;
+use crate::status::{Refusal, Status};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use tenon::neff::Limits;
+use tenon::tensor::BufferMut;
+use tenon::{Compiler, Control, Error, LoadOptions, Location, Model, Result};
+
+/// How models are loaded.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct RepositoryOptions {
+    /// Queues and batches of each model.
+    pub batches: BatchOptions,
+    /// The most threads of one execution; all CPUs when `None`.
+    pub threads: Option<usize>,
+}
+
+/// The models of a folder.
+pub struct Repository {
+    folder: PathBuf,
+    options: RepositoryOptions,
+    models: RwLock<BTreeMap<String, BTreeMap<u64, Version>>>,
+    /// Held while models are loaded, which only one thread does.
+    loading: Mutex<()>,
+    events: Box<dyn Fn(&RepositoryEvent) + Send + Sync>,
+}
+
+/// One version of a model.
+struct Version {
+    source: ModelSource,
+    /// The loaded model; it is the one before when its replacement is broken.
+    served: Option<Arc<ServedModel>>,
+    state: VersionState,
+    /// Why the file is not what is served.
+    reason: String,
+    statistics: Arc<Statistics>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum VersionState {
+    Loading,
+    /// As the file is.
+    Current,
+    /// The file is broken.
+    Broken,
+    /// Unloaded by a request, until one loads it.
+    Unloaded,
+}
+
+/// A change of the models, for the log.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RepositoryEvent {
+    /// A version was loaded.
+    Loaded {
+        /// Its model.
+        model: String,
+        /// The version.
+        version: u64,
+    },
+    /// A version could not be loaded.
+    Failed {
+        /// Its model.
+        model: String,
+        /// The version.
+        version: u64,
+        /// Why.
+        error: Error,
+        /// Whether the file before it continues to serve.
+        is_served: bool,
+    },
+    /// A version is no longer served.
+    Unloaded {
+        /// Its model.
+        model: String,
+        /// The version.
+        version: u64,
+    },
+    /// The folder could not be read.
+    Unreadable {
+        /// Why.
+        error: Error,
+    },
+}
+
+/// A row of the index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexRow {
+    /// The name of the model.
+    pub name: String,
+    /// The version.
+    pub version: u64,
+    /// `READY`, `UNAVAILABLE` or `LOADING`.
+    pub state: &'static str,
+    /// Why it is unavailable, or why the file is not what is served.
+    pub reason: String,
+}
+
+impl Repository {
+    /// The models of a folder, none of which is loaded. `events` receives every change.
+    ///
+    /// # Errors
+    /// A folder that cannot be read.
+    pub fn new(
+        folder: impl Into<PathBuf>,
+        options: RepositoryOptions,
+        events: impl Fn(&RepositoryEvent) + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let folder = folder.into();
+        scan(&folder)?;
+        Ok(Self {
+            folder,
+            options,
+            models: RwLock::default(),
+            loading: Mutex::default(),
+            events: Box::new(events),
+        })
+    }
+
+    /// Loads what is new or changed in the folder, and drops what is gone. Requests are served meanwhile: a version is
+    /// replaced at the moment when the new one is ready, and requests that run finish on the old one.
+    pub fn update(&self, control: &Control) {
+        let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = match scan(&self.folder) {
+            Ok(files) => files,
+            // As when the folder is being moved: what is loaded continues to serve.
+            Err(error) => return (self.events)(&RepositoryEvent::Unreadable { error }),
+        };
+        for (model, version) in self.gone(&files) {
+            (self.events)(&RepositoryEvent::Unloaded { model, version });
+        }
+        for (name, versions) in &files {
+            for (&version, source) in versions {
+                let is_known = self.read(|models| {
+                    let known = models.get(name).and_then(|versions| versions.get(&version));
+                    known.is_some_and(|known| {
+                        known.source == *source || known.state == VersionState::Unloaded
+                    })
+                });
+                if !is_known && control.check().is_ok() {
+                    self.load_version(name, version, source, control);
+                }
+            }
+        }
+    }
+
+    /// Removes the versions without a file; returns those that were served.
+    fn gone(&self, files: &crate::model_files::ModelFiles) -> Vec<(String, u64)> {
+        let mut removed = Vec::new();
+        let mut gone = Vec::new();
+        self.write(|models| {
+            for (name, versions) in models.iter_mut() {
+                let found = files.get(name);
+                let missing = |version: &u64| !found.is_some_and(|f| f.contains_key(version));
+                let missing: Vec<u64> = versions.keys().copied().filter(missing).collect();
+                for version in missing {
+                    removed.extend(versions.remove(&version));
+                    gone.push((name.clone(), version));
+                }
+            }
+            models.retain(|_, versions| !versions.is_empty());
+        });
+        // Outside of the lock: memory is freed.
+        drop(removed);
+        gone
+    }
+
+    fn load_version(&self, name: &str, version: u64, source: &ModelSource, control: &Control) {
+        let statistics = self.write(|models| {
+            let versions = models.entry(name.to_owned()).or_default();
+            let entry = versions.entry(version).or_insert_with(|| Version {
+                source: source.clone(),
+                served: None,
+                state: VersionState::Loading,
+                reason: String::new(),
+                statistics: Arc::default(),
+            });
+            entry.source = source.clone();
+            entry.state = VersionState::Loading;
+            entry.statistics.clone()
+        });
+        let loaded = self.load_file(name, version, source, statistics, control);
+        let mut before = None;
+        let event = self.write(|models| {
+            let entry = models.get_mut(name)?.get_mut(&version)?;
+            let model = name.to_owned();
+            match loaded {
+                Ok(served) => {
+                    before = entry.served.replace(Arc::new(served));
+                    entry.state = VersionState::Current;
+                    entry.reason.clear();
+                    Some(RepositoryEvent::Loaded { model, version })
+                }
+                Err(error) => {
+                    entry.state = VersionState::Broken;
+                    entry.reason = reason(&error, entry.served.is_some());
+                    let is_served = entry.served.is_some();
+                    Some(RepositoryEvent::Failed {
+                        model,
+                        version,
+                        error,
+                        is_served,
+                    })
+                }
+            }
+        });
+        drop(before);
+        if let Some(event) = event {
+            (self.events)(&event);
+        }
+    }
+
+    fn load_file(
+        &self,
+        name: &str,
+        version: u64,
+        source: &ModelSource,
+        statistics: Arc<Statistics>,
+        control: &Control,
+    ) -> Result<ServedModel> {
+        let path = &source.path;
+        let mut options = LoadOptions::new()
+            .control(control.clone())
+            .threads(self.options.threads)
+            // Libraries of a package would run in this process for every caller.
+            .native_nodes(false);
+        let instances = self.options.batches.instances.max(1);
+        options = options.in_flight(instances).max_in_flight(instances);
+        let (package, bytes) = if path.extension().is_some_and(|e| e == "neff") {
+            let bytes = read_file(path)?;
+            let length = bytes.len() as u64;
+            let package =
+                tenon::neff::Package::from_buffer(bytes.freeze(), &Limits::default(), control);
+            (
+                package.map_err(|error| error.at(Location::file(path)))?,
+                length,
+            )
+        } else {
+            let compiler = Compiler::new().control(control.clone());
+            let package = compiler.compile_file(path)?.to_bytes()?;
+            let length = package.len() as u64;
+            let buffer = BufferMut::copy_of(&package)?.freeze();
+            let package = tenon::neff::Package::from_buffer(buffer, &Limits::default(), control);
+            (package?, length)
+        };
+        let model = Model::from_package(&package, &options)
+            .map_err(|error| error.at(Location::file(path)))?;
+        let batches = &self.options.batches;
+        let served = ServedModel::new(name, version, model, bytes, batches, statistics)
+            .map_err(|error| error.at(Location::file(path)))?;
+        served.warm_up(control);
+        Ok(served)
+    }
+
+    /// Loads a model again that was unloaded, or whose file changed.
+    ///
+    /// # Errors
+    /// No model of this name in the folder; a file that cannot be loaded.
+    pub fn load(&self, name: &str, control: &Control) -> std::result::Result<(), Refusal> {
+        let loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = scan(&self.folder).map_err(|error| {
+            let text = format!(
+                "the model folder is unreadable: {}",
+                error.without_location()
+            );
+            Refusal::new(Status::Internal, text)
+        })?;
+        let versions = files.get(name).ok_or_else(|| unknown(name))?;
+        for (&version, source) in versions {
+            let is_current = self.read(|models| {
+                let known = models.get(name).and_then(|versions| versions.get(&version));
+                known.is_some_and(|known| {
+                    known.source == *source && known.state == VersionState::Current
+                })
+            });
+            if !is_current {
+                self.load_version(name, version, source, control);
+            }
+        }
+        drop(loading);
+        let rows = self.index();
+        let mut rows = rows.iter().filter(|row| row.name == name);
+        match rows.find(|row| !row.reason.is_empty()) {
+            None => Ok(()),
+            Some(row) => {
+                let text = format!("version {} of '{name}': {}", row.version, row.reason);
+                Err(Refusal::invalid(text))
+            }
+        }
+    }
+
+    /// Unloads all versions of a model, until [`Self::load`].
+    ///
+    /// # Errors
+    /// An unknown model.
+    pub fn unload(&self, name: &str) -> std::result::Result<(), Refusal> {
+        let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let unloaded = self.write(|models| {
+            let versions = models.get_mut(name)?;
+            let unloaded = versions.iter_mut().map(|(&version, entry)| {
+                entry.state = VersionState::Unloaded;
+                entry.reason = "unloaded".to_owned();
+                (version, entry.served.take())
+            });
+            Some(unloaded.collect::<Vec<_>>())
+        });
+        for (version, served) in unloaded.ok_or_else(|| unknown(name))? {
+            drop(served);
+            let model = name.to_owned();
+            (self.events)(&RepositoryEvent::Unloaded { model, version });
+        }
+        Ok(())
+    }
+
+    /// The model of a name: of this version, or the highest one that is served.
+    ///
+    /// # Errors
+    /// An unknown name or version; one that is not served.
+    pub fn find(
+        &self,
+        name: &str,
+        version: Option<&str>,
+    ) -> std::result::Result<Arc<ServedModel>, Refusal> {
+        self.read(|models| {
+            let versions = models.get(name).ok_or_else(|| unknown(name))?;
+            let served = |entry: &Version| entry.served.clone();
+            match version.filter(|version| !version.is_empty()) {
+                None => {
+                    let latest = versions.values().rev().find_map(served);
+                    latest.ok_or_else(|| {
+                        let reason = versions.values().next_back().map(Version::reason);
+                        unavailable(name, reason.unwrap_or_default())
+                    })
+                }
+                Some(text) => {
+                    let number: Option<u64> = text.parse().ok();
+                    let entry = number.and_then(|number| versions.get(&number));
+                    let entry = entry.ok_or_else(|| {
+                        let known: Vec<String> = versions.keys().map(u64::to_string).collect();
+                        let known = known.join(", ");
+                        let text = format!("'{name}' has no version {text:?}: it has {known}");
+                        Refusal::new(Status::NotFound, text)
+                    })?;
+                    served(entry).ok_or_else(|| unavailable(name, entry.reason()))
+                }
+            }
+        })
+    }
+
+    /// The versions of a model that are served.
+    pub fn versions(&self, name: &str) -> Vec<u64> {
+        self.read(|models| {
+            let versions = models.get(name).into_iter().flatten();
+            let served = versions.filter(|(_, entry)| entry.served.is_some());
+            served.map(|(version, _)| *version).collect()
+        })
+    }
+
+    /// All models that are served.
+    pub fn served(&self) -> Vec<Arc<ServedModel>> {
+        self.read(|models| {
+            let versions = models.values().flat_map(BTreeMap::values);
+            versions.filter_map(|entry| entry.served.clone()).collect()
+        })
+    }
+
+    /// All versions with their states.
+    pub fn index(&self) -> Vec<IndexRow> {
+        self.read(|models| {
+            let mut rows = Vec::new();
+            for (name, versions) in models {
+                for (&version, entry) in versions {
+                    rows.push(IndexRow {
+                        name: name.clone(),
+                        version,
+                        state: match (&entry.served, entry.state) {
+                            (Some(_), _) => "READY",
+                            (None, VersionState::Loading) => "LOADING",
+                            (None, _) => "UNAVAILABLE",
+                        },
+                        reason: entry.reason.clone(),
+                    });
+                }
+            }
+            rows
+        })
+    }
+
+    fn read<R>(&self, read: impl FnOnce(&BTreeMap<String, BTreeMap<u64, Version>>) -> R) -> R {
+        read(&self.models.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<R>(
+        &self,
+        write: impl FnOnce(&mut BTreeMap<String, BTreeMap<u64, Version>>) -> R,
+    ) -> R {
+        write(&mut self.models.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Version {
+    fn reason(&self) -> &str {
+        match self.state {
+            VersionState::Loading => "it is being loaded",
+            _ => &self.reason,
+        }
+    }
+}
+
+/// The file in memory: one that is mapped must not be truncated while it is served.
+fn read_file(path: &Path) -> Result<BufferMut> {
+    let failed = |error| Error::io(path, "read", error);
+    let mut file = File::open(path).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    let mut bytes = BufferMut::zeroed(length)?;
+    file.read_exact(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}
+
+/// The text of an error for callers, which need no paths of the server.
+fn reason(error: &Error, is_served: bool) -> String {
+    let problems: Vec<String> = error
+        .all()
+        .map(|problem| problem.without_location().to_string())
+        .collect();
+    let text = problems.join("; ");
+    match is_served {
+        true => format!(
+            "the file was replaced by one that cannot be loaded, the one before is served: {text}"
+        ),
+        false => text,
+    }
+}
+
+fn unknown(name: &str) -> Refusal {
+    Refusal::new(Status::NotFound, format!("there is no model {name:?}"))
+}
+
+fn unavailable(name: &str, reason: &str) -> Refusal {
+    let text = format!("the model '{name}' is not served: {reason}");
+    Refusal::new(Status::Unavailable, text)
+}
