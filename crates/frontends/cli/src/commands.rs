@@ -21,6 +21,8 @@ pub mod profile;
 pub mod quantize;
 pub mod run;
 pub mod run_session;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod translate;
 pub mod watch;
 

@@ -37,6 +37,8 @@ pub enum Command {
     Run(Run),
     Compare(Compare),
     Bench(Bench),
+    #[cfg(feature = "serve")]
+    Serve(crate::serve_flags::Serve),
     Profile(Profile),
     Info(Info),
     Unpack(Unpack),

@@ -16,6 +16,8 @@ mod plugin_flags;
 mod program_flags;
 mod progress;
 mod quantize_flags;
+#[cfg(feature = "serve")]
+mod serve_flags;
 mod session_flags;
 mod signals;
 mod table;
@@ -38,6 +40,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Run(flags) => done(commands::run::run(&flags)),
         Command::Compare(flags) => commands::compare::run(&flags),
         Command::Bench(flags) => done(commands::bench::run(&flags)),
+        #[cfg(feature = "serve")]
+        Command::Serve(flags) => done(commands::serve::run(&flags)),
         Command::Profile(flags) => done(commands::profile::run(&flags)),
         Command::Info(flags) => done(commands::info::run(&flags)),
         Command::Translate(flags) => commands::translate::run(&flags),

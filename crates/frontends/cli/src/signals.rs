@@ -1,4 +1,5 @@
-//! Signals that end the process: the terminal is restored and unfinished files are removed first.
+//! Signals that end the process: the terminal is restored and unfinished files are removed first. A command that has
+//! to finish its work receives the first one instead.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -16,7 +17,11 @@ pub fn watch() {
         return;
     };
     let wait = move || {
-        if let Some(signal) = signals.forever().next() {
+        for signal in signals.forever() {
+            #[cfg(feature = "serve")]
+            if receiver::is_passed(signal) {
+                continue;
+            }
             tenon_monitor::restore_terminal();
             tenon::files::remove_unfinished_files();
             let _ = emulate_default_handler(signal);
@@ -27,6 +32,33 @@ pub fn watch() {
         crate::output::complain(
             "warning: cannot start the signal thread: a signal may leave unfinished files",
         );
+    }
+}
+
+#[cfg(feature = "serve")]
+pub use receiver::receive;
+
+/// The command that receives the first signal.
+#[cfg(feature = "serve")]
+mod receiver {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::{Mutex, PoisonError};
+
+    static RECEIVER: Mutex<Option<Sender<()>>> = Mutex::new(None);
+
+    /// The first SIGINT or SIGTERM from now on, which does not end the process; the second one does.
+    pub fn receive() -> Receiver<()> {
+        let (sender, receiver) = channel();
+        *RECEIVER.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        receiver
+    }
+
+    /// Passes a signal to the command, if one waits for it.
+    pub fn is_passed(signal: i32) -> bool {
+        let mut sender = RECEIVER.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_end = [SIGINT, SIGTERM].contains(&signal);
+        is_end && sender.take().is_some_and(|sender| sender.send(()).is_ok())
     }
 }
 

@@ -1,0 +1,140 @@
+//! `tenon serve`
+
+use crate::output::{self, say};
+use crate::serve_flags::Serve;
+use crate::signals;
+use serde_json::json;
+use std::sync::Arc;
+use tenon::{Error, ErrorKind, Location, Result};
+use tenon_serve::{Access, Repository, RepositoryEvent, RepositoryOptions, Server, ServerOptions};
+
+pub fn run(flags: &Serve) -> Result<()> {
+    let signal = signals::receive();
+    let server = start(flags)?;
+    server.wait_until_loaded();
+    match flags.json {
+        true => print_json(&server)?,
+        false => print(&server, flags)?,
+    }
+    // Without a handler the process ends by the signal itself.
+    if signal.recv().is_err() {
+        loop {
+            std::thread::park();
+        }
+    }
+    if !flags.json {
+        say!("ending: requests in flight are finished")?;
+    }
+    if !server.drain() {
+        let seconds = flags.drain_timeout.as_secs_f64();
+        output::complain(format_args!(
+            "warning: requests took longer than {seconds} s and were cancelled (--drain-timeout)"
+        ));
+    }
+    Ok(())
+}
+
+fn start(flags: &Serve) -> Result<Server> {
+    let mut access = Access::default();
+    if let Some(path) = &flags.token_file {
+        access = access.token_file(path)?;
+    }
+    if let Some(path) = &flags.admin_token_file {
+        access = access.admin_token_file(path)?;
+    }
+    // Before models are loaded, which may take long.
+    for address in [Some(flags.http), flags.grpc].into_iter().flatten() {
+        access.check_address(address, flags.insecure)?;
+    }
+    let mut models = RepositoryOptions::default();
+    models.threads = flags.threading.threads;
+    models.batches.max_rows = flags.max_batch;
+    models.batches.delay = flags.batch_delay;
+    models.batches.max_waiting = flags.max_waiting;
+    models.batches.instances = flags.instances;
+    if !flags.folder.is_dir() {
+        return Err(Error::new(ErrorKind::Usage, "this is no folder")
+            .expected("a folder with NAME.neff, NAME.onnx, NAME.tflite or NAME/VERSION/")
+            .at(Location::file(&flags.folder)));
+    }
+    let repository = Repository::new(&flags.folder, models, report)?;
+    let mut options = ServerOptions::new(flags.http);
+    options.grpc = flags.grpc;
+    options.access = access;
+    options.insecure = flags.insecure;
+    options.max_body_bytes = usize::try_from(flags.max_request).unwrap_or(usize::MAX);
+    options.max_total_bytes = usize::try_from(flags.max_in_flight).unwrap_or(usize::MAX);
+    options.request_timeout = flags.request_timeout;
+    options.max_connections = flags.max_connections;
+    options.connection_threads = flags.connection_threads;
+    options.poll = Some(flags.poll).filter(|poll| !poll.is_zero());
+    options.drain_delay = flags.drain_delay;
+    options.drain_timeout = flags.drain_timeout;
+    Server::start(options, Arc::new(repository))
+}
+
+/// Writes changes of the models to the log, standard error.
+fn report(event: &RepositoryEvent) {
+    match event {
+        RepositoryEvent::Loaded { model, version } => {
+            output::complain(format_args!("loaded {model}, version {version}"));
+        }
+        RepositoryEvent::Unloaded { model, version } => {
+            output::complain(format_args!("unloaded {model}, version {version}"));
+        }
+        RepositoryEvent::Failed {
+            error, is_served, ..
+        } => {
+            for problem in error.all() {
+                output::complain(format_args!("error: {}", problem.single()));
+            }
+            if *is_served {
+                output::complain("the model before it is served");
+            }
+        }
+        RepositoryEvent::Unreadable { error } => {
+            output::complain(format_args!("error: {error}"));
+        }
+        _ => {}
+    }
+}
+
+fn print(server: &Server, flags: &Serve) -> Result<()> {
+    say!("REST at http://{}/v2", server.http_address())?;
+    say!("gRPC at {}", server.grpc_address())?;
+    let rows = server.repository().index();
+    for row in &rows {
+        match row.reason.as_str() {
+            "" => say!("{}, version {}: {}", row.name, row.version, row.state)?,
+            reason => say!(
+                "{}, version {}: {}: {reason}",
+                row.name,
+                row.version,
+                row.state
+            )?,
+        }
+    }
+    if rows.is_empty() {
+        say!(
+            "no models in {}: NAME.neff, NAME.onnx, NAME.tflite or NAME/VERSION/ are loaded when they appear",
+            flags.folder.display()
+        )?;
+    }
+    Ok(())
+}
+
+fn print_json(server: &Server) -> Result<()> {
+    let rows = server.repository().index().into_iter().map(|row| {
+        json!({
+            "name": row.name,
+            "version": row.version.to_string(),
+            "state": row.state,
+            "reason": row.reason,
+        })
+    });
+    output::json(json!({
+        "http": server.http_address().to_string(),
+        "grpc": server.grpc_address().to_string(),
+        "models": rows.collect::<Vec<_>>(),
+    }))
+}

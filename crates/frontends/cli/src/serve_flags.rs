@@ -1,0 +1,145 @@
+//! Flags of `tenon serve`.
+
+use crate::package_flags::byte_count;
+use crate::thread_flags::ThreadFlags;
+use clap::Args;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Serve the models of a folder over the Open Inference Protocol: REST and gRPC, Prometheus metrics.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tenon serve models                        REST and gRPC on 127.0.0.1:8000
+  tenon serve models --http :8000 --grpc :8001
+  tenon serve models --batch-delay 0.002    wait 2 ms for requests to join
+  tenon serve models --http 0.0.0.0:8000 --token-file token
+  curl localhost:8000/v2/models/digits
+
+The folder has NAME.neff, NAME.onnx, NAME.tflite, or NAME/VERSION/ with one such file. New and replaced \
+files are loaded while requests are served; a file that cannot be loaded leaves the one before it in \
+place.
+
+SIGTERM ends the server after the requests in flight. docs/serving.md has the pages, statuses and \
+metrics.")]
+pub struct Serve {
+    /// The folder of models.
+    pub folder: PathBuf,
+    /// Where REST is served, and gRPC unless --grpc is given. The host is 127.0.0.1 if it is left out,
+    /// as in :8000; port 0 is any that is free.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8000", value_parser = address)]
+    pub http: SocketAddr,
+    /// Where gRPC is served instead.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    pub grpc: Option<SocketAddr>,
+    /// Require the token in the first line of a file: Authorization: Bearer TOKEN.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Let requests with the token in this file load and unload models.
+    #[arg(long, value_name = "FILE")]
+    pub admin_token_file: Option<PathBuf>,
+    /// Allow an address that other machines reach without a token.
+    #[arg(long)]
+    pub insecure: bool,
+    /// Join requests up to this many rows, in models whose batch is symbolic; 1 joins none.
+    #[arg(long, value_name = "ROWS", default_value_t = 32, value_parser = positive)]
+    pub max_batch: usize,
+    /// Seconds that a request waits for others to join.
+    #[arg(long, value_name = "S", default_value = "0", value_parser = seconds)]
+    pub batch_delay: Duration,
+    /// Requests that may wait for a model; further ones are refused (429).
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = positive)]
+    pub max_waiting: usize,
+    /// Concurrent executions of each model.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
+    pub instances: usize,
+    #[command(flatten)]
+    pub threading: ThreadFlags,
+    /// The longest time of a request in seconds; without it only that of the caller.
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub request_timeout: Option<Duration>,
+    /// Refuse larger requests; K, M and G may follow the number.
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = byte_count)]
+    pub max_request: u64,
+    /// Refuse requests while those in flight are larger.
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = byte_count)]
+    pub max_in_flight: u64,
+    /// Open connections; further ones wait.
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = positive)]
+    pub max_connections: usize,
+    /// Threads that serve connections; models are executed on others.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
+    pub connection_threads: usize,
+    /// Seconds between two looks at the folder; 0 looks only at the start.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    pub poll: Duration,
+    /// Seconds after SIGTERM in which the server is not ready but accepts connections.
+    #[arg(long, value_name = "S", default_value = "0", value_parser = seconds)]
+    pub drain_delay: Duration,
+    /// Seconds for the requests in flight after that; then they are cancelled.
+    #[arg(long, value_name = "S", default_value = "30", value_parser = seconds)]
+    pub drain_timeout: Duration,
+    /// Print addresses and models as JSON, one object, when the models are loaded.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let port = text.strip_prefix(':').unwrap_or(text);
+    if let Ok(port) = port.parse::<u16>() {
+        return Ok((local, port).into());
+    }
+    if let Some(port) = text.strip_prefix("localhost:") {
+        let port = port.parse::<u16>();
+        return port
+            .map(|port| (local, port).into())
+            .map_err(|_| format!("'{text}' has no port"));
+    }
+    text.parse().map_err(|_| {
+        format!("'{text}' is no address and port, such as 127.0.0.1:8000, [::1]:8000 or :8000")
+    })
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1 is needed".into()),
+        Ok(count) => Ok(count),
+        Err(_) => Err(format!("'{text}' is no count")),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: Option<f64> = text.parse().ok();
+    let seconds = seconds.filter(|seconds| (0.0..=1e6).contains(seconds));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("'{text}' is no time in seconds"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_local_unless_they_name_a_host() {
+        let of = |text| address(text).map(|address| address.to_string());
+        for text in [":8000", "8000", "localhost:8000", "127.0.0.1:8000"] {
+            assert_eq!(of(text).unwrap(), "127.0.0.1:8000", "{text}");
+        }
+        assert_eq!(of("[::1]:0").unwrap(), "[::1]:0");
+        assert_eq!(of("0.0.0.0:80").unwrap(), "0.0.0.0:80");
+        for text in ["", ":", "host:80", ":99999", "1.2.3.4"] {
+            assert!(of(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_not_negative() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for text in ["-1", "nan", "inf", "1e9", "x"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+}
