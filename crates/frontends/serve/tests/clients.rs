@@ -1,0 +1,71 @@
+//! Clients of other projects: tritonclient over REST and gRPC, compared with the model without a server.
+//!
+//! `TENON_CLIENTS_PYTHON` names an interpreter with `tritonclient[http,grpc]==2.73.0`.
+
+mod common;
+
+use common::{Served, model, pixels, repository, scores, serve};
+use std::process::Command;
+use std::time::Duration;
+use tenon::Tensor;
+use tenon::tensor::npy::write_npy;
+
+/// Runs `clients.py` against a server; `false` if there is no interpreter for it.
+fn run_clients(action: &str, served: &Served) -> bool {
+    let Some(python) = std::env::var_os("TENON_CLIENTS_PYTHON") else {
+        println!("skipped: TENON_CLIENTS_PYTHON names no interpreter with tritonclient");
+        return false;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let model = model();
+    let images: Vec<f32> = (0..4).flat_map(pixels).collect();
+    let expected: Vec<f32> = (0..4).flat_map(|image| scores(&model, image)).collect();
+    let write = |name: &str, tensor: Tensor| write_npy(folder.path().join(name), &tensor).unwrap();
+    let images = Tensor::from_slice([4, 1, 8, 8], &images);
+    write("image.npy", images.unwrap());
+    write(
+        "scores.npy",
+        Tensor::from_slice([4, 10], &expected).unwrap(),
+    );
+    let grpc = served.server.as_ref().unwrap().grpc_address();
+    let output = Command::new(&python)
+        .arg(repository("crates/frontends/serve/tests/clients.py"))
+        .args([action, &served.address.to_string(), &grpc.to_string()])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
+    true
+}
+
+#[test]
+fn one_port_serves_both_protocols() {
+    let served = serve(|_| {}, |_| {});
+    run_clients("infer", &served);
+}
+
+#[test]
+fn two_ports_serve_one_protocol_each() {
+    let grpc = "127.0.0.1:0".parse().unwrap();
+    let served = serve(|options| options.grpc = Some(grpc), |_| {});
+    run_clients("infer", &served);
+}
+
+#[test]
+fn calls_are_cancelled_and_have_deadlines() {
+    let served = serve(
+        |_| {},
+        |options| {
+            options.batches.delay = Duration::from_secs(60);
+        },
+    );
+    if run_clients("cancel", &served) {
+        // The call that was cancelled; the client whose deadline passed may have been answered first.
+        served.wait_for_metric("tenon_in_flight", 0.0);
+        assert!(served.metric("tenon_cancelled_total") >= 1.0);
+        let executions = "nv_inference_exec_count{model=\"digits\",version=\"1\"}";
+        assert_eq!(served.metric(executions), 0.0);
+    }
+}
