@@ -403,21 +403,4 @@ fn model_statistics(model: &ServedModel) -> ModelStatistics {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn timeouts_have_units() {
-        let of = |text: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert("grpc-timeout", text.parse().unwrap());
-            timeout(&headers)
-        };
-        assert_eq!(of("1H"), Some(Duration::from_secs(3600)));
-        assert_eq!(of("20m"), Some(Duration::from_millis(20)));
-        assert_eq!(of("99999999n"), Some(Duration::from_nanos(99_999_999)));
-        for text in ["", "S", "5", "5s", "-5S", "+5S", "999999999S", "5SS"] {
-            assert_eq!(of(text), None, "{text:?}");
-        }
-    }
-}
+mod tests;

@@ -108,3 +108,55 @@ fn schedules_are_read() {
     let refusal = read_text(sequence, b"").unwrap_err();
     assert_eq!(refusal.status, Status::Unsupported);
 }
+
+#[test]
+fn changed_requests_are_read_or_refused() {
+    let json = r#"{"id":"7","inputs":[
+        {"name":"a","shape":[2,2],"datatype":"INT8","data":[[1,-2],[3,4]]},
+        {"name":"b","shape":[1],"datatype":"BYTES","parameters":{"binary_data_size":5}},
+        {"name":"c","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}],
+        "outputs":[{"name":"y","parameters":{"classification":3}}],
+        "parameters":{"binary_data_output":true,"timeout":9,"priority":"1"}}"#;
+    let binary = [&[1, 0, 0, 0, b'q'][..], &[0; 8]].concat();
+    assert!(read_text(json, &binary).is_ok());
+    let body = [json.as_bytes(), &binary].concat();
+    // xorshift (Marsaglia 2003); each case changes up to four bytes, cuts, or repeats a part.
+    let mut state = 0x9E37_79B9_7F4A_7C15u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let mut read_count = 0;
+    for _ in 0..20_000 {
+        let mut changed = body.clone();
+        for _ in 0..random(4) + 1 {
+            let at = random(changed.len());
+            match random(4) {
+                0 => changed[at] = b"0123456789-[]{},:\"eE."[random(21)],
+                1 => changed[at] = random(256) as u8,
+                2 => drop(changed.drain(at..(at + random(9)).min(body.len() - 40).max(at))),
+                _ => changed.insert(at, b"0123456789-[]{},"[random(16)]),
+            }
+            changed.resize(changed.len().max(1), 0);
+        }
+        let length = match random(3) {
+            0 => None,
+            1 => Some(json.len()),
+            _ => Some(random(body.len() * 2)),
+        };
+        match read(&changed.into(), length) {
+            Ok(request) => {
+                read_count += 1;
+                let bytes = request
+                    .inputs
+                    .iter()
+                    .map(|(_, tensor)| tensor.bytes().len());
+                assert!(bytes.sum::<usize>() < 16 * body.len());
+            }
+            Err(refusal) => assert!(!refusal.text.is_empty()),
+        }
+    }
+    assert!(read_count > 100, "{read_count} of them are valid");
+}
