@@ -3,9 +3,9 @@
 use crate::package_flags::byte_count;
 use crate::thread_flags::ThreadFlags;
 use clap::Args;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
+use tenon_serve::{SocketAddr, parse_address};
 
 /// Serve the models of a folder over the Open Inference Protocol: REST and gRPC, Prometheus metrics.
 #[derive(Args)]
@@ -28,10 +28,10 @@ pub struct Serve {
     pub folder: PathBuf,
     /// Where REST is served, and gRPC unless --grpc is given. The host is 127.0.0.1 if it is left out,
     /// as in :8000; port 0 is any that is free.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8000", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8000", value_parser = parse_address)]
     pub http: SocketAddr,
     /// Where gRPC is served instead.
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     pub grpc: Option<SocketAddr>,
     /// Require the token in the first line of a file: Authorization: Bearer TOKEN.
     #[arg(long, value_name = "FILE")]
@@ -85,23 +85,6 @@ pub struct Serve {
     pub json: bool,
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let port = text.strip_prefix(':').unwrap_or(text);
-    if let Ok(port) = port.parse::<u16>() {
-        return Ok((local, port).into());
-    }
-    if let Some(port) = text.strip_prefix("localhost:") {
-        let port = port.parse::<u16>();
-        return port
-            .map(|port| (local, port).into())
-            .map_err(|_| format!("'{text}' has no port"));
-    }
-    text.parse().map_err(|_| {
-        format!("'{text}' is no address and port, such as 127.0.0.1:8000, [::1]:8000 or :8000")
-    })
-}
-
 fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("at least 1 is needed".into()),
@@ -121,19 +104,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_are_local_unless_they_name_a_host() {
-        let of = |text| address(text).map(|address| address.to_string());
-        for text in [":8000", "8000", "localhost:8000", "127.0.0.1:8000"] {
-            assert_eq!(of(text).unwrap(), "127.0.0.1:8000", "{text}");
-        }
-        assert_eq!(of("[::1]:0").unwrap(), "[::1]:0");
-        assert_eq!(of("0.0.0.0:80").unwrap(), "0.0.0.0:80");
-        for text in ["", ":", "host:80", ":99999", "1.2.3.4"] {
-            assert!(of(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn times_are_not_negative() {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod address;
 mod app;
 mod body;
 mod classification;
@@ -32,6 +33,7 @@ mod statistics_json;
 mod status;
 
 pub use access::Access;
+pub use address::{SocketAddr, parse_address};
 pub use queue::BatchOptions;
 pub use repository::{IndexRow, Repository, RepositoryEvent, RepositoryOptions};
 pub use server::{Server, ServerOptions};
