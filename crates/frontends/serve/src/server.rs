@@ -197,11 +197,10 @@ impl Server {
         &self.app.repository
     }
 
-    /// Waits until the models were loaded for the first time.
-    pub fn wait_until_loaded(&self) {
-        if let Some(loader) = &self.loader {
-            loader.wait_until_loaded();
-        }
+    /// Waits until the models were loaded for the first time, at most for `limit`; returns whether they are.
+    pub fn wait_until_loaded(&self, limit: Duration) -> bool {
+        let loader = self.loader.as_ref();
+        loader.is_some_and(|loader| loader.wait_until_loaded(limit))
     }
 
     /// Ends the server: it is no longer ready, then refuses connections, then finishes the requests in flight and
@@ -400,11 +399,12 @@ impl Loader {
         })
     }
 
-    fn wait_until_loaded(&self) {
+    fn wait_until_loaded(&self, limit: Duration) -> bool {
         let (lock, changed) = &*self.state;
         let state = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let loaded = changed.wait_while(state, |state| !state.is_loaded);
-        drop(loaded.unwrap_or_else(PoisonError::into_inner));
+        let woken = changed.wait_timeout_while(state, limit, |state| !state.is_loaded);
+        let (state, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        state.is_loaded
     }
 
     fn stop(self) {

@@ -5,13 +5,23 @@ use crate::serve_flags::Serve;
 use crate::signals;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 use tenon::{Error, ErrorKind, Location, Result};
 use tenon_serve::{Access, Repository, RepositoryEvent, RepositoryOptions, Server, ServerOptions};
+
+/// The time between two looks for a signal while models are loaded.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub fn run(flags: &Serve) -> Result<()> {
     let signal = signals::receive();
     let server = start(flags)?;
-    server.wait_until_loaded();
+    while !server.wait_until_loaded(SIGNAL_INTERVAL) {
+        if signal.try_recv().is_ok() {
+            // Models that are being compiled are given up.
+            server.drain();
+            return Ok(());
+        }
+    }
     match flags.json {
         true => print_json(&server)?,
         false => print(&server, flags)?,

@@ -87,7 +87,7 @@ pub fn serve_folder(
     options.poll = Some(Duration::from_millis(20));
     change_server(&mut options);
     let server = Server::start(options, Arc::new(repository)).expect("it listens");
-    server.wait_until_loaded();
+    assert!(server.wait_until_loaded(Duration::from_secs(120)));
     Served {
         folder,
         address: server.http_address(),
