@@ -170,6 +170,7 @@ fn test(without_python: bool, torch: bool, rest: &[String]) -> Result<()> {
         command.env("TENON_PYTHON", python::with_torch()?);
     } else if !without_python {
         command.env("TENON_PYTHON", python::for_tests()?);
+        command.env("TENON_CLIENTS_PYTHON", python::for_clients()?);
     }
     run(&mut command)
 }

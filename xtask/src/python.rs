@@ -9,6 +9,11 @@ pub fn for_tests() -> Result<PathBuf> {
     environment("python", &["tests/python/requirements.txt"])
 }
 
+/// The interpreter with clients of servers, whose requirements contradict those of the other tests.
+pub fn for_clients() -> Result<PathBuf> {
+    environment("python-clients", &["tests/python/requirements-clients.txt"])
+}
+
 /// The same with PyTorch and JAX.
 pub fn with_torch() -> Result<PathBuf> {
     let requirements = [
