@@ -2,6 +2,8 @@
 //!
 //! `TENON_CLIENTS_PYTHON` names an interpreter with `tritonclient[http,grpc]==2.73.0`.
 
+#![allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
+
 mod common;
 
 use common::{Served, model, pixels, repository, scores, serve};
@@ -13,7 +15,7 @@ use tenon::tensor::npy::write_npy;
 /// Runs `clients.py` against a server; `false` if there is no interpreter for it.
 fn run_clients(action: &str, served: &Served) -> bool {
     let Some(python) = std::env::var_os("TENON_CLIENTS_PYTHON") else {
-        println!("skipped: TENON_CLIENTS_PYTHON names no interpreter with tritonclient");
+        eprintln!("skipped: TENON_CLIENTS_PYTHON names no interpreter with tritonclient");
         return false;
     };
     let folder = tempfile::tempdir().unwrap();
