@@ -73,7 +73,7 @@ impl Access {
     /// Checks a request to `address`.
     ///
     /// # Errors
-    /// [`Status::Unauthenticated`], [`Status::Forbidden`], [`Status::Misdirected`].
+    /// `Status::Unauthenticated`, `Status::Forbidden`, `Status::Misdirected`.
     pub fn check<B>(
         &self,
         request: &Request<B>,
