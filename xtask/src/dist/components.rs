@@ -232,7 +232,7 @@ mod tests {
         let has = |name: &str| found.crates.iter().any(|package| package.name == name);
         assert!(has("tenon") && has("pyo3") && has("libm") && has("clap_builder"));
         // Of tests, and of features that are not compiled.
-        assert!(!has("proptest") && !has("divan") && !has("tokio"));
+        assert!(!has("proptest") && !has("divan") && !has("loom"));
         for package in found.third_party() {
             let name = (package.name.clone(), package.version.clone());
             assert_eq!(found.checksums[&name].len(), 64);
