@@ -1,6 +1,6 @@
 """Writes models of operators that onnxruntime lacks or treats in another way, and what onnx's reference evaluator
-computes; for the batches of Scan and operators of com.microsoft, what onnxruntime computes. Models whose names start with
-f16- or bf16- are of f32, and are compiled at that precision.
+computes; for the batches of Scan, operators without a node test of ONNX and operators of com.microsoft, what onnxruntime
+computes. Models whose names start with f16- or bf16- are of f32, and are compiled at that precision.
 
 usage: reference.py FOLDER
 
@@ -513,7 +513,7 @@ def grouped_attention(caches):
 
 
 def pools():
-    """Operators of ONNX that onnx's node tests and reference evaluator lack."""
+    """Operators without a node test of ONNX."""
     image, regions = normal(2, 3, 6, 7), np.float32([[0, 0, 0, 5, 5], [1, 1, 2, 6, 4], [0, 2, 1, 3, 3]])
     for name, step, inputs in (
         ("GlobalLpPool", node("GlobalLpPool", ["x"], ["y"], p=2), {"x": image}),

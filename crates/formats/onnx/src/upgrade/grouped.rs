@@ -54,16 +54,16 @@ pub(super) fn attention(draft: &mut Draft, node: DraftNode) -> Result<DraftNode>
         (None, None) => unpacked(draft, &node, query, heads)?,
         _ => return Err(invalid("one of inputs 'key' and 'value' is missing")),
     };
-    let lengths = match shared::has_fixed_length(draft, &node) {
-        true => Some(shared::lengths(draft, &node, query)?),
+    let caches = match shared::has_fixed_length(draft, &node) {
+        true => Some(shared::Caches::new(draft, &node, query)?),
         false => None,
     };
     if node.attributes.flag("do_rotary", false)? {
-        let positions = query_positions(draft, &node, query, lengths)?;
+        let positions = query_positions(draft, &node, query, caches)?;
         query = rotated(draft, &node, query, heads[0], positions)?;
         key = rotated(draft, &node, key, heads[1], positions)?;
     }
-    let mut attributes = Attributes::new().with("is_causal", Attribute::Int(1));
+    let mut attributes = Attributes::new();
     for name in ["scale", "softcap"] {
         // 0 is the default, as if it were not there.
         let value = node.attributes.float(name, 0.0)?;
@@ -76,9 +76,10 @@ pub(super) fn attention(draft: &mut Draft, node: DraftNode) -> Result<DraftNode>
     if window > 0 {
         attributes.set("left_window_size", Attribute::Int(window - 1));
     }
-    if let Some(lengths) = lengths {
-        return shared::attention(draft, node, [query, key, value], heads, lengths, attributes);
+    if let Some(caches) = caches {
+        return caches.attention(draft, node, [query, key, value], heads, attributes);
     }
+    attributes.set("is_causal", Attribute::Int(1));
     attributes.set("q_num_heads", Attribute::Int(heads[0]));
     attributes.set("kv_num_heads", Attribute::Int(heads[1]));
     let past = [PAST_KEY, PAST_VALUE].map(|index| operand(&node, index));
@@ -118,13 +119,13 @@ fn query_positions(
     draft: &mut Draft,
     node: &DraftNode,
     query: ValueId,
-    lengths: Option<ValueId>,
+    caches: Option<shared::Caches>,
 ) -> Result<ValueId> {
     if let Some(given) = operand(node, POSITIONS) {
         return Ok(given);
     }
-    if let Some(lengths) = lengths {
-        return shared::positions(draft, node, query, lengths);
+    if let Some(caches) = caches {
+        return Ok(caches.positions);
     }
     let steps = extent(draft, node, query, 1);
     let mut row = range(draft, node, steps, DataType::I64)?;

@@ -21,84 +21,86 @@ pub(super) fn has_fixed_length(draft: &Draft, node: &DraftNode) -> bool {
     }
 }
 
-/// The number of tokens in the caches of each batch element, [B]: `seqlens_k` is one less than that with the new tokens.
-/// The first tokens of a batch may have padding at their end.
-pub(super) fn lengths(draft: &mut Draft, node: &DraftNode, query: ValueId) -> Result<ValueId> {
-    let last = operand(node, LENGTHS).ok_or_else(|| invalid("input 'seqlens_k' is missing"))?;
-    let to = Attributes::new().with("to", Attribute::String(DataType::I64.to_string()));
-    let last = draft.step(node, "Cast", to, &[Some(last)]);
-    let row = draft.ints_for(node, "row", &[-1])?;
-    let last = draft.step(node, "Reshape", Attributes::new(), &[Some(last), Some(row)]);
-    let one = draft.ints_for(node, "one", &[1])?;
-    let total = draft.step(node, "Add", Attributes::new(), &[Some(last), Some(one)]);
-    let steps = extent(draft, node, query, 1);
-    let before = draft.step(node, "Sub", Attributes::new(), &[Some(total), Some(steps)]);
-    let zero = draft.ints_for(node, "zero", &[0])?;
-    Ok(draft.step(node, "Max", Attributes::new(), &[Some(before), Some(zero)]))
+/// How much of the caches is in use.
+#[derive(Clone, Copy)]
+pub(super) struct Caches {
+    /// The tokens of each batch element before the new ones, [B].
+    lengths: ValueId,
+    /// The positions of the new tokens, [B, S].
+    pub positions: ValueId,
 }
 
-/// The positions of the new tokens, [B, S], behind those of the caches.
-pub(super) fn positions(
-    draft: &mut Draft,
-    node: &DraftNode,
-    query: ValueId,
-    lengths: ValueId,
-) -> Result<ValueId> {
-    let steps = extent(draft, node, query, 1);
-    let steps = range(draft, node, steps, DataType::I64)?;
-    let last = draft.ints_for(node, "last", &[1])?;
-    let inputs = [Some(lengths), Some(last)];
-    let column = draft.step(node, "Unsqueeze", Attributes::new(), &inputs);
-    Ok(draft.step(node, "Add", Attributes::new(), &[Some(column), Some(steps)]))
-}
+impl Caches {
+    /// Computes the lengths from `seqlens_k`, which is one less than those with the new tokens. The first tokens of a batch
+    /// may have padding at their end.
+    pub fn new(draft: &mut Draft, node: &DraftNode, query: ValueId) -> Result<Self> {
+        let last = operand(node, LENGTHS).ok_or_else(|| invalid("input 'seqlens_k' is missing"))?;
+        let to = Attributes::new().with("to", Attribute::String(DataType::I64.to_string()));
+        let last = draft.step(node, "Cast", to, &[Some(last)]);
+        let row = draft.ints_for(node, "row", &[-1])?;
+        let last = draft.step(node, "Reshape", Attributes::new(), &[Some(last), Some(row)]);
+        let one = draft.ints_for(node, "one", &[1])?;
+        let total = draft.step(node, "Add", Attributes::new(), &[Some(last), Some(one)]);
+        let steps = extent(draft, node, query, 1);
+        let before = draft.step(node, "Sub", Attributes::new(), &[Some(total), Some(steps)]);
+        let zero = draft.ints_for(node, "zero", &[0])?;
+        let inputs = [Some(before), Some(zero)];
+        let lengths = draft.step(node, "Max", Attributes::new(), &inputs);
+        let steps = range(draft, node, steps, DataType::I64)?;
+        let second = draft.ints_for(node, "second", &[1])?;
+        let inputs = [Some(lengths), Some(second)];
+        let column = draft.step(node, "Unsqueeze", Attributes::new(), &inputs);
+        let inputs = [Some(column), Some(steps)];
+        let positions = draft.step(node, "Add", Attributes::new(), &inputs);
+        Ok(Self { lengths, positions })
+    }
 
-/// Attention of the queries to the caches with the new keys and values; `lengths` tokens were in them before.
-pub(super) fn attention(
-    draft: &mut Draft,
-    node: DraftNode,
-    [query, key, value]: [ValueId; 3],
-    [query_heads, heads]: [i64; 2],
-    lengths: ValueId,
-    mut attributes: Attributes,
-) -> Result<DraftNode> {
-    if operand(&node, BIAS).is_some() {
-        return Err(unsupported(
-            "input 'attention_bias' with caches of a fixed length",
-        ));
+    /// Attention of the queries to the caches with the new keys and values.
+    pub fn attention(
+        self,
+        draft: &mut Draft,
+        node: DraftNode,
+        [query, key, value]: [ValueId; 3],
+        [query_heads, heads]: [i64; 2],
+        mut attributes: Attributes,
+    ) -> Result<DraftNode> {
+        if operand(&node, BIAS).is_some() {
+            return Err(unsupported(
+                "input 'attention_bias' with caches of a fixed length",
+            ));
+        }
+        let mut caches = [key, value];
+        for (index, cache) in caches.iter_mut().enumerate() {
+            let rows = by_head(draft, &node, *cache, heads)?;
+            let past = operand(&node, [PAST_KEY, PAST_VALUE][index])
+                .ok_or_else(|| invalid("one of inputs 'past_key' and 'past_value' is missing"))?;
+            let inputs = [Some(past), Some(rows), Some(self.lengths)];
+            let present = node.outputs.get(1 + index).copied().flatten();
+            *cache = match present {
+                Some(present) => {
+                    draft.step_into(&node, "TensorScatter", along(2), &inputs, present);
+                    present
+                }
+                None => draft.step(&node, "TensorScatter", along(2), &inputs),
+            };
+        }
+        let window = attributes.remove("left_window_size");
+        let mask = mask(draft, &node, caches[0], self.positions, window)?;
+        let query = by_head(draft, &node, query, query_heads)?;
+        let inputs = [query, caches[0], caches[1], mask].map(Some);
+        let rows = draft.step(&node, "Attention", attributes, &inputs);
+        let order = Attributes::new().with("perm", Attribute::Ints(vec![0, 2, 1, 3]));
+        let rows = draft.step(&node, "Transpose", order, &[Some(rows)]);
+        let joined = heads_joined(draft, &node, rows)?;
+        let outputs = node.outputs.iter().take(1).copied().collect();
+        let node = DraftNode { outputs, ..node };
+        Ok(renamed(
+            node,
+            "Identity",
+            Attributes::new(),
+            vec![Some(joined)],
+        ))
     }
-    let positions = positions(draft, &node, query, lengths)?;
-    let mut caches = [key, value];
-    for (index, cache) in caches.iter_mut().enumerate() {
-        let rows = by_head(draft, &node, *cache, heads)?;
-        let past = operand(&node, [PAST_KEY, PAST_VALUE][index])
-            .ok_or_else(|| invalid("one of inputs 'past_key' and 'past_value' is missing"))?;
-        let inputs = [Some(past), Some(rows), Some(lengths)];
-        let present = node.outputs.get(1 + index).copied().flatten();
-        *cache = match present {
-            Some(present) => {
-                draft.step_into(&node, "TensorScatter", along(2), &inputs, present);
-                present
-            }
-            None => draft.step(&node, "TensorScatter", along(2), &inputs),
-        };
-    }
-    let window = attributes.remove("left_window_size");
-    attributes.remove("is_causal");
-    let mask = mask(draft, &node, caches[0], positions, window)?;
-    let query = by_head(draft, &node, query, query_heads)?;
-    let inputs = [query, caches[0], caches[1], mask].map(Some);
-    let rows = draft.step(&node, "Attention", attributes, &inputs);
-    let order = Attributes::new().with("perm", Attribute::Ints(vec![0, 2, 1, 3]));
-    let rows = draft.step(&node, "Transpose", order, &[Some(rows)]);
-    let joined = heads_joined(draft, &node, rows)?;
-    let outputs = node.outputs.iter().take(1).copied().collect();
-    let node = DraftNode { outputs, ..node };
-    Ok(renamed(
-        node,
-        "Identity",
-        Attributes::new(),
-        vec![Some(joined)],
-    ))
 }
 
 /// [B, S, heads D] as [B, heads, S, D].
