@@ -13,7 +13,7 @@ use std::process::Command;
 const LIMIT: f64 = 0.7;
 
 /// Trees, their depth, the largest latency as a multiple of the faster compiler's, and how many of [`PEERS`] are measured:
-/// lleaves had not compiled 27,000 leaves in 15 minutes, and treelite takes many minutes for 270,000.
+/// lleaves had not compiled 27,000 leaves in 13 minutes, and treelite takes many minutes for 270,000.
 const ENSEMBLES: [(usize, usize, f64, usize); 4] = [
     (100, 6, 1.0, 3),
     (1000, 6, 1.0, 3),
@@ -53,7 +53,7 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
              tensors; treelite (through tl2cgen) and lleaves compile each model and are called from Python, with one \
              thread below 1,000 rows. They alternate with Tenon; figures are those of the best round. Targets: {LIMIT} \
              of onnxruntime, and of the faster compiler 1.0 at depth 6 and 1.5 at depth 12. Not measured (–): lleaves had \
-             not compiled 100 trees of depth 12, 27,000 leaves, in 15 minutes; both compilers take many minutes for 1,000 of \
+             not compiled 100 trees of depth 12, 27,000 leaves, in 13 minutes; both compilers take many minutes for 1,000 of \
              them.",
             ONNXRUNTIME.name
         ),
