@@ -113,7 +113,7 @@ class Detector(tf.Module):
             features = backbone.get_layer(name).output
             boxes.append(layers.Reshape((-1, 4))(layers.Conv2D(4 * self.each, 3, padding="same")(features)))
             columns = (CLASSES + 1) * self.each
-            head = layers.Conv2D(columns, 3, padding="same", kernel_initializer=tf.keras.initializers.RandomNormal(stddev=0.3))
+            head = layers.Conv2D(columns, 3, padding="same", kernel_initializer=tf.keras.initializers.RandomNormal(stddev=0.02))
             scores.append(layers.Reshape((-1, CLASSES + 1))(head(features)))
         outputs = [layers.Concatenate(1)(boxes), tf.keras.activations.sigmoid(layers.Concatenate(1)(scores))]
         self.heads = tf.keras.Model(backbone.input, outputs)
@@ -153,6 +153,7 @@ NETWORKS = {
     "resnet": resnet,
     "unet": unet,
     "ssd": lambda: Detector(by_class=False),
+    "ssd_heads": lambda: Detector(by_class=False).heads,
     "ssd_regular": lambda: Detector(by_class=True),
     "bert": bert,
     "lstm": sequence(lambda x: layers.LSTM(16)(layers.LSTM(24, return_sequences=True)(x))),
