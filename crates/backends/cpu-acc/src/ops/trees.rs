@@ -31,8 +31,8 @@ const PART_ROWS: usize = 4096;
 /// Most targets: scores are in scratch memory for whole blocks of rows.
 const MOST_TARGETS: usize = 1 << 16;
 
-/// Walks that take longer than another thread needs to start.
-const PARALLEL_WALKS: usize = 2048;
+/// Decisions that take longer than another thread needs to start.
+const PARALLEL_DECISIONS: usize = 10_000;
 
 /// The sizes of a workload.
 #[derive(Debug, Clone, Copy)]
@@ -181,7 +181,8 @@ impl<X: TreeElement, T: TreeElement> BoundTrees<X, T> {
 
     /// Whether walks of a number of rows are worth several threads.
     fn is_parallel(&self, rows: usize) -> bool {
-        rows.saturating_mul(self.extents.trees) >= PARALLEL_WALKS && pool::threads() > 1
+        let decisions = self.trees.forest.decisions();
+        rows.saturating_mul(decisions) >= PARALLEL_DECISIONS && pool::threads() > 1
     }
 
     /// The columns of rows: column `c` of row `r` is element `stride * c + r`.

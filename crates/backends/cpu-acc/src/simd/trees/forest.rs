@@ -275,6 +275,12 @@ impl<T: TreeElement> Forest<T> {
         &self.trees
     }
 
+    /// The most decisions for one row.
+    pub(crate) fn decisions(&self) -> usize {
+        let depths = self.trees.iter().map(|tree| tree.depth as usize);
+        depths.fold(0, usize::saturating_add)
+    }
+
     /// Ranges of trees that fit into the second-level cache.
     pub(crate) fn blocks(&self) -> &[Range<usize>] {
         &self.blocks
