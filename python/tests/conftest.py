@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import faulthandler
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy
@@ -86,3 +90,49 @@ def slow_inputs() -> dict[str, object]:
     return {"count": numpy.array(1_000_000_000, numpy.int64), "x": numpy.ones((64, 64), numpy.float32)}
 
 
+def make_counter(iterations: int) -> onnx.ModelProto:
+    """A model of any number of rows whose output `y` is `x + iterations`, computed in a loop."""
+    condition = value("condition", TensorProto.BOOL, [])
+    nodes = [
+        helper.make_node("Add", ["state", "one"], ["next"]),
+        helper.make_node("Identity", ["condition"], ["condition_out"]),
+    ]
+    body = helper.make_graph(
+        nodes,
+        "body",
+        [value("i", TensorProto.INT64, []), condition, value("state", TensorProto.FLOAT, ["batch", 3])],
+        [value("condition_out", TensorProto.BOOL, []), value("next", TensorProto.FLOAT, ["batch", 3])],
+        [onnx.numpy_helper.from_array(numpy.float32(1), "one")],
+    )
+    loop = helper.make_node("Loop", ["count", "", "x"], ["y"], body=body)
+    ports = [[value(name, TensorProto.FLOAT, ["batch", 3])] for name in ("x", "y")]
+    return make_model([loop], *ports, {"count": numpy.array(iterations, numpy.int64)})
+
+
+def make_rows(batch: int | str = "batch") -> onnx.ModelProto:
+    """A model with a row for each record: `y` is twice `x`, and `s` has the sums of the rows of `x`."""
+    nodes = [
+        helper.make_node("Add", ["x", "x"], ["y"]),
+        helper.make_node("ReduceSum", ["x", "axes"], ["s"], keepdims=0),
+    ]
+    inputs = [value("x", TensorProto.FLOAT, [batch, 3])]
+    outputs = [value("y", TensorProto.FLOAT, [batch, 3]), value("s", TensorProto.FLOAT, [batch])]
+    return make_model(nodes, inputs, outputs, {"axes": numpy.array([1], numpy.int64)})
+
+
+@contextmanager
+def deadline(seconds: int) -> Iterator[None]:
+    """Fails a test that takes longer; a process that does not react to that ends a minute later, with its stacks."""
+
+    def expire(*_: object) -> None:
+        raise TimeoutError(f"the test did not end within {seconds} s")
+
+    previous = signal.signal(signal.SIGALRM, expire)
+    signal.alarm(seconds)
+    faulthandler.dump_traceback_later(seconds + 60, exit=True)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGALRM, previous)

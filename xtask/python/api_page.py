@@ -18,7 +18,13 @@ HEAD = """\
 Every public function and class, with its types. [Python](python.md) explains their use with examples.
 `Any` in the place of an array is anything with DLPack or the buffer protocol, a list, or a scalar."""
 
-MODULES = {"tenon.backend": "backend.py", "tenon.onnxruntime": "onnxruntime.py"}
+MODULES = {
+    "tenon.backend": "backend.py",
+    "tenon.onnxruntime": "onnxruntime.py",
+    "tenon.ray": "ray.py",
+    "tenon.dask": "dask.py",
+    "tenon.spark": "spark.py",
+}
 
 
 def main(folder: Path) -> None:

@@ -58,6 +58,9 @@ class NotFound(Error, LookupError):
 class FileNotFound(NotFound, FileNotFoundError):
     """A file does not exist."""
 
+    # The inherited one is that of LookupError, which refuses this class. tblib, with which Dask pickles errors, calls it.
+    __new__ = FileNotFoundError.__new__  # type: ignore[assignment]
+
 
 class IoError(Error, OSError):
     """An input or output operation failed."""
