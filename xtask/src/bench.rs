@@ -9,6 +9,7 @@ mod netlist;
 mod operators;
 mod page;
 mod python;
+mod serve;
 mod table;
 mod trees;
 
@@ -76,6 +77,9 @@ pub struct Options {
     /// Measure ensembles of decision trees instead, compared with onnxruntime, treelite and lleaves.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "half", "bf16", "limits", "python", "nrt"])]
     trees: bool,
+    /// Measure `tenon serve` instead, compared with servers in Python.
+    #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "netlist", "ops", "dynamic", "half", "bf16", "limits", "python", "trees", "nrt", "names"])]
+    serve: bool,
     /// Measure calls of the C interface and the pipelining of nodes instead.
     #[arg(long, conflicts_with_all = ["executor", "memory", "placement", "names"])]
     nrt: bool,
@@ -245,6 +249,10 @@ pub fn run(options: &Options) -> Result<()> {
     if options.trees {
         let text = trees::section(&comparison)?;
         return report(&of_level("Trees"), &text, options.write);
+    }
+    if options.serve {
+        let text = serve::section(&comparison)?;
+        return report("Serving", &text, options.write);
     }
     if options.half {
         let text = half::section(&comparison)?;

@@ -1,8 +1,8 @@
 //! `cargo xtask deny`: licences, duplicate versions, sources and advisories of the dependencies.
 
-use crate::{Result, cargo, output, root, run, target};
+use crate::{Result, output, root, run, tools};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// The version of cargo-deny that is installed into the target folder.
@@ -13,7 +13,7 @@ const CHECKED: &str = "xtask/dependencies.txt";
 
 /// Checks the dependencies and writes the list of them.
 pub fn deny() -> Result<()> {
-    let program = program()?;
+    let program = tools::installed("cargo-deny", VERSION)?;
     let check = |parts: &[&str]| {
         let mut command = Command::new(&program);
         command.current_dir(root()).args(["check"]).args(parts);
@@ -30,20 +30,6 @@ pub fn deny() -> Result<()> {
     let list = dependencies(&lock_file()?);
     std::fs::write(root().join(CHECKED), list)
         .map_err(|error| format!("cannot write {CHECKED}: {error}"))
-}
-
-/// The path of cargo-deny, installed if it is missing.
-fn program() -> Result<PathBuf> {
-    let folder = target().join("tools");
-    let folder = std::path::absolute(&folder).unwrap_or(folder);
-    let program = folder.join("bin/cargo-deny");
-    let installed = Command::new(&program).arg("--version").output();
-    if !installed.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(VERSION)) {
-        let mut install = cargo();
-        install.args(["install", "cargo-deny", "--locked", "--version", VERSION]);
-        run(install.arg("--root").arg(&folder))?;
-    }
-    Ok(program)
 }
 
 fn lock_file() -> Result<String> {

@@ -86,6 +86,11 @@ const TARGETS: &[(&str, &str, &[&str])] = &[
         &[],
     ),
     ("cache", "a file of the cache: read, written", &[]),
+    (
+        "serve",
+        "requests to a server: REST with JSON and binary data, gRPC",
+        &["fuzz/seeds/serve"],
+    ),
     ("dma", "DMA descriptors: checked, run, copies compared", &[]),
     (
         "calls",

@@ -23,6 +23,7 @@ mod operator_tests;
 mod python;
 mod python_package;
 mod sanitize;
+mod tools;
 mod wheel;
 mod words;
 mod zoo;
@@ -52,6 +53,9 @@ enum Task {
         /// Install PyTorch and JAX as well (3 GB), and run the tests of the Python package with them.
         #[arg(long, conflicts_with = "without_python")]
         torch: bool,
+        /// Install Ray, Dask and Spark as well (2 GB), and run the tests of the Python package with them.
+        #[arg(long, conflicts_with_all = ["without_python", "torch"])]
+        engines: bool,
         /// Passed on to `cargo test` (a filter, or `-p CRATE`).
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
@@ -125,8 +129,9 @@ fn main() -> ExitCode {
         Task::Test {
             without_python,
             torch,
+            engines,
             rest,
-        } => test(without_python, torch, &rest),
+        } => test(without_python, torch, engines, &rest),
         Task::Models { names } => models(&names).map(|_| ()),
         Task::Bench(options) => bench::run(&options),
         Task::Conformance(options) => conformance::run(&options),
@@ -154,10 +159,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn test(without_python: bool, torch: bool, rest: &[String]) -> Result<()> {
+fn test(without_python: bool, torch: bool, engines: bool, rest: &[String]) -> Result<()> {
     let mut command = cargo();
     command.arg("test");
-    if torch && rest.is_empty() {
+    if (torch || engines) && rest.is_empty() {
         command.args(["--package", "xtask", "--test", "python"]);
     } else if !rest
         .iter()
@@ -168,6 +173,15 @@ fn test(without_python: bool, torch: bool, rest: &[String]) -> Result<()> {
     command.args(rest);
     if torch {
         command.env("TENON_PYTHON", python::with_torch()?);
+    } else if engines {
+        // The tests of the files in deploy/ start the server with the arguments there.
+        run(cargo().args(["build", "--package", "tenon-cli"]))?;
+        let program = target().join("debug/tenon");
+        command.env(
+            "TENON_COMMAND",
+            std::path::absolute(&program).unwrap_or(program),
+        );
+        command.env("TENON_PYTHON", python::with_engines()?);
     } else if !without_python {
         command.env("TENON_PYTHON", python::for_tests()?);
         command.env("TENON_CLIENTS_PYTHON", python::for_clients()?);

@@ -23,6 +23,15 @@ pub fn with_torch() -> Result<PathBuf> {
     environment("python-torch", &requirements)
 }
 
+/// The same with the engines that run models on many machines.
+pub fn with_engines() -> Result<PathBuf> {
+    let requirements = [
+        "tests/python/requirements.txt",
+        "tests/python/requirements-engines.txt",
+    ];
+    environment("python-engines", &requirements)
+}
+
 /// The interpreter with the runtimes that benchmarks compare with.
 pub fn for_benches() -> Result<PathBuf> {
     environment("python-bench", &["xtask/python/requirements.txt"])
@@ -35,6 +44,11 @@ pub fn for_tree_benches() -> Result<PathBuf> {
         "xtask/python/requirements-trees.txt",
     ];
     environment("python-trees", &requirements)
+}
+
+/// The interpreter with the servers that benchmarks compare with.
+pub fn for_serve_benches() -> Result<PathBuf> {
+    environment("python-serve", &["xtask/python/requirements-serve.txt"])
 }
 
 /// The interpreter that can export the full-size models.
