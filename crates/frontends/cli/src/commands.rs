@@ -10,6 +10,7 @@ pub mod dma;
 pub mod exec;
 pub mod info;
 pub mod manual;
+pub mod map;
 pub mod netlist;
 pub mod netlist_run;
 pub mod netlist_show;

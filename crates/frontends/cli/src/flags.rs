@@ -35,6 +35,7 @@ pub enum Command {
     Compile(Compile),
     Quantize(crate::quantize_flags::Quantize),
     Run(Run),
+    Map(Box<crate::map_flags::Map>),
     Compare(Compare),
     Bench(Bench),
     #[cfg(feature = "serve")]

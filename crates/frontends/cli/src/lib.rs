@@ -7,6 +7,7 @@
 mod commands;
 mod dashes;
 mod flags;
+mod map_flags;
 mod model_flags;
 mod netlist_flags;
 mod netlist_view_flags;
@@ -38,6 +39,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Compile(flags) => done(commands::compile::run(&flags)),
         Command::Quantize(flags) => done(commands::quantize::run(&flags)),
         Command::Run(flags) => done(commands::run::run(&flags)),
+        Command::Map(flags) => commands::map::run(&flags),
         Command::Compare(flags) => commands::compare::run(&flags),
         Command::Bench(flags) => done(commands::bench::run(&flags)),
         #[cfg(feature = "serve")]

@@ -2,6 +2,7 @@
 
 use crate::package_flags::byte_count;
 use clap::{Args, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use tenon::BackendId;
 use tenon::backends::{BackendSetup, CpuLevel, OptionAssignment};
@@ -41,6 +42,24 @@ impl BackendFlags {
         setup
     }
 
+    /// The flags as arguments of another process.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = Vec::new();
+        if let Some(folder) = &self.backend_path {
+            arguments.extend(["--backend-path".into(), folder.into()]);
+        }
+        for option in &self.backend_options {
+            arguments.extend(["--backend-option".into(), option.to_string().into()]);
+        }
+        if self.protected_content {
+            arguments.push("--protected-content".into());
+        }
+        if let Some(level) = self.cpu {
+            arguments.extend(["--cpu".into(), level.to_string().into()]);
+        }
+        arguments
+    }
+
     /// The flags as text for a command line, each with a leading space.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -72,6 +91,20 @@ pub struct DeviceFlags {
         help_heading = "Backends"
     )]
     pub device_memory_limits: Vec<(BackendId, u64)>,
+}
+
+impl DeviceFlags {
+    /// The flags as arguments of another process.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let limits = self.device_memory_limits.iter();
+        let flag = |(backend, bytes): &(BackendId, u64)| {
+            [
+                "--device-memory-limit".into(),
+                format!("{backend}={bytes}").into(),
+            ]
+        };
+        limits.flat_map(flag).collect()
+    }
 }
 
 fn device_memory_limit(text: &str) -> Result<(BackendId, u64), String> {

@@ -46,12 +46,21 @@ fn drawn() -> impl Fn(Progress<'_>) + Send + Sync + 'static {
 /// A bar that counts items, with the current item and the elapsed time; hidden if stderr is no
 /// terminal.
 pub fn counting(total: u64) -> ProgressBar {
+    styled(total, "[{bar:20}] {pos}/{len} {msg} {elapsed}")
+}
+
+/// A bar that counts files, with a message and the estimated time that is left; hidden if stderr is no terminal.
+pub fn of_files(total: u64) -> ProgressBar {
+    styled(total, "[{bar:20}] {pos}/{len} files, {msg}, {eta} left").with_message("starting")
+}
+
+fn styled(total: u64, template: &str) -> ProgressBar {
     let bar = if std::io::stderr().is_terminal() {
         ProgressBar::new(total)
     } else {
         ProgressBar::hidden()
     };
-    if let Ok(style) = ProgressStyle::with_template("[{bar:20}] {pos}/{len} {msg} {elapsed}") {
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
     }
     bar.enable_steady_tick(Duration::from_millis(500));

@@ -4,6 +4,15 @@
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+
+/// The command that receives the first signal.
+static RECEIVER: Mutex<Option<Sender<i32>>> = Mutex::new(None);
+
+/// Whether the parent process receives the signals of this one.
+static IS_LEFT_TO_PARENT: AtomicBool = AtomicBool::new(false);
 
 /// Starts a thread that waits for SIGHUP, SIGINT and SIGTERM. At the first one it restores the
 /// terminal, removes unfinished files and ends the process by that signal.
@@ -18,13 +27,14 @@ pub fn watch() {
     };
     let wait = move || {
         for signal in signals.forever() {
-            #[cfg(feature = "serve")]
-            if receiver::is_passed(signal) {
+            if IS_LEFT_TO_PARENT.load(Ordering::Relaxed) || is_passed(signal) {
                 continue;
             }
-            tenon_monitor::restore_terminal();
-            tenon::files::remove_unfinished_files();
-            let _ = emulate_default_handler(signal);
+            #[cfg(feature = "serve")]
+            if signal == SIGHUP && hangup::is_handled() {
+                continue;
+            }
+            end_by(signal);
         }
     };
     let thread = std::thread::Builder::new().name("tenon signals".into());
@@ -35,30 +45,56 @@ pub fn watch() {
     }
 }
 
-#[cfg(feature = "serve")]
-pub use receiver::receive;
+/// The first SIGINT or SIGTERM from now on, which does not end the process; the second one does.
+pub fn receive() -> Receiver<i32> {
+    let (sender, receiver) = channel();
+    *RECEIVER.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+    receiver
+}
 
-/// The command that receives the first signal.
+/// Ignores the signals from now on: a terminal sends them to the parent process as well, which ends this one.
+pub fn leave_to_parent() {
+    IS_LEFT_TO_PARENT.store(true, Ordering::Relaxed);
+}
+
+/// Restores the terminal, removes unfinished files and ends the process by a signal.
+pub fn end_by(signal: i32) {
+    tenon_monitor::restore_terminal();
+    tenon::files::remove_unfinished_files();
+    let _ = emulate_default_handler(signal);
+}
+
+/// Passes a signal to the command, if one waits for it.
+fn is_passed(signal: i32) -> bool {
+    let mut sender = RECEIVER.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_end = [SIGINT, SIGTERM].contains(&signal);
+    is_end
+        && sender
+            .take()
+            .is_some_and(|sender| sender.send(signal).is_ok())
+}
+
 #[cfg(feature = "serve")]
-mod receiver {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    use std::sync::mpsc::{Receiver, Sender, channel};
+pub use hangup::at_hangup;
+
+/// What SIGHUP does instead of ending the process.
+#[cfg(feature = "serve")]
+mod hangup {
     use std::sync::{Mutex, PoisonError};
 
-    static RECEIVER: Mutex<Option<Sender<()>>> = Mutex::new(None);
+    type Action = Box<dyn Fn() + Send>;
 
-    /// The first SIGINT or SIGTERM from now on, which does not end the process; the second one does.
-    pub fn receive() -> Receiver<()> {
-        let (sender, receiver) = channel();
-        *RECEIVER.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
-        receiver
+    static ACTION: Mutex<Option<Action>> = Mutex::new(None);
+
+    /// Runs an action at each SIGHUP, which no longer ends the process.
+    pub fn at_hangup(action: impl Fn() + Send + 'static) {
+        *ACTION.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(action));
     }
 
-    /// Passes a signal to the command, if one waits for it.
-    pub fn is_passed(signal: i32) -> bool {
-        let mut sender = RECEIVER.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_end = [SIGINT, SIGTERM].contains(&signal);
-        is_end && sender.take().is_some_and(|sender| sender.send(()).is_ok())
+    /// Runs the action, if there is one.
+    pub fn is_handled() -> bool {
+        let action = ACTION.lock().unwrap_or_else(PoisonError::into_inner);
+        action.as_ref().map(|action| action()).is_some()
     }
 }
 

@@ -385,9 +385,10 @@ fn backends_are_listed() {
     assert_eq!(ids, ["CpuAcc", "CpuRef"]);
 }
 
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 10] = [
     "compile",
     "run",
+    "map",
     "compare",
     "bench",
     "info",

@@ -159,13 +159,7 @@ pub fn load_file(
         true => model,
         false => at_sizes(model, &mut given, compiling).map_err(here)?,
     };
-    // Making the workloads has used the cache.
-    if let Some(problem) = runtime.backends().cache().and_then(|cache| cache.problem()) {
-        output::complain(format_args!("warning: {problem}"));
-    }
-    for substitution in model.substitutions() {
-        output::complain(format_args!("warning: {substitution}"));
-    }
+    warnings(&model, &runtime).iter().for_each(warn);
     if compile_time.is_some() && !any_size {
         // Inputs that shapes depend on became constants; unknown names were refused before.
         given.keep(|name| model.inputs().iter().any(|input| input.name == name));
@@ -192,35 +186,64 @@ pub fn active_program(activity: &Activity, file: &Path) -> ActiveModel {
     })
 }
 
+/// What is wrong with a loaded model, though it runs.
+pub fn warnings(model: &Model, runtime: &Runtime) -> Vec<String> {
+    // Making the workloads has used the cache.
+    let problem = runtime.backends().cache().and_then(|cache| cache.problem());
+    let mut warnings: Vec<String> = problem.iter().map(ToString::to_string).collect();
+    warnings.extend(model.substitutions().iter().map(ToString::to_string));
+    warnings
+}
+
 /// The built-in backends and those of libraries. Prints a warning for each library that is not loaded.
 pub fn backends(flags: &BackendFlags) -> Result<Registry> {
+    let (registry, warnings) = find_backends(flags)?;
+    warnings.iter().for_each(warn);
+    Ok(registry)
+}
+
+/// The same with the warnings.
+pub fn find_backends(flags: &BackendFlags) -> Result<(Registry, Vec<String>)> {
     CpuLevel::from_environment()?;
     if let Some(level) = flags.cpu {
         level.limit_to();
     }
     let found = flags.setup().load()?;
-    for warning in found.skipped {
-        output::complain(format_args!("warning: {warning}"));
-    }
-    warn_of_refused(found.refused);
-    Ok(found.registry)
+    let mut warnings: Vec<String> = found.skipped.iter().map(ToString::to_string).collect();
+    warnings.extend(without(found.refused));
+    Ok((found.registry, warnings))
 }
 
 /// A runtime with these backends. Prints a warning for each backend that cannot be started.
 pub fn runtime(registry: Registry, flags: &BackendFlags) -> Runtime {
-    let (runtime, refused) = flags.setup().start_runtime(registry);
-    warn_of_refused(refused);
+    let (runtime, warnings) = start_runtime(registry, flags);
+    warnings.iter().for_each(warn);
     runtime
 }
 
-fn warn_of_refused(refused: Vec<(BackendId, Error)>) {
-    for (id, error) in refused {
-        output::complain(format_args!("warning: without backend {id}: {error}"));
-    }
+/// The same with the warnings.
+pub fn start_runtime(registry: Registry, flags: &BackendFlags) -> (Runtime, Vec<String>) {
+    let (runtime, refused) = flags.setup().start_runtime(registry);
+    (runtime, without(refused))
+}
+
+fn without(refused: Vec<(BackendId, Error)>) -> Vec<String> {
+    let refused = refused.into_iter();
+    refused
+        .map(|(id, error)| format!("without backend {id}: {error}"))
+        .collect()
+}
+
+fn warn(warning: &String) {
+    output::complain(format_args!("warning: {warning}"));
 }
 
 /// Refuses flags of compiling for a package, which they cannot change.
-fn no_compile_flags(flags: &CompileFlags, package: &neff::Package, any_size: bool) -> Result<()> {
+pub fn no_compile_flags(
+    flags: &CompileFlags,
+    package: &neff::Package,
+    any_size: bool,
+) -> Result<()> {
     let features = package.header().feature_bits;
     let fixed = !features.contains(FeatureBits::TENON_SYMBOLS);
     let given = [
