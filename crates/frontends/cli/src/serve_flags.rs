@@ -14,7 +14,7 @@ Examples:
   tenon serve models                        REST and gRPC on 127.0.0.1:8000
   tenon serve models --http :8000 --grpc :8001
   tenon serve models --batch-delay 0.002    wait 2 ms for requests to join
-  tenon serve models --http 0.0.0.0:8000 --token-file token
+  tenon serve models --http 0.0.0.0:8000 --token-file token --tls-cert cert.pem --tls-key key.pem
   curl localhost:8000/v2/models/digits
 
 The folder has NAME.neff, NAME.onnx, NAME.tflite, or NAME/VERSION/ with one such file. New and replaced \
@@ -42,6 +42,16 @@ pub struct Serve {
     /// Allow an address that other machines reach without a token.
     #[arg(long)]
     pub insecure: bool,
+    /// Encrypt connections (TLS) with the certificate in this PEM file, which those of its issuers
+    /// follow. It is read again when it changes, and at SIGHUP.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, a PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Accept only clients with a certificate of the authorities in this PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
     /// Join requests up to this many rows, in models whose batch is symbolic; 1 joins none.
     #[arg(long, value_name = "ROWS", default_value_t = 32, value_parser = positive)]
     pub max_batch: usize,
@@ -71,7 +81,7 @@ pub struct Serve {
     /// Threads that serve connections; models are executed on others.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
     pub connection_threads: usize,
-    /// Seconds between two looks at the folder; 0 looks only at the start.
+    /// Seconds between two looks at the folder and the certificates; 0 looks only at the start.
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub poll: Duration,
     /// Seconds after SIGTERM in which the server is not ready but accepts connections.

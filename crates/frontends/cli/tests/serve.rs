@@ -2,6 +2,8 @@
 
 #![cfg(feature = "serve")]
 
+#[path = "../../serve/tests/common/certificates.rs"]
+mod certificates;
 mod common;
 
 use common::{folder, repository, tenon};
@@ -91,4 +93,51 @@ fn mistakes_say_what_to_do() {
     refused(&["serve", ".", "--instances", "0"], "at least 1");
     std::fs::write(folder.path().join("token"), "short").unwrap();
     refused(&["serve", ".", "--token-file", "token"], "at least 16");
+    refused(&["serve", ".", "--tls-cert", "token"], "--tls-key");
+    let tls = ["serve", ".", "--tls-cert", "token", "--tls-key", "none"];
+    refused(&tls, "token: the file has no certificate");
+    refused(&tls, "none: cannot read");
+}
+
+#[test]
+fn sighup_reads_the_certificates_again() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    if u64::from_str_radix(ignored.unwrap().trim(), 16).unwrap() & 1 == 1 {
+        // As under nohup: a child ignores the signal too.
+        return;
+    }
+    let folder = folder();
+    let authority = certificates::Authority::new("authority");
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let (certificate, key) = authority.issue();
+    write("certificate.pem", &certificate);
+    write("key.pem", &key);
+    let tls = ["--tls-cert", "certificate.pem", "--tls-key", "key.pem"];
+    // They are read again at the signal only.
+    let (mut child, json) = serve(folder.path(), &[&tls[..], &["--poll", "0"]].concat());
+    let answer = get(&json["http"], "/v2", "");
+    assert!(
+        answer.starts_with("HTTP/1.1 400") && answer.contains("https://"),
+        "{answer}"
+    );
+    let pid = Pid::from_child(&child);
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut line = move || {
+        let mut line = String::new();
+        log.read_line(&mut line).unwrap();
+        line
+    };
+    kill_process(pid, Signal::HUP).unwrap();
+    assert_eq!(line(), "loaded the certificates again\n");
+    write("key.pem", "no key");
+    kill_process(pid, Signal::HUP).unwrap();
+    let problem = line();
+    assert!(
+        problem.contains("key.pem: the file has no private key"),
+        "{problem}"
+    );
+    assert_eq!(line(), "the certificates before them are kept\n");
+    kill_process(pid, Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }

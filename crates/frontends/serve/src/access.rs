@@ -57,17 +57,19 @@ impl Access {
         self.token.is_some()
     }
 
-    /// Refuses to listen where any machine could use the models without a token.
+    /// Refuses to listen where any machine could use the models without a token. `is_allowed` is true for a server
+    /// whose clients need certificates, or that allows everyone.
     ///
     /// # Errors
-    /// An address that is not of the loopback interface, without a token and without `insecure`.
-    pub fn check_address(&self, address: SocketAddr, insecure: bool) -> Result<()> {
-        if address.ip().is_loopback() || self.has_token() || insecure {
+    /// An address that is not of the loopback interface, without a token and not allowed.
+    pub fn check_address(&self, address: SocketAddr, is_allowed: bool) -> Result<()> {
+        if address.ip().is_loopback() || self.has_token() || is_allowed {
             return Ok(());
         }
         let text = format!("{address} is reachable from other machines, and no token is required");
-        Err(Error::new(ErrorKind::Usage, text)
-            .help("give --token-file FILE, listen on 127.0.0.1, or allow everyone with --insecure"))
+        Err(Error::new(ErrorKind::Usage, text).help(
+            "give --token-file FILE or --tls-client-ca FILE, listen on 127.0.0.1, or allow everyone with --insecure",
+        ))
     }
 
     /// Checks a request to `address`.

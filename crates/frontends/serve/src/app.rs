@@ -5,6 +5,7 @@ use crate::body::{self, BodyLimits, BodyMemory, ReadBody};
 use crate::infer::{InferAnswer, InferRequest};
 use crate::repository::Repository;
 use crate::served_model::ServedModel;
+use crate::server::ServerOptions;
 use crate::statistics::RequestTimes;
 use crate::status::{Refusal, Status};
 use crate::{grpc, rest};
@@ -17,6 +18,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// The name of the server in metadata.
 pub const NAME: &str = "tenon";
@@ -59,6 +61,8 @@ pub struct App {
     pub is_loaded: AtomicBool,
     /// Whether the server ends.
     pub is_draining: AtomicBool,
+    /// True from the moment when streams accept no further requests.
+    pub ending: watch::Sender<bool>,
     /// Requests for inference that are not answered.
     pub in_flight: AtomicU64,
     /// Requests for inference whose callers went away.
@@ -79,6 +83,27 @@ pub struct Arrival {
 }
 
 impl App {
+    /// The state of a server at its start.
+    pub fn new(options: &ServerOptions, repository: Arc<Repository>) -> Self {
+        Self {
+            repository,
+            access: options.access.clone(),
+            body_memory: BodyMemory::new(options.max_total_bytes),
+            body_limits: BodyLimits {
+                bytes: options.max_body_bytes,
+                time: options.body_timeout,
+            },
+            request_timeout: options.request_timeout,
+            is_loaded: false.into(),
+            is_draining: false.into(),
+            ending: watch::Sender::new(false),
+            in_flight: 0.into(),
+            cancelled: 0.into(),
+            connections: 0.into(),
+            refused: Mutex::default(),
+        }
+    }
+
     /// Answers a request.
     pub async fn respond<B>(
         self: Arc<Self>,

@@ -6,7 +6,7 @@ use flate2::read::{GzDecoder, ZlibDecoder};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::Body;
-use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName};
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -117,13 +117,10 @@ where
         }
         reservation.grow_to(length)?;
     }
-    let encoding = Encoding::of(headers)?;
+    let encoding = Encoding::of(headers, &CONTENT_ENCODING)?;
     let collected = collect(body, limits.bytes, &mut reservation);
     let collected = tokio::time::timeout(limits.time, collected).await;
-    let bytes = collected.map_err(|_| {
-        let text = format!("the body took longer than {} s", limits.time.as_secs_f64());
-        Refusal::new(Status::SlowBody, text)
-    })??;
+    let bytes = collected.map_err(|_| too_slow(limits.time))??;
     let bytes = match encoding {
         None => bytes,
         Some(encoding) => heavy(bytes.len(), || {
@@ -183,20 +180,34 @@ fn declared_length(headers: &HeaderMap) -> Result<Option<usize>, Refusal> {
     length.ok_or_else(malformed).map(Some)
 }
 
-fn too_large(limit: usize) -> Refusal {
-    let text = format!("the body has more than {limit} bytes, the limit of the server");
+/// The refusal of a request of more bytes than the limit.
+pub fn too_large(limit: usize) -> Refusal {
+    let text = format!("the request has more than {limit} bytes, the limit of the server");
     Refusal::new(Status::TooLarge, text)
 }
 
+/// The refusal of a body that comes too slowly.
+pub fn too_slow(limit: Duration) -> Refusal {
+    let text = format!("the body took longer than {} s", limit.as_secs_f64());
+    Refusal::new(Status::SlowBody, text)
+}
+
+/// How a body or a message of gRPC is packed.
 #[derive(Debug, Clone, Copy)]
-enum Encoding {
+pub enum Encoding {
+    /// RFC 1952.
     Gzip,
+    /// The zlib format, RFC 1950.
     Deflate,
 }
 
 impl Encoding {
-    fn of(headers: &HeaderMap) -> Result<Option<Self>, Refusal> {
-        let Some(value) = headers.get(CONTENT_ENCODING) else {
+    /// The encoding that a header names; `None` for bytes that are not packed.
+    ///
+    /// # Errors
+    /// [`Status::Encoding`].
+    pub fn of(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Self>, Refusal> {
+        let Some(value) = headers.get(name) else {
             return Ok(None);
         };
         let text = value
@@ -209,13 +220,17 @@ impl Encoding {
             "gzip" | "x-gzip" => Ok(Some(Self::Gzip)),
             "deflate" => Ok(Some(Self::Deflate)),
             other => {
-                let text = format!("Content-Encoding {other:?}: expected gzip or deflate");
+                let text = format!("the header {name} is {other:?}: expected gzip or deflate");
                 Err(Refusal::new(Status::Encoding, text))
             }
         }
     }
 
-    fn inflate(
+    /// Unpacks bytes, within limits.
+    ///
+    /// # Errors
+    /// Bytes that are no data of the encoding; too many; too many in flight.
+    pub fn inflate(
         self,
         packed: &[u8],
         limit: usize,
@@ -229,7 +244,7 @@ impl Encoding {
         let mut block = vec![0; 64 << 10];
         loop {
             let read = reader.read(&mut block).map_err(|_| {
-                Refusal::invalid("the body is no data of its Content-Encoding, or ends early")
+                Refusal::invalid("the data is not packed as its header says, or ends early")
             })?;
             if read == 0 {
                 return Ok(bytes.into());

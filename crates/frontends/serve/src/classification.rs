@@ -1,16 +1,21 @@
 //! The extension "classification": the greatest elements of an output instead of the tensor.
 
 use crate::status::Refusal;
+use std::collections::BTreeMap;
 use tenon::outputs::class_labels;
 use tenon::tensor::convert;
-use tenon::{DataType, Model, Tensor};
+use tenon::{DataType, Tensor};
 
 /// The `count` greatest elements of each row as strings `value:index` or, with labels, `value:index:label`. Of one
 /// dimension the whole is a row, of more dimensions each element of the first.
 ///
 /// # Errors
 /// An output of strings, or one without rows.
-pub fn classes(model: &Model, output: &Tensor, count: u64) -> Result<Tensor, Refusal> {
+pub fn classes(
+    metadata: &BTreeMap<String, String>,
+    output: &Tensor,
+    count: u64,
+) -> Result<Tensor, Refusal> {
     let shape = &output.shape()[..];
     let (rows, width) = match shape {
         [] => (1, 1),
@@ -22,7 +27,7 @@ pub fn classes(model: &Model, output: &Tensor, count: u64) -> Result<Tensor, Ref
     }
     let wide = convert(output, DataType::F64)?;
     let values = wide.as_slice::<f64>().unwrap_or_default();
-    let labels = class_labels(model.metadata()).filter(|labels| labels.len() == width);
+    let labels = class_labels(metadata).filter(|labels| labels.len() == width);
     let count = usize::try_from(count).unwrap_or(width).min(width);
     let mut texts = Vec::new();
     for row in values.chunks(width.max(1)) {
@@ -65,19 +70,20 @@ mod tests {
         );
         let model = Compiler::new().compile_file(path).unwrap();
         let model = model.load(&LoadOptions::new()).unwrap();
+        let metadata = model.metadata();
         let scores = Tensor::from_slice([2, 3], &[0.5f32, 2.25, -1.0, 7.0, 0.1, 8.0]).unwrap();
-        let found = classes(&model, &scores, 2).unwrap();
+        let found = classes(metadata, &scores, 2).unwrap();
         assert_eq!(found.shape()[..], [2, 2]);
         let texts: Vec<&str> = found.strings().unwrap().collect();
         assert_eq!(texts, ["2.25:1", "0.5:0", "8:2", "7:0"]);
-        let all = classes(&model, &scores, 100).unwrap();
+        let all = classes(metadata, &scores, 100).unwrap();
         assert_eq!(all.shape()[..], [2, 3]);
         let row = Tensor::from_slice([2], &[3i32, 4]).unwrap();
-        let one = classes(&model, &row, 1).unwrap();
+        let one = classes(metadata, &row, 1).unwrap();
         assert_eq!(one.strings().unwrap().collect::<Vec<_>>(), ["4:1"]);
         let strings = Tensor::from_strings([1], &["a"]).unwrap();
-        assert!(classes(&model, &strings, 1).is_err());
+        assert!(classes(metadata, &strings, 1).is_err());
         let empty = Tensor::zeroed("f32[0, 3]".parse().unwrap()).unwrap();
-        assert_eq!(classes(&model, &empty, 1).unwrap().shape()[..], [0, 1]);
+        assert_eq!(classes(metadata, &empty, 1).unwrap().shape()[..], [0, 1]);
     }
 }

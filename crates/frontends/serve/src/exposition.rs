@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::histogram::Histogram;
+use crate::process::Process;
 use crate::served_model::ServedModel;
 use crate::statistics::Counts;
 use std::fmt::{Display, Write};
@@ -25,6 +26,7 @@ pub fn page(app: &App) -> String {
     histograms(&mut page, &rows);
     models_now(&mut page, &rows);
     server(&mut page, app);
+    process(&mut page);
     triton(&mut page, &rows);
     page.0
 }
@@ -157,14 +159,35 @@ fn models_now(page: &mut Page, rows: &[Row]) {
         "gauge",
         "Requests that wait.",
         rows,
-        |row| row.0.queue().waiting(),
+        |row| row.0.waiting(),
     );
     page.of_models(
         "tenon_executing",
         "gauge",
         "Requests that are executed.",
         rows,
-        |row| row.0.queue().running(),
+        |row| row.0.running(),
+    );
+    page.of_models(
+        "tenon_sequences",
+        "gauge",
+        "Sequences that have not ended.",
+        rows,
+        |row| row.0.sequences(),
+    );
+    page.of_models(
+        "tenon_cache_hits_total",
+        "counter",
+        "Requests whose answers were kept.",
+        rows,
+        |row| row.1.found.count,
+    );
+    page.of_models(
+        "tenon_cache_misses_total",
+        "counter",
+        "Requests whose answers were not kept.",
+        rows,
+        |row| row.1.kept.count,
     );
     page.of_models(
         "tenon_model_bytes",
@@ -213,6 +236,36 @@ fn server(page: &mut Page, app: &App) {
         "gauge",
         "1 if the server is ready.",
         app.is_ready().into(),
+    );
+}
+
+/// The metrics of processes that Prometheus names.
+fn process(page: &mut Page) {
+    let Some(process) = Process::now() else {
+        return;
+    };
+    let mut value = |name: &str, kind: &str, help: &str, value: f64| {
+        page.family(name, kind, help);
+        page.sample(name, &[], value);
+    };
+    let (resident, size) = (process.resident_bytes, process.virtual_bytes);
+    let (open, most) = (process.open_files, process.max_files);
+    let bytes = "process_resident_memory_bytes";
+    value(bytes, "gauge", "Memory in use.", resident as f64);
+    let bytes = "process_virtual_memory_bytes";
+    value(bytes, "gauge", "Address space in use.", size as f64);
+    let cpu = "process_cpu_seconds_total";
+    value(cpu, "counter", "Time of the CPU.", process.cpu_seconds);
+    let start = "process_start_time_seconds";
+    let help = "Start since 1970.";
+    value(start, "gauge", help, process.start_seconds);
+    value("process_open_fds", "gauge", "Open files.", open as f64);
+    value("process_max_fds", "gauge", "The most open files.", most);
+    value(
+        "process_threads",
+        "gauge",
+        "Threads.",
+        process.threads as f64,
     );
 }
 
@@ -272,6 +325,6 @@ fn triton(page: &mut Page, rows: &[Row]) {
         "gauge",
         "Requests that wait.",
         rows,
-        |row| row.0.queue().waiting(),
+        |row| row.0.waiting(),
     );
 }

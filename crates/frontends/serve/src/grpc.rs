@@ -1,43 +1,49 @@
-//! The gRPC protocol: `inference.GRPCInferenceService` and `grpc.health.v1.Health`.
+//! The gRPC protocol: `inference.GRPCInferenceService`, `grpc.health.v1.Health` and `grpc.reflection`.
 
+mod descriptions;
+mod frames;
 mod messages;
+mod reflection;
+mod stream;
 mod tensors;
 
 use crate::access::Action;
 use crate::app::{App, Arrival, EXTENSIONS, NAME};
-use crate::body::ReadBody;
-use crate::datatype;
-use crate::served_model::{PLATFORM, Port, ServedModel};
-use crate::statistics::Total;
+use crate::body::{self, ReadBody};
 use crate::status::{Refusal, Status};
 use bytes::Bytes;
-use http_body_util::Full;
+use frames::{AnswerPacking, MessageReader};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Body;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Request, Response};
 use messages::*;
 use prost::Message;
+use std::future::ready;
 use std::sync::Arc;
-use std::time::Duration;
-use tenon::Control;
-use tonic::server::{Grpc, UnaryService};
-use tonic_prost::ProstCodec;
+use std::time::{Duration, Instant};
 
 type Answer = Response<tonic::body::Body>;
 
-/// The path of a method.
+/// The paths of methods.
 const SERVICE: &str = "/inference.GRPCInferenceService/";
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
+const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+const REFLECTION_ALPHA: &str = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+
+/// The most requests of a stream that are served at a time; further ones are read later.
+const MAX_STREAM_REQUESTS: usize = 64;
 
 /// Answers a call.
 pub async fn respond<B>(app: Arc<App>, request: Request<B>, arrival: Arrival) -> Answer
 where
-    B: Body<Data = Bytes> + Unpin,
+    B: Body<Data = Bytes> + Unpin + Send + 'static,
 {
     let (head, body) = request.into_parts();
     let head = Request::from_parts(head, ());
     let path = head.uri().path();
-    let method = path.strip_prefix(SERVICE).unwrap_or(path).to_owned();
-    let action = match method.as_str() {
+    let method = path.strip_prefix(SERVICE).unwrap_or(path);
+    let action = match method {
         "ServerLive" | "ServerReady" | HEALTH => Action::Probe,
         "RepositoryModelLoad" | "RepositoryModelUnload" => Action::Administer,
         _ => Action::Use,
@@ -45,30 +51,78 @@ where
     if let Err(refusal) = app.check(&head, &arrival, action) {
         return refuse(refusal);
     }
-    let timeout = timeout(head.headers());
-    let read = app.read(head.headers(), body);
-    let read = match timeout {
-        None => read.await,
-        Some(timeout) => tokio::time::timeout(timeout, read)
-            .await
-            .unwrap_or_else(|_| Err(late())),
-    };
-    match read {
-        Err(refusal) => refuse(refusal),
-        Ok(read) => {
-            let call = Call {
-                app: &app,
-                arrival,
-                timeout,
-            };
-            call.dispatch(&method, head, read).await
+    let headers = head.headers();
+    let reader = MessageReader::new(headers, body, app.body_limits, &app.body_memory);
+    let reader = match reader {
+        Err(refusal) => {
+            app.count_refused(refusal.status);
+            return refuse(refusal);
         }
+        Ok(reader) => reader,
+    };
+    let call = Call {
+        timeout: timeout(headers),
+        app,
+        arrival,
+    };
+    match method {
+        "ModelStreamInfer" => {
+            let work = {
+                let call = call.clone();
+                move |request, size| call.clone().infer_of_stream(request, size)
+            };
+            stream::respond(call, headers, reader, MAX_STREAM_REQUESTS, work)
+        }
+        REFLECTION | REFLECTION_ALPHA => {
+            let work = |request, _| ready(reflection::answer(request));
+            stream::respond(call, headers, reader, 1, work)
+        }
+        _ => match call.read(reader).await {
+            Err(refusal) => refuse(refusal),
+            Ok(read) => {
+                let packing = AnswerPacking::of(headers);
+                let answer = call.dispatch(method, read, packing).await;
+                answer.unwrap_or_else(refuse)
+            }
+        },
     }
 }
 
 /// The answer to a refused call.
 pub fn refuse(refusal: Refusal) -> Answer {
-    tonic::Status::from(refusal).into_http()
+    let is_packing = refusal.status == Status::Encoding;
+    let mut answer = tonic::Status::from(refusal).into_http();
+    if is_packing {
+        AnswerPacking::default().write_headers(answer.headers_mut());
+    }
+    answer
+}
+
+/// The headers of an answer before its messages.
+fn headed(body: tonic::body::Body, packing: AnswerPacking) -> Answer {
+    const KIND: HeaderValue = HeaderValue::from_static("application/grpc");
+    let mut answer = Response::new(body);
+    answer.headers_mut().insert(CONTENT_TYPE, KIND);
+    packing.write_headers(answer.headers_mut());
+    answer
+}
+
+/// The headers of an answer after its messages.
+fn trailers(refusal: Option<Refusal>) -> HeaderMap {
+    let status = match refusal {
+        None => tonic::Status::ok(""),
+        Some(refusal) => refusal.into(),
+    };
+    let mut trailers = HeaderMap::new();
+    // The status has no metadata that could be malformed.
+    let _ = status.add_header(&mut trailers);
+    trailers
+}
+
+/// Decodes a message.
+fn decoded<M: Message + Default>(bytes: Bytes) -> Result<M, Refusal> {
+    body::heavy(bytes.len(), || M::decode(bytes))
+        .map_err(|error| Refusal::invalid(format!("the message is malformed: {error}")))
 }
 
 fn late() -> Refusal {
@@ -94,311 +148,119 @@ fn timeout(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// One call.
-#[derive(Clone, Copy)]
-struct Call<'a> {
-    app: &'a App,
+#[derive(Clone)]
+struct Call {
+    app: Arc<App>,
     arrival: Arrival,
     timeout: Option<Duration>,
 }
 
-/// A method whose work is a function.
-struct Method<F>(F);
-
-impl<F, M, R, W> UnaryService<M> for Method<F>
-where
-    F: Fn(M) -> W,
-    W: Future<Output = Result<tonic::Response<R>, tonic::Status>>,
-{
-    type Response = R;
-    type Future = W;
-
-    fn call(&mut self, request: tonic::Request<M>) -> W {
-        (self.0)(request.into_inner())
-    }
-}
-
-impl Call<'_> {
-    async fn dispatch(&self, method: &str, head: Request<()>, read: ReadBody) -> Answer {
-        match method {
-            "ServerLive" => {
-                self.unary(head, read, |_: Empty| Ok(ReadyResponse { ready: true }))
-                    .await
-            }
-            "ServerReady" => {
-                let ready = self.app.is_ready();
-                self.unary(head, read, |_: Empty| Ok(ReadyResponse { ready }))
-                    .await
-            }
-            HEALTH => {
-                self.unary(head, read, |request| self.health(&request))
-                    .await
-            }
-            "ServerMetadata" => {
-                self.unary(head, read, |_: Empty| {
-                    Ok(ServerMetadataResponse {
-                        name: NAME.to_owned(),
-                        version: env!("CARGO_PKG_VERSION").to_owned(),
-                        extensions: EXTENSIONS.map(str::to_owned).into(),
-                    })
-                })
+impl Call {
+    /// The only message of the call.
+    async fn read<B>(&self, reader: MessageReader<B>) -> Result<ReadBody, Refusal>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let read = match self.timeout {
+            None => reader.only().await,
+            Some(timeout) => tokio::time::timeout(timeout, reader.only())
                 .await
-            }
-            "ModelReady" => {
-                self.unary(head, read, |request| self.model_ready(&request))
-                    .await
-            }
-            "ModelMetadata" => {
-                self.unary(head, read, |request| self.model_metadata(&request))
-                    .await
-            }
-            "ModelConfig" => {
-                self.unary(head, read, |request| self.configuration(&request))
-                    .await
-            }
-            "ModelStatistics" => {
-                self.unary(head, read, |request| self.statistics(&request))
-                    .await
-            }
-            "RepositoryIndex" => {
-                self.unary(head, read, |request| Ok(self.index(&request)))
-                    .await
-            }
-            "RepositoryModelLoad" => self.unary(head, read, |request| self.load(&request)).await,
-            "RepositoryModelUnload" => {
-                self.unary(head, read, |request| self.unload(&request))
-                    .await
-            }
-            "ModelInfer" => {
-                let size = read.bytes.len();
-                self.serve(head, read, |request| self.infer(request, size))
-                    .await
-            }
-            other => {
-                let name = other.rsplit('/').next().unwrap_or_default();
-                let text = format!("the method {name:?} is not supported");
-                refuse(Refusal::new(Status::Unsupported, text))
-            }
-        }
+                .unwrap_or_else(|_| Err(late())),
+        };
+        read.inspect_err(|refusal| self.app.count_refused(refusal.status))
     }
 
-    /// Answers a method that does not wait.
-    async fn unary<M, R>(
+    async fn dispatch(
         &self,
-        head: Request<()>,
+        method: &str,
         read: ReadBody,
-        work: impl Fn(M) -> Result<R, Refusal>,
-    ) -> Answer
-    where
-        M: Message + Default + Send + 'static,
-        R: Message + Send + 'static,
-    {
-        self.serve(head, read, |request| {
-            let done = work(request);
-            async { done }
-        })
-        .await
-    }
-
-    async fn serve<M, R, W>(
-        &self,
-        head: Request<()>,
-        read: ReadBody,
-        work: impl Fn(M) -> W,
-    ) -> Answer
-    where
-        M: Message + Default + Send + 'static,
-        R: Message + Send + 'static,
-        W: Future<Output = Result<R, Refusal>>,
-    {
+        packing: AnswerPacking,
+    ) -> Result<Answer, Refusal> {
+        // The memory of the request is returned when it is answered.
         let ReadBody {
             bytes,
             reservation: _reservation,
         } = read;
-        // The size of a message is limited by that of its body.
-        let mut grpc = Grpc::new(ProstCodec::<R, M>::default())
-            .max_decoding_message_size(bytes.len())
-            .max_encoding_message_size(usize::MAX);
-        let request = head.map(|()| Full::new(bytes));
-        let method = Method(|request| {
-            let work = work(request);
-            async { Ok(tonic::Response::new(work.await?)) }
-        });
-        grpc.unary(method, request).await
-    }
-
-    fn health(&self, request: &HealthCheckRequest) -> Result<HealthCheckResponse, Refusal> {
-        let is_known = ["", SERVICE.trim_matches('/')].contains(&request.service.as_str());
-        if !is_known {
-            let text = format!("there is no service {:?}", request.service);
-            return Err(Refusal::new(Status::NotFound, text));
-        }
-        let status = match self.app.is_ready() {
-            true => ServingStatus::Serving,
-            false => ServingStatus::NotServing,
-        };
-        Ok(HealthCheckResponse {
-            status: status.into(),
-        })
-    }
-
-    fn find(&self, name: &str, version: &str) -> Result<Arc<ServedModel>, Refusal> {
-        self.app.repository.find(name, Some(version))
-    }
-
-    fn model_ready(&self, request: &ModelRequest) -> Result<ReadyResponse, Refusal> {
-        match self.find(&request.name, &request.version) {
-            Err(refusal) if refusal.status == Status::Unavailable => {
-                Ok(ReadyResponse { ready: false })
+        let app = &*self.app;
+        let frame = match method {
+            "ModelInfer" => {
+                let size = bytes.len();
+                packing.frame(&self.infer(&decoded(bytes)?, size).await?)
             }
-            found => found.map(|_| ReadyResponse {
-                ready: self.app.is_ready(),
+            "ServerLive" => packing.frame(&ReadyResponse { ready: true }),
+            "ServerReady" => packing.frame(&ReadyResponse {
+                ready: app.is_ready(),
             }),
-        }
-    }
-
-    fn model_metadata(&self, request: &ModelRequest) -> Result<ModelMetadataResponse, Refusal> {
-        let model = self.find(&request.name, &request.version)?;
-        let versions = self.app.repository.versions(model.name());
-        let tensors = |ports: Vec<Port>| {
-            let tensors = ports.into_iter().map(|port| TensorMetadata {
-                name: port.name,
-                datatype: port.datatype.to_owned(),
-                shape: port.shape,
-            });
-            tensors.collect()
-        };
-        Ok(ModelMetadataResponse {
-            name: model.name().to_owned(),
-            versions: versions.iter().map(u64::to_string).collect(),
-            platform: PLATFORM.to_owned(),
-            inputs: tensors(model.inputs()),
-            outputs: tensors(model.outputs()),
-        })
-    }
-
-    fn configuration(&self, request: &ModelRequest) -> Result<ModelConfigResponse, Refusal> {
-        let model = self.find(&request.name, &request.version)?;
-        let data_type = |port: &Port| {
-            datatype::from_name(port.datatype).map_or(0, datatype::configuration_index)
-        };
-        let input = model.inputs().into_iter().map(|port| ModelInput {
-            data_type: data_type(&port),
-            dims: model.dims(&port).to_vec(),
-            name: port.name,
-        });
-        let output = model.outputs().into_iter().map(|port| ModelOutput {
-            data_type: data_type(&port),
-            dims: model.dims(&port).to_vec(),
-            name: port.name,
-        });
-        Ok(ModelConfigResponse {
-            config: Some(ModelConfig {
-                name: model.name().to_owned(),
-                platform: PLATFORM.to_owned(),
-                max_batch_size: i32::try_from(model.max_rows()).unwrap_or(i32::MAX),
-                input: input.collect(),
-                output: output.collect(),
-                backend: NAME.to_owned(),
+            "ServerMetadata" => packing.frame(&ServerMetadataResponse {
+                name: NAME.to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                extensions: EXTENSIONS.map(str::to_owned).into(),
             }),
-        })
-    }
-
-    fn statistics(&self, request: &ModelRequest) -> Result<ModelStatisticsResponse, Refusal> {
-        let models = match request.name.is_empty() {
-            true => self.app.repository.served(),
-            false => vec![self.find(&request.name, &request.version)?],
+            HEALTH => packing.frame(&descriptions::health(app, &decoded(bytes)?)?),
+            "ModelReady" => packing.frame(&descriptions::model_ready(app, &decoded(bytes)?)?),
+            "ModelMetadata" => packing.frame(&descriptions::model_metadata(app, &decoded(bytes)?)?),
+            "ModelConfig" => packing.frame(&descriptions::configuration(app, &decoded(bytes)?)?),
+            "ModelStatistics" => packing.frame(&descriptions::statistics(app, &decoded(bytes)?)?),
+            "RepositoryIndex" => packing.frame(&descriptions::index(app, &decoded(bytes)?)),
+            "RepositoryModelLoad" => packing.frame(&descriptions::load(app, &decoded(bytes)?)?),
+            "RepositoryModelUnload" => packing.frame(&descriptions::unload(app, &decoded(bytes)?)?),
+            other => {
+                let name = other.rsplit('/').next().unwrap_or_default();
+                let text = format!("the method {name:?} is not supported");
+                return Err(Refusal::new(Status::Unsupported, text));
+            }
         };
-        let model_stats = models.iter().map(|model| model_statistics(model));
-        Ok(ModelStatisticsResponse {
-            model_stats: model_stats.collect(),
-        })
-    }
-
-    fn index(&self, request: &RepositoryIndexRequest) -> RepositoryIndexResponse {
-        let rows = self.app.repository.index().into_iter();
-        let rows = rows.filter(|row| !request.ready || row.state == "READY");
-        let models = rows.map(|row| ModelIndex {
-            name: row.name,
-            version: row.version.to_string(),
-            state: row.state.to_owned(),
-            reason: row.reason,
-        });
-        RepositoryIndexResponse {
-            models: models.collect(),
-        }
-    }
-
-    fn load(&self, request: &RepositoryModelRequest) -> Result<Empty, Refusal> {
-        if let Some(name) = request.parameters.keys().next() {
-            let text =
-                format!("parameter {name:?}: models are loaded from the folder of the server only");
-            return Err(Refusal::new(Status::Unsupported, text));
-        }
-        let name = request.model();
-        tokio::task::block_in_place(|| self.app.repository.load(name, &Control::new()))?;
-        Ok(Empty {})
-    }
-
-    fn unload(&self, request: &RepositoryModelRequest) -> Result<Empty, Refusal> {
-        tokio::task::block_in_place(|| self.app.repository.unload(request.model()))?;
-        Ok(Empty {})
+        let body = Full::new(frame).with_trailers(ready(Some(Ok(trailers(None)))));
+        Ok(headed(tonic::body::Body::new(body), packing))
     }
 
     async fn infer(
         &self,
-        request: ModelInferRequest,
+        request: &ModelInferRequest,
         size: usize,
     ) -> Result<ModelInferResponse, Refusal> {
-        let model = self.find(&request.model_name, &request.model_version);
+        let model = descriptions::find(&self.app, &request.model_name, &request.model_version);
         let model = model.inspect_err(|refusal| self.app.count_refused(refusal.status))?;
-        let decode = || tensors::read(&request);
+        let decode = || tensors::read(request);
         let (arrival, timeout) = (&self.arrival, self.timeout);
         self.app
             .infer(&model, arrival, timeout, size, decode, tensors::write)
             .await
     }
-}
 
-impl RepositoryModelRequest {
-    /// The name of the model.
-    fn model(&self) -> &str {
-        match self.model_name.is_empty() {
-            true => &self.repository_name,
-            false => &self.model_name,
+    /// Answers one request of a stream. It arrives now, and has the rest of the stream's time.
+    async fn infer_of_stream(
+        mut self,
+        request: ModelInferRequest,
+        size: usize,
+    ) -> ModelStreamInferResponse {
+        let passed = self.arrival.time.elapsed();
+        self.arrival.time = Instant::now();
+        self.timeout = self.timeout.map(|timeout| timeout.saturating_sub(passed));
+        let answer = self.infer(&request, size).await;
+        let (error_message, mut response) = match answer {
+            Ok(response) => (String::new(), response),
+            // The id says which request of the stream has failed.
+            Err(refusal) => (
+                refusal.text,
+                ModelInferResponse {
+                    model_name: request.model_name,
+                    model_version: request.model_version,
+                    id: request.id,
+                    ..ModelInferResponse::default()
+                },
+            ),
+        };
+        // For clients of models that have several answers to a request.
+        let is_final = InferParameter {
+            choice: Some(ParameterChoice::Bool(true)),
+        };
+        let parameters = &mut response.parameters;
+        parameters.insert("triton_final_response".to_owned(), is_final);
+        ModelStreamInferResponse {
+            error_message,
+            infer_response: Some(response),
         }
-    }
-}
-
-fn model_statistics(model: &ServedModel) -> ModelStatistics {
-    let counts = model.statistics().counts();
-    let total = |total: &Total| {
-        Some(StatisticDuration {
-            count: total.count,
-            ns: total.nanos,
-        })
-    };
-    let batches = counts
-        .batches
-        .iter()
-        .map(|(&rows, times)| InferBatchStatistics {
-            batch_size: rows as u64,
-            compute_infer: total(times),
-        });
-    ModelStatistics {
-        name: model.name().to_owned(),
-        version: model.version().to_string(),
-        last_inference: counts.last_inference_millis,
-        inference_count: counts.inferences,
-        execution_count: counts.executions,
-        inference_stats: Some(InferStatistics {
-            success: total(&counts.success),
-            fail: total(&counts.fail),
-            queue: total(&counts.queue),
-            compute_input: total(&counts.input),
-            compute_infer: total(&counts.compute),
-            compute_output: total(&counts.output),
-        }),
-        batch_stats: batches.collect(),
     }
 }
 

@@ -45,6 +45,28 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
+    /// The mean of all values; `None` without values.
+    pub fn mean(&self) -> Option<f64> {
+        let count = self.count();
+        (count > 0).then(|| self.sum / count as f64)
+    }
+
+    /// The value below which a part of the values are, between the bounds of its bucket in proportion; the greatest bound
+    /// for values above it. `None` without values.
+    pub fn quantile(&self, part: f64) -> Option<f64> {
+        let rank = part * self.count() as f64;
+        let mut below = (0.0, 0.0);
+        for (bound, count) in self.cumulative() {
+            let count = count as f64;
+            if count >= rank && count > below.1 {
+                let within = (rank - below.1) / (count - below.1);
+                return Some(below.0 + within * (bound - below.0));
+            }
+            below = (bound, count);
+        }
+        (rank > 0.0).then_some(below.0)
+    }
+
     /// Each bound with the count of values that are not above it.
     pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
         let mut sum = 0;
@@ -71,5 +93,19 @@ mod tests {
         let counts: Vec<u64> = rows.cumulative().map(|(_, count)| count).collect();
         assert_eq!(counts, [1, 2, 3, 3, 3, 3, 3, 3, 3]);
         assert_eq!((rows.count(), rows.sum()), (4, 1006.0));
+    }
+
+    #[test]
+    fn quantiles_are_within_their_buckets() {
+        let mut rows = Histogram::new(ROWS);
+        assert_eq!((rows.quantile(0.5), rows.mean()), (None, None));
+        for value in [3.0, 4.0, 4.0, 7.0] {
+            rows.add(value);
+        }
+        assert_eq!(rows.quantile(0.5), Some(2.0 + 2.0 * 2.0 / 3.0));
+        assert_eq!(rows.quantile(1.0), Some(8.0));
+        assert_eq!(rows.mean(), Some(4.5));
+        rows.add(1e6);
+        assert_eq!(rows.quantile(1.0), Some(256.0));
     }
 }

@@ -1,5 +1,6 @@
 //! Requests and answers of inference, independent of the form in which they travel.
 
+use crate::sequences::SequencePosition;
 use tenon::Tensor;
 
 /// A request for inference.
@@ -17,6 +18,8 @@ pub struct InferRequest {
     pub timeout_micros: Option<u64>,
     /// 1 is served first; 0 is the default priority.
     pub priority: u64,
+    /// The place in a sequence.
+    pub sequence: Option<SequencePosition>,
 }
 
 /// An output that the caller named.

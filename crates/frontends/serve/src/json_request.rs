@@ -53,7 +53,7 @@ pub fn read(body: &Bytes, json_bytes: Option<usize>) -> Result<InferRequest, Ref
         );
         return Err(Refusal::invalid(text));
     };
-    if json.is_empty() {
+    if json.is_empty() && json_bytes.is_some() {
         return Err(Refusal::new(
             Status::Unsupported,
             "a request without JSON is not supported: its inputs have no shapes",
@@ -87,6 +87,7 @@ pub fn read(body: &Bytes, json_bytes: Option<usize>) -> Result<InferRequest, Ref
         binary_outputs,
         timeout_micros: parameters.unsigned("timeout")?.filter(|&micros| micros > 0),
         priority: parameters.unsigned("priority")?.unwrap_or(0),
+        sequence: parameters.sequence()?,
     })
 }
 

@@ -8,32 +8,52 @@
 
 mod access;
 mod address;
+mod answer_cache;
 mod app;
 mod body;
 mod classification;
+mod connection;
 mod datatype;
+mod ensemble;
 mod exposition;
+mod first;
+#[doc(hidden)]
+pub mod fuzzing;
 mod grpc;
 mod histogram;
 mod infer;
 mod json_answer;
 mod json_data;
 mod json_request;
+mod loaded_model;
 mod model_files;
+mod overview;
 mod parameters;
 mod path;
+mod port;
+mod process;
 mod queue;
+mod rate_limit;
 mod raw_data;
 mod repository;
 mod rest;
+mod sequences;
 mod served_model;
 mod server;
+mod settings;
 mod statistics;
 mod statistics_json;
 mod status;
+mod tls;
+mod unread;
 
 pub use access::Access;
 pub use address::{SocketAddr, parse_address};
 pub use queue::BatchOptions;
 pub use repository::{IndexRow, Repository, RepositoryEvent, RepositoryOptions};
 pub use server::{Server, ServerOptions};
+pub use tls::{Tls, TlsEvent, TlsFiles};
+
+#[cfg(test)]
+#[path = "../tests/common/certificates.rs"]
+mod test_certificates;

@@ -1,4 +1,5 @@
-//! The files of a model folder: `NAME.neff`, `NAME.onnx`, `NAME.tflite`, or `NAME/VERSION/` with one such file.
+//! The files of a model folder: `NAME.neff`, `NAME.onnx`, `NAME.tflite`, or `NAME/VERSION/` with one such file; settings
+//! in `NAME.toml` or `NAME/model.toml`, which alone are an ensemble.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -13,9 +14,24 @@ const EXTENSIONS: [&str; 3] = ["neff", "onnx", "tflite"];
 /// The version of a model without a folder of versions.
 const ONLY_VERSION: u64 = 1;
 
-/// A file of a version of a model.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The extension of settings.
+const SETTINGS: &str = "toml";
+
+/// The settings in the folder of a model.
+const FOLDER_SETTINGS: &str = "model.toml";
+
+/// The files of a version of a model: at least one of the two.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelSource {
+    /// The model; an ensemble has none.
+    pub model: Option<SourceFile>,
+    /// Its settings.
+    pub settings: Option<SourceFile>,
+}
+
+/// A file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFile {
     /// Its path.
     pub path: PathBuf,
     /// What changes when the file is replaced or written.
@@ -40,6 +56,7 @@ pub type ModelFiles = BTreeMap<String, BTreeMap<u64, ModelSource>>;
 /// A folder that cannot be read. A file that disappears meanwhile is no error.
 pub fn scan(folder: &Path) -> Result<ModelFiles> {
     let mut files = ModelFiles::new();
+    let mut settings = Vec::new();
     for path in entries(folder)? {
         let Ok(metadata) = fs::metadata(&path) else {
             continue;
@@ -49,10 +66,20 @@ pub fn scan(folder: &Path) -> Result<ModelFiles> {
             if let (Some(name), false) = (file_name(&path), versions.is_empty()) {
                 files.entry(name).or_default().extend(versions);
             }
-        } else if let Some(name) = model_name(&path, &metadata) {
-            let versions = files.entry(name).or_default();
-            choose(versions, ONLY_VERSION, path, &metadata);
+            continue;
         }
+        let (Some(name), true) = (stem(&path), metadata.is_file()) else {
+            continue;
+        };
+        let file = SourceFile::of(path, &metadata);
+        if file.is_model() {
+            choose(files.entry(name).or_default(), ONLY_VERSION, file);
+        } else if file.is_settings() {
+            settings.push((name, file));
+        }
+    }
+    for (name, file) in settings {
+        set(files.entry(name).or_default(), &file);
     }
     Ok(files)
 }
@@ -76,52 +103,79 @@ fn versions(folder: &Path) -> BTreeMap<u64, ModelSource> {
         let Some(version) = version.filter(|&version: &u64| version > 0) else {
             continue;
         };
-        for file in entries(&path).unwrap_or_default() {
-            let Ok(metadata) = fs::metadata(&file) else {
+        for path in entries(&path).unwrap_or_default() {
+            let Ok(metadata) = fs::metadata(&path) else {
                 continue;
             };
-            if model_name(&file, &metadata).is_some() {
-                choose(&mut versions, version, file, &metadata);
+            let file = SourceFile::of(path, &metadata);
+            if metadata.is_file() && file.is_model() {
+                choose(&mut versions, version, file);
             }
         }
+    }
+    let path = folder.join(FOLDER_SETTINGS);
+    if let Ok(metadata) = fs::metadata(&path)
+        && metadata.is_file()
+    {
+        set(&mut versions, &SourceFile::of(path, &metadata));
     }
     versions
 }
 
 /// Keeps the file, unless the version has one whose extension is chosen first.
-fn choose(
-    versions: &mut BTreeMap<u64, ModelSource>,
-    version: u64,
-    path: PathBuf,
-    metadata: &Metadata,
-) {
-    let rank = |path: &Path| {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        EXTENSIONS
-            .iter()
-            .position(|known| Some(*known) == extension)
-    };
-    let is_first = versions
-        .get(&version)
-        .is_none_or(|other| rank(&path) < rank(&other.path));
+fn choose(versions: &mut BTreeMap<u64, ModelSource>, version: u64, file: SourceFile) {
+    let source = versions.entry(version).or_default();
+    let is_first = (source.model.as_ref()).is_none_or(|other| file.rank() < other.rank());
     if is_first {
-        let stamp = FileStamp::of(metadata);
-        versions.insert(version, ModelSource { path, stamp });
+        source.model = Some(file);
     }
 }
 
-/// The name of the model in a file; `None` for other files.
-fn model_name(path: &Path, metadata: &Metadata) -> Option<String> {
-    let extension = path.extension()?.to_str()?;
-    let is_model = metadata.is_file() && EXTENSIONS.contains(&extension);
-    is_model.then(|| path.file_stem()?.to_str().map(str::to_owned))?
+/// Gives all versions their settings; without a version they are those of an ensemble.
+fn set(versions: &mut BTreeMap<u64, ModelSource>, file: &SourceFile) {
+    if versions.is_empty() {
+        versions.insert(ONLY_VERSION, ModelSource::default());
+    }
+    for source in versions.values_mut() {
+        source.settings = Some(file.clone());
+    }
+}
+
+fn stem(path: &Path) -> Option<String> {
+    path.file_stem()?.to_str().map(str::to_owned)
 }
 
 fn file_name(path: &Path) -> Option<String> {
     path.file_name()?.to_str().map(str::to_owned)
 }
 
+impl SourceFile {
+    fn of(path: PathBuf, metadata: &Metadata) -> Self {
+        let stamp = FileStamp::of(metadata);
+        Self { path, stamp }
+    }
+
+    /// The place of its extension among those of models.
+    fn rank(&self) -> Option<usize> {
+        let extension = self.path.extension()?.to_str()?;
+        EXTENSIONS.iter().position(|known| *known == extension)
+    }
+
+    fn is_model(&self) -> bool {
+        self.rank().is_some()
+    }
+
+    fn is_settings(&self) -> bool {
+        self.path.extension().is_some_and(|it| it == SETTINGS)
+    }
+}
+
 impl FileStamp {
+    /// That of a file; `None` while there is none.
+    pub fn at(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
+    }
+
     fn of(metadata: &Metadata) -> Self {
         Self {
             bytes: metadata.len(),
@@ -139,7 +193,7 @@ mod tests {
     fn names_and_versions_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
-        for path in ["b/1", "b/3", "b/x", "b/0", "empty/1", ".hidden/1"] {
+        for path in ["b/1", "b/3", "b/x", "b/0", "empty/1", "f", ".hidden/1"] {
             fs::create_dir_all(at(path)).unwrap();
         }
         for path in [
@@ -154,26 +208,38 @@ mod tests {
             "b/x/model.onnx",
             "b/0/model.onnx",
             ".hidden/1/m.neff",
+            "a.toml",
+            "b/model.toml",
+            "b/other.toml",
+            "e.toml",
+            "f/model.toml",
         ] {
             fs::write(at(path), path).unwrap();
         }
         let files = scan(folder.path()).unwrap();
-        let found: Vec<(String, u64, String)> = files
+        let found: Vec<(String, u64, [String; 2])> = files
             .iter()
             .flat_map(|(name, versions)| {
                 versions.iter().map(|(version, source)| {
-                    let path = source.path.strip_prefix(folder.path()).unwrap();
-                    (name.clone(), *version, path.to_str().unwrap().to_owned())
+                    let path = |file: &Option<SourceFile>| {
+                        let path = file.as_ref()?.path.strip_prefix(folder.path()).ok()?;
+                        path.to_str().map(str::to_owned)
+                    };
+                    let files = [path(&source.model), path(&source.settings)];
+                    (name.clone(), *version, files.map(Option::unwrap_or_default))
                 })
             })
             .collect();
         let expected = [
-            ("a", 1, "a.neff"),
-            ("b", 1, "b/1/model.onnx"),
-            ("b", 3, "b/3/any.neff"),
-            ("c", 1, "c.tflite"),
+            ("a", 1, ["a.neff", "a.toml"]),
+            ("b", 1, ["b/1/model.onnx", "b/model.toml"]),
+            ("b", 3, ["b/3/any.neff", "b/model.toml"]),
+            ("c", 1, ["c.tflite", ""]),
+            ("e", 1, ["", "e.toml"]),
+            ("f", 1, ["", "f/model.toml"]),
         ];
-        let expected = expected.map(|(name, version, path)| (name.into(), version, path.into()));
+        let expected =
+            expected.map(|(name, version, files)| (name.into(), version, files.map(str::to_owned)));
         assert_eq!(found, expected);
         assert!(scan(&at("none")).is_err());
     }

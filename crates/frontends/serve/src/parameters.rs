@@ -1,10 +1,14 @@
 //! Parameters of requests, inputs and outputs.
 
+use crate::sequences::{SequenceId, SequencePosition};
 use crate::status::{Refusal, Status};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// The most bytes of a correlation id that is a text.
+const MAX_SEQUENCE_ID: usize = 128;
 
 /// The value of a parameter.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,22 +64,41 @@ impl Parameters {
         }
     }
 
+    /// The place in a sequence: `sequence_id`, `sequence_start` and `sequence_end`. The number 0 and the empty text are
+    /// none.
+    ///
+    /// # Errors
+    /// Values of other kinds; a text of more than 128 bytes.
+    pub fn sequence(&self) -> Result<Option<SequencePosition>, Refusal> {
+        let id = match self.0.get("sequence_id") {
+            None | Some(Parameter::Integer(0) | Parameter::Unsigned(0)) => return Ok(None),
+            Some(Parameter::Text(text)) if text.is_empty() => return Ok(None),
+            Some(Parameter::Text(text)) if text.len() <= MAX_SEQUENCE_ID => {
+                SequenceId::Text(text.clone())
+            }
+            Some(Parameter::Unsigned(number)) => SequenceId::Number(*number),
+            Some(Parameter::Integer(number)) if *number > 0 => {
+                SequenceId::Number(number.unsigned_abs())
+            }
+            Some(other) => {
+                let expected = "a positive integer, or a text of at most 128 bytes";
+                return Err(misfit("sequence_id", expected, other));
+            }
+        };
+        Ok(Some(SequencePosition {
+            id,
+            is_first: self.bool("sequence_start")?.unwrap_or(false),
+            is_last: self.bool("sequence_end")?.unwrap_or(false),
+        }))
+    }
+
     /// Refuses parameters of extensions that the server lacks: ignored, they would change the meaning of a request.
     ///
     /// # Errors
-    /// A region of shared memory; a sequence.
+    /// A region of shared memory.
     pub fn check_supported(&self) -> Result<(), Refusal> {
         if self.0.contains_key("shared_memory_region") {
             let text = "shared memory is not supported: send the data in the request";
-            return Err(Refusal::new(Status::Unsupported, text));
-        }
-        let is_none = |value: &Parameter| match value {
-            Parameter::Integer(0) | Parameter::Unsigned(0) => true,
-            Parameter::Text(text) => text.is_empty(),
-            _ => false,
-        };
-        if (self.0.get("sequence_id")).is_some_and(|value| !is_none(value)) {
-            let text = "sequences (sequence_id) are not supported: send the state as an input";
             return Err(Refusal::new(Status::Unsupported, text));
         }
         Ok(())
@@ -169,13 +192,32 @@ mod tests {
     #[test]
     fn extensions_that_are_missing_are_refused() {
         let supported = |json| parameters(json).check_supported().map_err(|r| r.status);
-        assert_eq!(supported(r#"{"sequence_id": 0, "x": 1}"#), Ok(()));
-        assert_eq!(supported(r#"{"sequence_id": 4}"#), Err(Status::Unsupported));
-        assert_eq!(
-            supported(r#"{"sequence_id": "s"}"#),
-            Err(Status::Unsupported)
-        );
+        assert_eq!(supported(r#"{"x": 1}"#), Ok(()));
         let region = r#"{"shared_memory_region": "r"}"#;
         assert_eq!(supported(region), Err(Status::Unsupported));
+    }
+
+    #[test]
+    fn sequences_have_ids() {
+        let position = |json| parameters(json).sequence();
+        for none in ["{}", r#"{"sequence_id": 0}"#, r#"{"sequence_id": ""}"#] {
+            assert_eq!(position(none), Ok(None), "{none}");
+        }
+        let some = position(r#"{"sequence_id": 4, "sequence_start": true}"#);
+        let some = some.unwrap().unwrap();
+        assert_eq!(some.id, SequenceId::Number(4));
+        assert!(some.is_first && !some.is_last);
+        let text = position(r#"{"sequence_id": "a"}"#).unwrap().unwrap();
+        assert_eq!(text.id, SequenceId::Text("a".into()));
+        let long = format!(r#"{{"sequence_id": "{}"}}"#, "x".repeat(129));
+        for bad in [
+            r#"{"sequence_id": -1}"#,
+            r#"{"sequence_id": 1.5}"#,
+            r#"{"sequence_id": true}"#,
+            r#"{"sequence_id": 1, "sequence_end": 1}"#,
+            &long,
+        ] {
+            assert!(position(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! Dynamic batching: a bounded queue of requests for one model, and the threads that join them into executions.
 //!
 //! An idle thread takes the requests that wait, in the order of their priorities, as long as their shapes differ
-//! only in the batch and the rows stay below a limit. With a delay it first waits for further ones.
+//! only in the batch and the rows stay below a limit. With a delay it first waits for further ones, unless those that wait
+//! have a preferred number of rows.
 
+use crate::settings::Settings;
 use crate::statistics::Statistics;
 use crate::status::{Refusal, Status};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,6 +20,8 @@ use tokio::sync::oneshot;
 pub struct BatchOptions {
     /// The most rows of a joined execution; 1 joins none.
     pub max_rows: usize,
+    /// Rows with which an execution starts at once, without a wait for further requests.
+    pub preferred_rows: BTreeSet<usize>,
     /// How long a request waits for others to be joined with.
     pub delay: Duration,
     /// The most requests that wait.
@@ -30,9 +34,23 @@ impl Default for BatchOptions {
     fn default() -> Self {
         Self {
             max_rows: 32,
+            preferred_rows: BTreeSet::new(),
             delay: Duration::ZERO,
             max_waiting: 1024,
             instances: 1,
+        }
+    }
+}
+
+impl BatchOptions {
+    /// These options with what the settings of a model have.
+    pub(crate) fn with(&self, settings: &Settings) -> Self {
+        Self {
+            max_rows: settings.max_batch.unwrap_or(self.max_rows),
+            preferred_rows: settings.preferred_batch.clone(),
+            delay: settings.batch_delay.unwrap_or(self.delay),
+            max_waiting: settings.max_waiting.unwrap_or(self.max_waiting),
+            instances: settings.instances.unwrap_or(self.instances),
         }
     }
 }
@@ -87,6 +105,15 @@ type JobKey = (u64, u64);
 
 /// The priority of requests without one: below those that have one of 1 to 99.
 const DEFAULT_PRIORITY: u64 = 100;
+
+/// Jobs that fit one execution.
+#[derive(Debug, Default)]
+struct Joinable {
+    keys: Vec<JobKey>,
+    rows: usize,
+    /// Whether the rows are a preferred number.
+    is_preferred: bool,
+}
 
 /// A request that was queued. Dropping it cancels its execution.
 #[derive(Debug)]
@@ -291,14 +318,16 @@ impl Shared {
                 continue;
             };
             let limit = first.arrived + self.options.delay;
-            let (keys, rows) = self.joinable(&state, first);
+            let joinable = self.joinable(&state, first);
             let now = Instant::now();
-            if rows < self.max_rows() && now < limit && !state.is_closed {
+            let is_enough = joinable.is_preferred || joinable.rows >= self.max_rows();
+            if !is_enough && now < limit && !state.is_closed {
                 let woken = self.arrived.wait_timeout(state, limit - now);
                 (state, _) = woken.unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            let jobs = keys.iter().filter_map(|key| state.waiting.remove(key));
+            let jobs = joinable.keys.iter();
+            let jobs = jobs.filter_map(|key| state.waiting.remove(key));
             let jobs: Vec<Job> = jobs.collect();
             state.running += jobs.len();
             drop(state);
@@ -307,21 +336,32 @@ impl Shared {
         }
     }
 
-    /// The jobs that fit one execution with `first`, the first one, and the rows of all of them.
-    fn joinable(&self, state: &State, first: &Job) -> (Vec<JobKey>, usize) {
-        let (mut keys, mut rows) = (Vec::new(), 0);
+    /// The jobs that fit one execution with `first`, the first one: as many as have the greatest preferred number of
+    /// rows, or all of them.
+    fn joinable(&self, state: &State, first: &Job) -> Joinable {
+        let mut all = Joinable::default();
+        let mut preferred = None;
         for (key, job) in &state.waiting {
-            let fits = rows + job.rows <= self.max_rows() && self.is_alike(first, job);
+            let fits = all.rows + job.rows <= self.max_rows() && self.is_alike(first, job);
             // A request of more rows than are joined runs by itself.
-            if keys.is_empty() || fits {
-                keys.push(*key);
-                rows += job.rows;
+            if all.keys.is_empty() || fits {
+                all.keys.push(*key);
+                all.rows += job.rows;
+                if self.options.preferred_rows.contains(&all.rows) {
+                    preferred = Some((all.keys.len(), all.rows));
+                }
             }
-            if rows >= self.max_rows() {
+            if all.rows >= self.max_rows() {
                 break;
             }
         }
-        (keys, rows)
+        // Where all rows fill an execution, none of them has to wait for the next.
+        if let (Some((count, rows)), true) = (preferred, all.rows < self.max_rows()) {
+            all.keys.truncate(count);
+            all.rows = rows;
+            all.is_preferred = true;
+        }
+        all
     }
 
     fn execute(&self, batch: Vec<Job>) {

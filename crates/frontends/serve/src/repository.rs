@@ -1,8 +1,11 @@
 //! The models of a folder: loaded at the start, replaced when their files are, found by name and version.
 
-use crate::model_files::{ModelSource, scan};
+use crate::ensemble::Ensemble;
+use crate::loaded_model::LoadedModel;
+use crate::model_files::{ModelFiles, ModelSource, scan};
 use crate::queue::BatchOptions;
 use crate::served_model::ServedModel;
+use crate::settings::{EnsembleSettings, Settings};
 use crate::statistics::Statistics;
 use crate::status::{Refusal, Status};
 use std::collections::BTreeMap;
@@ -12,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tenon::neff::Limits;
 use tenon::tensor::BufferMut;
-use tenon::{Compiler, Control, Error, LoadOptions, Location, Model, Result};
+use tenon::{Compiler, Control, Error, ErrorKind, LoadOptions, Location, Model, Result};
 
 /// How models are loaded.
 #[derive(Debug, Clone, Default)]
@@ -39,11 +42,45 @@ struct Version {
     source: ModelSource,
     /// The loaded model; it is the one before when its replacement is broken.
     served: Option<Arc<ServedModel>>,
+    /// Of an ensemble.
+    plan: Option<Arc<EnsemblePlan>>,
     state: VersionState,
     /// Why the file is not what is served.
     reason: String,
     statistics: Arc<Statistics>,
 }
+
+/// What an ensemble is built from.
+struct EnsemblePlan {
+    settings: Settings,
+    ensemble: EnsembleSettings,
+}
+
+/// The name, version and plan of an ensemble, what is served of it, and its counts.
+type EnsembleRow = (
+    String,
+    u64,
+    Arc<EnsemblePlan>,
+    Option<Arc<ServedModel>>,
+    Arc<Statistics>,
+);
+
+/// What a source becomes.
+enum Loaded {
+    Model(ServedModel),
+    /// Ensembles are built when all models are loaded.
+    Ensemble(EnsemblePlan),
+}
+
+/// What becomes of a model whose replacement failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Replacement {
+    Keep,
+    Drop,
+}
+
+/// The reason of an ensemble before its first build.
+const PENDING: &str = "its models are being loaded";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum VersionState {
@@ -151,10 +188,51 @@ impl Repository {
                 }
             }
         }
+        self.update_ensembles();
+        for model in self.served() {
+            model.expire_sequences();
+        }
+    }
+
+    /// Builds the ensembles whose models were loaded or replaced, and drops those whose models are gone.
+    fn update_ensembles(&self) {
+        for (name, version, plan, served, statistics) in self.ensembles() {
+            let find = |name: &str, version| self.find_version(name, version);
+            let built = Ensemble::new(&plan.ensemble, find);
+            let is_same = match (&built, served.as_ref().and_then(|it| it.ensemble())) {
+                (Ok(built), Some(served)) => built.has_models_of(served),
+                _ => false,
+            };
+            if is_same {
+                continue;
+            }
+            let built = built.map(|ensemble| {
+                let settings = &plan.settings;
+                ServedModel::of_ensemble(&name, version, ensemble, settings, statistics)
+            });
+            drop(served);
+            self.replace(&name, version, built, Replacement::Drop);
+        }
+    }
+
+    fn ensembles(&self) -> Vec<EnsembleRow> {
+        self.read(|models| {
+            let mut rows = Vec::new();
+            for (name, versions) in models {
+                for (&version, entry) in versions {
+                    if let (Some(plan), true) = (&entry.plan, entry.state != VersionState::Unloaded)
+                    {
+                        let (served, statistics) = (entry.served.clone(), entry.statistics.clone());
+                        rows.push((name.clone(), version, plan.clone(), served, statistics));
+                    }
+                }
+            }
+            rows
+        })
     }
 
     /// Removes the versions without a file; returns those that were served.
-    fn gone(&self, files: &crate::model_files::ModelFiles) -> Vec<(String, u64)> {
+    fn gone(&self, files: &ModelFiles) -> Vec<(String, u64)> {
         let mut removed = Vec::new();
         let mut gone = Vec::new();
         self.write(|models| {
@@ -180,6 +258,7 @@ impl Repository {
             let entry = versions.entry(version).or_insert_with(|| Version {
                 source: source.clone(),
                 served: None,
+                plan: None,
                 state: VersionState::Loading,
                 reason: String::new(),
                 statistics: Arc::default(),
@@ -188,7 +267,33 @@ impl Repository {
             entry.state = VersionState::Loading;
             entry.statistics.clone()
         });
-        let loaded = self.load_file(name, version, source, statistics, control);
+        let loaded = self.load_source(name, version, source, statistics, control);
+        match loaded {
+            Ok(Loaded::Model(served)) => {
+                self.replace(name, version, Ok(served), Replacement::Keep);
+            }
+            Ok(Loaded::Ensemble(plan)) => self.write(|models| {
+                let entry = models.get_mut(name).and_then(|it| it.get_mut(&version));
+                if let Some(entry) = entry {
+                    entry.plan = Some(Arc::new(plan));
+                    entry.state = VersionState::Current;
+                    entry.reason = PENDING.to_owned();
+                    // With other steps it is another ensemble, even of the same models.
+                    entry.served = None;
+                }
+            }),
+            Err(error) => self.replace(name, version, Err(error), Replacement::Keep),
+        }
+    }
+
+    /// Serves a model that was loaded, or notes why it was not. A reason that was noted before is not reported again.
+    fn replace(
+        &self,
+        name: &str,
+        version: u64,
+        loaded: Result<ServedModel>,
+        replacement: Replacement,
+    ) {
         let mut before = None;
         let event = self.write(|models| {
             let entry = models.get_mut(name)?.get_mut(&version)?;
@@ -196,15 +301,25 @@ impl Repository {
             match loaded {
                 Ok(served) => {
                     before = entry.served.replace(Arc::new(served));
-                    entry.state = VersionState::Current;
-                    entry.reason.clear();
+                    if replacement == Replacement::Keep {
+                        entry.plan = None;
+                        entry.state = VersionState::Current;
+                    }
+                    if entry.state == VersionState::Current {
+                        entry.reason.clear();
+                    }
                     Some(RepositoryEvent::Loaded { model, version })
                 }
                 Err(error) => {
-                    entry.state = VersionState::Broken;
-                    entry.reason = reason(&error, entry.served.is_some());
+                    match replacement {
+                        Replacement::Keep => entry.state = VersionState::Broken,
+                        Replacement::Drop => before = entry.served.take(),
+                    }
                     let is_served = entry.served.is_some();
-                    Some(RepositoryEvent::Failed {
+                    let reason = reason(&error, is_served);
+                    let is_known = before.is_none() && entry.reason == reason;
+                    entry.reason = reason;
+                    (!is_known).then_some(RepositoryEvent::Failed {
                         model,
                         version,
                         error,
@@ -213,9 +328,48 @@ impl Repository {
                 }
             }
         });
+        // Outside of the lock: memory is freed.
         drop(before);
         if let Some(event) = event {
             (self.events)(&event);
+        }
+    }
+
+    fn load_source(
+        &self,
+        name: &str,
+        version: u64,
+        source: &ModelSource,
+        statistics: Arc<Statistics>,
+        control: &Control,
+    ) -> Result<Loaded> {
+        let mut settings = match &source.settings {
+            Some(file) => Settings::read(&file.path)?,
+            None => Settings::default(),
+        };
+        let file = source.model.as_ref().or(source.settings.as_ref());
+        let path = file.map(|file| file.path.as_path()).unwrap_or(&self.folder);
+        match (&source.model, settings.ensemble.take()) {
+            (Some(_), None) => {
+                let loaded = self.load_file(name, version, path, &settings, statistics, control);
+                let loaded = loaded.map_err(|error| error.at(Location::file(path)))?;
+                Ok(Loaded::Model(loaded))
+            }
+            (None, Some(ensemble)) => {
+                check_ensemble(&settings).map_err(|error| error.at(Location::file(path)))?;
+                Ok(Loaded::Ensemble(EnsemblePlan { settings, ensemble }))
+            }
+            (Some(_), Some(_)) => {
+                let text = "[ensemble] in the settings of a model, which has a file";
+                Err(Error::new(ErrorKind::BadInput, text).at(Location::file(path)))
+            }
+            (None, None) => Err(
+                Error::new(ErrorKind::BadInput, "settings without their model")
+                    .expected(
+                        "NAME.neff, NAME.onnx or NAME.tflite beside them, or [ensemble] in them",
+                    )
+                    .at(Location::file(path)),
+            ),
         }
     }
 
@@ -223,41 +377,37 @@ impl Repository {
         &self,
         name: &str,
         version: u64,
-        source: &ModelSource,
+        path: &Path,
+        settings: &Settings,
         statistics: Arc<Statistics>,
         control: &Control,
     ) -> Result<ServedModel> {
-        let path = &source.path;
-        let mut options = LoadOptions::new()
+        let batches = self.options.batches.with(settings);
+        let instances = batches.instances.max(1);
+        let options = LoadOptions::new()
             .control(control.clone())
-            .threads(self.options.threads)
+            .threads(settings.threads.or(self.options.threads))
             // Libraries of a package would run in this process for every caller.
-            .native_nodes(false);
-        let instances = self.options.batches.instances.max(1);
-        options = options.in_flight(instances).max_in_flight(instances);
-        let (package, bytes) = if path.extension().is_some_and(|e| e == "neff") {
-            let bytes = read_file(path)?;
-            let length = bytes.len() as u64;
-            let package =
-                tenon::neff::Package::from_buffer(bytes.freeze(), &Limits::default(), control);
-            (
-                package.map_err(|error| error.at(Location::file(path)))?,
-                length,
-            )
-        } else {
-            let compiler = Compiler::new().control(control.clone());
-            let package = compiler.compile_file(path)?.to_bytes()?;
-            let length = package.len() as u64;
-            let buffer = BufferMut::copy_of(&package)?.freeze();
-            let package = tenon::neff::Package::from_buffer(buffer, &Limits::default(), control);
-            (package?, length)
+            .native_nodes(false)
+            .in_flight(instances)
+            .max_in_flight(instances);
+        let package = match path.extension().is_some_and(|e| e == "neff") {
+            true => read_file(path)?,
+            false => {
+                let compiler = Compiler::new().control(control.clone());
+                BufferMut::copy_of(&compiler.compile_file(path)?.to_bytes()?)?
+            }
         };
-        let model = Model::from_package(&package, &options)
-            .map_err(|error| error.at(Location::file(path)))?;
-        let batches = &self.options.batches;
-        let served = ServedModel::new(name, version, model, bytes, batches, statistics)
-            .map_err(|error| error.at(Location::file(path)))?;
-        served.warm_up(control);
+        let bytes = package.len() as u64;
+        let package =
+            tenon::neff::Package::from_buffer(package.freeze(), &Limits::default(), control)?;
+        let model = Model::from_package(&package, &options)?;
+        let sequence = settings.sequence.as_ref();
+        let model = LoadedModel::new(model, &batches, sequence, statistics.clone())?;
+        if settings.warm_up.unwrap_or(true) {
+            model.warm_up(control);
+        }
+        let served = ServedModel::of_model(name, version, model, bytes, settings, statistics);
         Ok(served)
     }
 
@@ -286,6 +436,7 @@ impl Repository {
                 self.load_version(name, version, source, control);
             }
         }
+        self.update_ensembles();
         drop(loading);
         let rows = self.index();
         let mut rows = rows.iter().filter(|row| row.name == name);
@@ -318,6 +469,7 @@ impl Repository {
             let model = name.to_owned();
             (self.events)(&RepositoryEvent::Unloaded { model, version });
         }
+        self.update_ensembles();
         Ok(())
     }
 
@@ -330,29 +482,36 @@ impl Repository {
         name: &str,
         version: Option<&str>,
     ) -> std::result::Result<Arc<ServedModel>, Refusal> {
+        let Some(text) = version.filter(|version| !version.is_empty()) else {
+            return self.find_version(name, None);
+        };
+        match text.parse() {
+            Ok(number) => self.find_version(name, Some(number)),
+            Err(_) => self.read(|models| {
+                let versions = models.get(name).ok_or_else(|| unknown(name))?;
+                Err(no_version(name, text, versions))
+            }),
+        }
+    }
+
+    fn find_version(
+        &self,
+        name: &str,
+        version: Option<u64>,
+    ) -> std::result::Result<Arc<ServedModel>, Refusal> {
         self.read(|models| {
             let versions = models.get(name).ok_or_else(|| unknown(name))?;
             let served = |entry: &Version| entry.served.clone();
-            match version.filter(|version| !version.is_empty()) {
-                None => {
-                    let latest = versions.values().rev().find_map(served);
-                    latest.ok_or_else(|| {
-                        let reason = versions.values().next_back().map(Version::reason);
-                        unavailable(name, reason.unwrap_or_default())
-                    })
-                }
-                Some(text) => {
-                    let number: Option<u64> = text.parse().ok();
-                    let entry = number.and_then(|number| versions.get(&number));
-                    let entry = entry.ok_or_else(|| {
-                        let known: Vec<String> = versions.keys().map(u64::to_string).collect();
-                        let known = known.join(", ");
-                        let text = format!("'{name}' has no version {text:?}: it has {known}");
-                        Refusal::new(Status::NotFound, text)
-                    })?;
-                    served(entry).ok_or_else(|| unavailable(name, entry.reason()))
-                }
-            }
+            let Some(number) = version else {
+                let latest = versions.values().rev().find_map(served);
+                return latest.ok_or_else(|| {
+                    let reason = versions.values().next_back().map(Version::reason);
+                    unavailable(name, reason.unwrap_or_default())
+                });
+            };
+            let entry = versions.get(&number);
+            let entry = entry.ok_or_else(|| no_version(name, &number.to_string(), versions))?;
+            served(entry).ok_or_else(|| unavailable(name, entry.reason()))
         })
     }
 
@@ -444,6 +603,33 @@ fn reason(error: &Error, is_served: bool) -> String {
 
 fn unknown(name: &str) -> Refusal {
     Refusal::new(Status::NotFound, format!("there is no model {name:?}"))
+}
+
+fn no_version(name: &str, text: &str, versions: &BTreeMap<u64, Version>) -> Refusal {
+    let known: Vec<String> = versions.keys().map(u64::to_string).collect();
+    let known = known.join(", ");
+    let text = format!("'{name}' has no version {text:?}: it has {known}");
+    Refusal::new(Status::NotFound, text)
+}
+
+/// An ensemble executes by its models, whose settings have batches and sequences.
+fn check_ensemble(settings: &Settings) -> Result<()> {
+    let found = [
+        ("max_batch", settings.max_batch.is_some()),
+        ("preferred_batch", !settings.preferred_batch.is_empty()),
+        ("batch_delay", settings.batch_delay.is_some()),
+        ("max_waiting", settings.max_waiting.is_some()),
+        ("instances", settings.instances.is_some()),
+        ("threads", settings.threads.is_some()),
+        ("warm_up", settings.warm_up.is_some()),
+        ("sequence", settings.sequence.is_some()),
+    ];
+    let found = found.iter().filter(|(_, is_found)| *is_found);
+    let problems = found.map(|(field, _)| {
+        let text = "an ensemble has this in the settings of its models";
+        Error::new(ErrorKind::BadInput, text).at(Location::field(*field))
+    });
+    Error::from_all(problems).map_or(Ok(()), Err)
 }
 
 fn unavailable(name: &str, reason: &str) -> Refusal {

@@ -6,14 +6,19 @@ use crate::body::ReadBody;
 use crate::exposition;
 use crate::json_answer::{JsonAnswer, error_body};
 use crate::json_request;
+use crate::overview;
 use crate::path::segments;
-use crate::served_model::{PLATFORM, Port, ServedModel};
+use crate::port::Port;
+use crate::served_model::ServedModel;
 use crate::statistics_json;
 use crate::status::{Refusal, Status};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Body;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{
+    ALLOW, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
+    WWW_AUTHENTICATE,
+};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -27,7 +32,11 @@ const TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout-ms");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const BINARY: HeaderValue = HeaderValue::from_static("application/octet-stream");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+
+/// The description of all pages; the version is written into it.
+const OPENAPI: &str = include_str!("openapi.json");
 
 type Answer = Response<tonic::body::Body>;
 
@@ -43,6 +52,8 @@ enum Page<'a> {
     Load(&'a str),
     Unload(&'a str),
     Metrics,
+    OpenApi,
+    Overview,
     Model(&'a str, Option<&'a str>, ModelPage),
 }
 
@@ -64,7 +75,9 @@ impl<'a> Page<'a> {
             *part = segment;
         }
         Some(match *parts {
+            [""] => Self::Overview,
             ["metrics"] => Self::Metrics,
+            ["openapi.json"] => Self::OpenApi,
             ["v2"] => Self::Server,
             ["v2", "health", "live"] => Self::Live,
             ["v2", "health", "ready"] => Self::Ready,
@@ -128,7 +141,12 @@ where
     B: Body<Data = Bytes> + Unpin,
 {
     let (head, body) = request.into_parts();
-    let no_page = || Refusal::new(Status::NotFound, "no such page: the pages start at /v2");
+    let no_page = || {
+        Refusal::new(
+            Status::NotFound,
+            "no such page: /openapi.json lists the pages",
+        )
+    };
     let segments = segments(head.uri.path()).ok_or_else(no_page)?;
     let head = Request::from_parts(head, ());
     let Some(page) = Page::of(&segments) else {
@@ -183,6 +201,19 @@ where
         Page::Metrics => {
             let page = exposition::page(app);
             Ok(response(StatusCode::OK, METRICS, page.into_bytes()))
+        }
+        Page::OpenApi => {
+            let document = OPENAPI.replacen("VERSION", env!("CARGO_PKG_VERSION"), 1);
+            Ok(response(StatusCode::OK, JSON, document.into_bytes()))
+        }
+        Page::Overview => {
+            let page = overview::page(app).into_bytes();
+            let mut response = response(StatusCode::OK, HTML, page);
+            let policy = HeaderValue::from_static(overview::POLICY);
+            response
+                .headers_mut()
+                .insert(CONTENT_SECURITY_POLICY, policy);
+            Ok(response)
         }
         Page::Model(name, version, ModelPage::Infer) => {
             infer(app, name, version, headers, body, arrival).await
@@ -321,11 +352,11 @@ fn check_load(read: &ReadBody) -> Result<(), Refusal> {
 fn metadata(app: &App, model: &ServedModel) -> Value {
     let versions = app.repository.versions(model.name());
     let versions: Vec<String> = versions.iter().map(u64::to_string).collect();
-    let ports = |ports: Vec<Port>| ports.iter().map(Port::json).collect::<Vec<_>>();
+    let ports = |ports: &[Port]| ports.iter().map(Port::json).collect::<Vec<_>>();
     json!({
         "name": model.name(),
         "versions": versions,
-        "platform": PLATFORM,
+        "platform": model.platform(),
         "inputs": ports(model.inputs()),
         "outputs": ports(model.outputs()),
     })
@@ -350,7 +381,9 @@ pub fn refuse(refusal: &Refusal) -> Answer {
     let mut response = response(status, JSON, error_body(&refusal.text));
     let headers = response.headers_mut();
     match refusal.status {
-        Status::QueueFull => drop(headers.insert(RETRY_AFTER, HeaderValue::from_static("1"))),
+        Status::QueueFull | Status::RateLimited => {
+            drop(headers.insert(RETRY_AFTER, HeaderValue::from_static("1")));
+        }
         Status::Unauthenticated => {
             drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
         }
@@ -387,9 +420,10 @@ mod tests {
         );
         let versioned = "Model(\"m\", Some(\"3\"), Infer)";
         assert_eq!(page("/v2/models/m/versions/3/infer").unwrap(), versioned);
+        assert_eq!(page("/").unwrap(), "Overview");
         for path in [
-            "/",
             "",
+            "///",
             "/v1",
             "/v2/models/m/none",
             "/v2/models/m/versions",

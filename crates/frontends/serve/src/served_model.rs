@@ -1,72 +1,92 @@
-//! One loaded version of a model: its tensors in the words of the protocol, its queue and its statistics.
+//! One served version of a model or ensemble: its requests, its configuration and its statistics.
 
+use crate::answer_cache::AnswerCache;
 use crate::classification::classes;
 use crate::datatype;
+use crate::ensemble::Ensemble;
 use crate::infer::{AnsweredOutput, InferAnswer, InferRequest, RequestedOutput};
-use crate::queue::{BatchOptions, BatchQueue, Execution};
+use crate::loaded_model::{Call, LoadedModel};
+use crate::port::Port;
+use crate::queue::Execution;
+use crate::rate_limit::RateLimit;
+use crate::settings::Settings;
 use crate::statistics::Statistics;
 use crate::status::{Refusal, Status};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tenon::{Control, Dimension, Error, ErrorKind, Model, Result, Signature, Tensor};
-
-/// The platform of a model, in the form `project_format`.
-pub const PLATFORM: &str = "tenon_neff";
+use tenon::Tensor;
 
 /// A model that answers requests.
 pub struct ServedModel {
     name: String,
     version: u64,
-    model: Model,
-    queue: BatchQueue,
+    kind: Kind,
+    rate: Option<RateLimit>,
+    cache: Option<AnswerCache>,
     statistics: Arc<Statistics>,
-    max_rows: usize,
     /// The size of its package.
     bytes: u64,
 }
 
-/// An input or output in the words of the protocol.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Port {
-    /// The name.
-    pub name: String,
-    /// The data type.
-    pub datatype: &'static str,
-    /// The extents; -1 for those that requests choose.
-    pub shape: Vec<i64>,
+enum Kind {
+    Model(LoadedModel),
+    Ensemble(Ensemble),
 }
 
+type Result<T, E = Refusal> = std::result::Result<T, E>;
+
 impl ServedModel {
-    /// A model with its queue.
-    ///
-    /// # Errors
-    /// Inputs or outputs that the protocol lacks; a thread that cannot be started.
-    pub fn new(
+    /// A model whose package has this many bytes.
+    pub fn of_model(
         name: &str,
         version: u64,
-        model: Model,
+        model: LoadedModel,
         bytes: u64,
-        options: &BatchOptions,
+        settings: &Settings,
         statistics: Arc<Statistics>,
-    ) -> Result<Self> {
-        let ports = model.inputs().iter().chain(model.outputs());
-        Error::from_all(ports.filter_map(unsupported)).map_or(Ok(()), Err)?;
-        let queue = BatchQueue::new(model.clone(), options.clone(), statistics.clone());
-        let queue = queue.map_err(|error| Error::io("a thread", "start", error))?;
-        Ok(Self {
+    ) -> Self {
+        Self::new(
+            name,
+            version,
+            Kind::Model(model),
+            bytes,
+            settings,
+            statistics,
+        )
+    }
+
+    /// An ensemble.
+    pub fn of_ensemble(
+        name: &str,
+        version: u64,
+        ensemble: Ensemble,
+        settings: &Settings,
+        statistics: Arc<Statistics>,
+    ) -> Self {
+        let kind = Kind::Ensemble(ensemble);
+        Self::new(name, version, kind, 0, settings, statistics)
+    }
+
+    fn new(
+        name: &str,
+        version: u64,
+        kind: Kind,
+        bytes: u64,
+        settings: &Settings,
+        statistics: Arc<Statistics>,
+    ) -> Self {
+        let rate = settings.max_rate;
+        Self {
             name: name.to_owned(),
             version,
-            max_rows: if queue.is_joining() {
-                options.max_rows
-            } else {
-                0
-            },
-            model,
-            queue,
+            kind,
+            rate: rate.map(|rate| RateLimit::new(rate, settings.burst.unwrap_or(1))),
+            cache: settings.cache_bytes.map(AnswerCache::new),
             statistics,
             bytes,
-        })
+        }
     }
 
     /// The name.
@@ -79,6 +99,14 @@ impl ServedModel {
         self.version
     }
 
+    /// The platform, in the form `project_format`; that of ensembles is Triton's.
+    pub fn platform(&self) -> &'static str {
+        match self.kind {
+            Kind::Model(_) => "tenon_neff",
+            Kind::Ensemble(_) => "ensemble",
+        }
+    }
+
     /// The size of the package in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -89,105 +117,118 @@ impl ServedModel {
         &self.statistics
     }
 
-    /// Its queue.
-    pub fn queue(&self) -> &BatchQueue {
-        &self.queue
+    /// Requests that wait.
+    pub fn waiting(&self) -> usize {
+        self.model().map_or(0, |model| model.queue().waiting())
+    }
+
+    /// Requests that are part of an execution.
+    pub fn running(&self) -> usize {
+        self.model().map_or(0, |model| model.queue().running())
+    }
+
+    /// Sequences that have not ended.
+    pub fn sequences(&self) -> usize {
+        let sequences = self.model().and_then(LoadedModel::sequences);
+        sequences.map_or(0, |sequences| sequences.count())
+    }
+
+    /// Forgets sequences without requests.
+    pub fn expire_sequences(&self) {
+        if let Some(sequences) = self.model().and_then(LoadedModel::sequences) {
+            sequences.expire();
+        }
     }
 
     /// The most rows that are joined; 0 without dynamic batching.
     pub fn max_rows(&self) -> usize {
-        self.max_rows
+        self.model().map_or(0, LoadedModel::max_rows)
     }
 
-    /// The inputs.
-    pub fn inputs(&self) -> Vec<Port> {
-        self.model.inputs().iter().map(Port::of).collect()
+    /// Whether it is an ensemble.
+    pub fn is_ensemble(&self) -> bool {
+        matches!(self.kind, Kind::Ensemble(_))
     }
 
-    /// The outputs.
-    pub fn outputs(&self) -> Vec<Port> {
-        self.model.outputs().iter().map(Port::of).collect()
+    /// The ensemble.
+    pub fn ensemble(&self) -> Option<&Ensemble> {
+        match &self.kind {
+            Kind::Model(_) => None,
+            Kind::Ensemble(ensemble) => Some(ensemble),
+        }
+    }
+
+    /// The inputs of requests.
+    pub fn inputs(&self) -> &[Port] {
+        match &self.kind {
+            Kind::Model(model) => model.inputs(),
+            Kind::Ensemble(ensemble) => ensemble.inputs(),
+        }
+    }
+
+    /// The outputs of answers.
+    pub fn outputs(&self) -> &[Port] {
+        match &self.kind {
+            Kind::Model(model) => model.outputs(),
+            Kind::Ensemble(ensemble) => ensemble.outputs(),
+        }
     }
 
     /// The configuration that the extension "model_configuration" describes.
     pub fn configuration(&self) -> Value {
-        let port = |signature: &Signature| {
-            let dims = self.dims(&Port::of(signature)).to_vec();
-            let data_type = datatype::configuration_name(signature.ty.dtype());
-            json!({"name": signature.name, "data_type": data_type, "dims": dims})
+        let port = |port: &Port| {
+            let data_type = datatype::configuration_name(port.dtype);
+            json!({"name": port.name, "data_type": data_type, "dims": self.dims(port)})
         };
-        let inputs: Vec<Value> = self.model.inputs().iter().map(port).collect();
-        let outputs: Vec<Value> = self.model.outputs().iter().map(port).collect();
+        let ports = |ports: &[Port]| ports.iter().map(port).collect::<Vec<Value>>();
         json!({
             "name": self.name,
-            "platform": PLATFORM,
+            "platform": self.platform(),
             "backend": "tenon",
-            "max_batch_size": self.max_rows,
-            "input": inputs,
-            "output": outputs,
+            "max_batch_size": self.max_rows(),
+            "input": ports(self.inputs()),
+            "output": ports(self.outputs()),
         })
     }
 
     /// The extents of a port without the batch.
     pub fn dims<'a>(&self, port: &'a Port) -> &'a [i64] {
-        let skipped = usize::from(self.max_rows > 0 && port.shape.first() == Some(&-1));
+        let skipped = usize::from(self.max_rows() > 0 && port.shape.first() == Some(&-1));
         &port.shape[skipped..]
     }
 
-    /// Executes once on zeros, so that the first request finds the memory allocated. A model that fails on zeros
-    /// may serve other inputs.
-    pub fn warm_up(&self, control: &Control) {
-        let smallest = |signature: &Signature| {
-            let extents = signature.shape.iter().map(|dimension| match dimension {
-                Dimension::Fixed(size) => *size,
-                Dimension::Symbolic { min, .. } => usize::try_from((*min).max(1)).unwrap_or(1),
-            });
-            let ty = tenon::TensorType::new(signature.ty.dtype(), extents.collect::<Vec<_>>())?;
-            Tensor::zeroed(ty)
-        };
-        let inputs: Result<Vec<Tensor>> = self.model.inputs().iter().map(smallest).collect();
-        let Ok(inputs) = inputs else { return };
-        let names = self.model.inputs().iter().map(|input| &*input.name);
-        let named: Vec<(&str, &Tensor)> = names.zip(&inputs).collect();
-        let options = tenon::RunOptions::new().control(control.clone());
-        let _ = self.model.run_with(&named, options);
-    }
-
-    /// Executes a request. Dropping the future cancels it.
+    /// Answers a request. Dropping the future cancels it.
     ///
     /// # Errors
-    /// Inputs or outputs that the model lacks or that have other types; a full queue; a passed deadline; what the
-    /// execution fails with.
+    /// More requests than the rate allows; inputs or outputs that the model lacks or that have other types; a full
+    /// queue; a passed deadline; what the execution fails with.
     pub async fn infer(
         &self,
         request: InferRequest,
         deadline: Option<Instant>,
-    ) -> std::result::Result<(InferAnswer, Duration, Duration), Refusal> {
+    ) -> Result<(InferAnswer, Duration, Duration)> {
+        if let Some(rate) = &self.rate {
+            rate.take(Instant::now())?;
+        }
         let outputs = self.requested(&request)?;
         let inputs = self.in_order(request.inputs)?;
-        let control = match deadline {
-            Some(deadline) => Control::with_deadline(deadline),
-            None => Control::new(),
+        let call = Call {
+            priority: request.priority,
+            deadline,
+            sequence: request.sequence,
         };
-        let queued = self.queue.push(inputs, request.priority, control)?;
-        let finished = queued.finished();
+        let execution = self.find_or_execute(inputs, &call);
         let execution = match deadline {
-            None => finished.await?,
-            Some(deadline) => {
-                let timeout = tokio::time::timeout_at(deadline.into(), finished);
-                timeout.await.unwrap_or_else(|_| Err(late()))?
-            }
+            None => execution.await?,
+            Some(deadline) => tokio::time::timeout_at(deadline.into(), execution)
+                .await
+                .unwrap_or_else(|_| Err(late()))?,
         };
-        let Execution {
-            outputs: tensors,
-            queue,
-            compute,
-        } = execution;
         let answered = outputs.into_iter().map(|(index, output)| {
-            let tensor = &tensors[index];
+            let tensor = &execution.outputs[index];
             let tensor = match output.classes {
                 None => tensor.clone(),
-                Some(count) => classes(&self.model, tensor, count)
+                Some(count) => classes(self.metadata(), tensor, count)
                     .map_err(|error| error.at(format_args!("output '{}'", output.name)))?,
             };
             Ok(AnsweredOutput {
@@ -200,17 +241,83 @@ impl ServedModel {
             model: self.name.clone(),
             version: self.version,
             id: request.id,
-            outputs: answered.collect::<std::result::Result<_, Refusal>>()?,
+            outputs: answered.collect::<Result<_>>()?,
         };
-        Ok((answer, queue, compute))
+        Ok((answer, execution.queue, execution.compute))
+    }
+
+    /// Executes the model as a step of an ensemble.
+    ///
+    /// # Errors
+    /// As [`LoadedModel::execute`]; tensors that do not fit the model.
+    pub async fn execute_step(&self, inputs: Vec<Tensor>, call: &Call) -> Result<Execution> {
+        let misfits = self.inputs().iter().zip(&inputs);
+        let misfits: Vec<String> = misfits.filter_map(|(port, it)| port.misfit(it)).collect();
+        if !misfits.is_empty() {
+            return Err(Refusal::invalid(misfits.join("; ")));
+        }
+        let Kind::Model(model) = &self.kind else {
+            let text = "an ensemble is no step of an ensemble";
+            return Err(Refusal::new(Status::Unsupported, text));
+        };
+        let sequence = call
+            .sequence
+            .as_ref()
+            .filter(|_| model.sequences().is_some());
+        let call = Call {
+            sequence: sequence.cloned(),
+            ..*call
+        };
+        model.execute(inputs, &call).await
+    }
+
+    async fn find_or_execute(&self, inputs: Vec<Tensor>, call: &Call) -> Result<Execution> {
+        let Some(cache) = &self.cache else {
+            return self.execute(inputs, call).await;
+        };
+        let start = Instant::now();
+        let key = AnswerCache::key(&inputs);
+        if let Some(outputs) = cache.find(&key) {
+            self.statistics.found(start.elapsed());
+            return Ok(Execution {
+                outputs: outputs.to_vec(),
+                queue: Duration::ZERO,
+                compute: Duration::ZERO,
+            });
+        }
+        let execution = self.execute(inputs, call).await?;
+        let start = Instant::now();
+        cache.keep(key, &execution.outputs)?;
+        self.statistics.kept(start.elapsed());
+        Ok(execution)
+    }
+
+    async fn execute(&self, inputs: Vec<Tensor>, call: &Call) -> Result<Execution> {
+        let ensemble = match &self.kind {
+            Kind::Model(model) => return model.execute(inputs, call).await,
+            Kind::Ensemble(ensemble) => ensemble,
+        };
+        let execution = ensemble.execute(inputs, call).await?;
+        self.statistics.executed(1, execution.compute);
+        Ok(execution)
+    }
+
+    fn model(&self) -> Option<&LoadedModel> {
+        match &self.kind {
+            Kind::Model(model) => Some(model),
+            Kind::Ensemble(_) => None,
+        }
+    }
+
+    /// What the model says about itself, as the labels of classes.
+    fn metadata(&self) -> &BTreeMap<String, String> {
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
+        self.model().map_or(&NONE, |model| model.model().metadata())
     }
 
     /// The requested outputs with their positions among the model's.
-    fn requested(
-        &self,
-        request: &InferRequest,
-    ) -> std::result::Result<Vec<(usize, RequestedOutput)>, Refusal> {
-        let known = self.model.outputs();
+    fn requested(&self, request: &InferRequest) -> Result<Vec<(usize, RequestedOutput)>> {
+        let known = self.outputs();
         if request.outputs.is_empty() {
             let all = known.iter().enumerate().map(|(index, output)| {
                 let requested = RequestedOutput {
@@ -250,8 +357,8 @@ impl ServedModel {
     }
 
     /// The inputs in the order of the model, each of its data type and rank and fixed extents.
-    fn in_order(&self, given: Vec<(String, Tensor)>) -> std::result::Result<Vec<Tensor>, Refusal> {
-        let known = self.model.inputs();
+    fn in_order(&self, given: Vec<(String, Tensor)>) -> Result<Vec<Tensor>> {
+        let known = self.inputs();
         let mut ordered: Vec<Option<Tensor>> = vec![None; known.len()];
         let mut problems = Vec::new();
         for (name, tensor) in given {
@@ -261,7 +368,7 @@ impl ServedModel {
                     problems.push(format!("input '{name}' is given twice"));
                 }
                 Some(index) => {
-                    problems.extend(misfit(&known[index], &tensor));
+                    problems.extend(known[index].misfit(&tensor));
                     ordered[index] = Some(tensor);
                 }
             }
@@ -280,56 +387,6 @@ impl ServedModel {
             false => Err(Refusal::invalid(problems.join("; "))),
         }
     }
-}
-
-impl Port {
-    fn of(signature: &Signature) -> Self {
-        let extents = signature.shape.iter().map(|dimension| match dimension {
-            Dimension::Fixed(size) => i64::try_from(*size).unwrap_or(i64::MAX),
-            Dimension::Symbolic { .. } => -1,
-        });
-        Self {
-            name: signature.name.clone(),
-            datatype: datatype::name(signature.ty.dtype()).unwrap_or_default(),
-            shape: extents.collect(),
-        }
-    }
-
-    /// The port in the metadata of a model.
-    pub fn json(&self) -> Value {
-        json!({"name": self.name, "datatype": self.datatype, "shape": self.shape})
-    }
-}
-
-/// Why the protocol lacks an input or output.
-fn unsupported(signature: &Signature) -> Option<Error> {
-    let is_supported = signature.kind.is_tensor() && datatype::name(signature.ty.dtype()).is_some();
-    if is_supported {
-        return None;
-    }
-    let text = format!(
-        "'{}' is {signature}, which the protocol lacks",
-        signature.name
-    );
-    Some(Error::new(ErrorKind::Unsupported, text))
-}
-
-fn misfit(input: &Signature, tensor: &Tensor) -> Option<String> {
-    let (expected, found) = (Port::of(input), tensor.ty());
-    let name = &input.name;
-    let datatype = datatype::name(found.dtype()).unwrap_or_default();
-    if datatype != expected.datatype {
-        let expected = expected.datatype;
-        return Some(format!(
-            "input '{name}': expected {expected}, found {datatype}"
-        ));
-    }
-    let shape = &found.shape()[..];
-    let mut pairs = expected.shape.iter().zip(shape);
-    let fits = expected.shape.len() == shape.len()
-        && pairs.all(|(&expected, &found)| expected == -1 || expected as u64 == found as u64);
-    let expected = &expected.shape;
-    (!fits).then(|| format!("input '{name}': expected the shape {expected:?}, found {shape:?}"))
 }
 
 fn late() -> Refusal {

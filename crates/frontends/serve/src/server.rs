@@ -2,19 +2,17 @@
 
 use crate::access::Access;
 use crate::app::{App, Protocols};
-use crate::body::{BodyLimits, BodyMemory};
+use crate::connection::{ConnectionTimes, Graceful, Listener, accept};
 use crate::repository::Repository;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use crate::tls::Tls;
 use hyper_util::server::graceful::GracefulShutdown;
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tenon::{Control, Error, Result};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle as Task;
@@ -32,19 +30,25 @@ pub struct ServerOptions {
     pub access: Access,
     /// Whether other machines may use the server without a token.
     pub insecure: bool,
+    /// The certificates of both addresses; connections are not encrypted without them.
+    pub tls: Option<Arc<Tls>>,
     /// The most bytes of a request.
     pub max_body_bytes: usize,
     /// The most bytes of all requests in flight.
     pub max_total_bytes: usize,
     /// The longest time for a body.
     pub body_timeout: Duration,
+    /// The longest time for the handshake of TLS.
+    pub handshake_timeout: Duration,
+    /// The longest time in which a caller reads an answer; larger answers have a second more for each MiB.
+    pub answer_timeout: Duration,
     /// The longest time of a request; none by default.
     pub request_timeout: Option<Duration>,
     /// The most open connections; further ones wait to be accepted.
     pub max_connections: usize,
     /// Threads that serve connections.
     pub connection_threads: usize,
-    /// The time between two looks at the model folder; `None` for one look.
+    /// The time between two looks at the model folder and the files of TLS; `None` for one look.
     pub poll: Option<Duration>,
     /// The time from the start of the end until connections are refused, in which the server is not ready but serves.
     pub drain_delay: Duration,
@@ -60,9 +64,12 @@ impl ServerOptions {
             grpc: None,
             access: Access::default(),
             insecure: false,
+            tls: None,
             max_body_bytes: 64 << 20,
             max_total_bytes: 1 << 30,
             body_timeout: Duration::from_secs(60),
+            handshake_timeout: Duration::from_secs(10),
+            answer_timeout: Duration::from_secs(60),
             request_timeout: None,
             max_connections: 20_000,
             connection_threads: 1,
@@ -85,32 +92,6 @@ pub struct Server {
     options: ServerOptions,
 }
 
-/// The time for the head of a request, and between two requests of a connection.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
-
-/// The most bytes of the head of a request.
-const MAX_HEAD_BYTES: usize = 64 << 10;
-
-/// The most headers of a request.
-const MAX_HEADERS: usize = 100;
-
-/// The most concurrent requests of one connection of HTTP/2.
-const MAX_STREAMS: u32 = 256;
-
-/// What a caller may send ahead on one stream, and on one connection.
-const STREAM_WINDOW: u32 = 1 << 20;
-const CONNECTION_WINDOW: u32 = 4 << 20;
-
-/// The time after which an idle connection of HTTP/2 is tested, and for the answer.
-const PING_INTERVAL: Duration = Duration::from_secs(60);
-const PING_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// The pause after a failed accept, as with too many open files.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// The first bytes of a connection of HTTP/2 (RFC 9113, 3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
 impl Server {
     /// Listens, and loads the models on a thread.
     ///
@@ -119,7 +100,10 @@ impl Server {
     pub fn start(options: ServerOptions, repository: Arc<Repository>) -> Result<Self> {
         let addresses = [Some(options.http), options.grpc];
         for address in addresses.into_iter().flatten() {
-            options.access.check_address(address, options.insecure)?;
+            let certificates = options.tls.as_ref();
+            let are_known = certificates.is_some_and(|tls| tls.has_client_authority());
+            let is_allowed = options.insecure || are_known;
+            options.access.check_address(address, is_allowed)?;
         }
         let runtime = Builder::new_multi_thread()
             .worker_threads(options.connection_threads.max(1))
@@ -127,22 +111,7 @@ impl Server {
             .enable_all()
             .build()
             .map_err(|error| Error::io("the threads of connections", "start", error))?;
-        let app = Arc::new(App {
-            repository,
-            access: options.access.clone(),
-            body_memory: BodyMemory::new(options.max_total_bytes),
-            body_limits: BodyLimits {
-                bytes: options.max_body_bytes,
-                time: options.body_timeout,
-            },
-            request_timeout: options.request_timeout,
-            is_loaded: false.into(),
-            is_draining: false.into(),
-            in_flight: 0.into(),
-            cancelled: 0.into(),
-            connections: 0.into(),
-            refused: Mutex::default(),
-        });
+        let app = Arc::new(App::new(&options, repository));
         let graceful = Arc::new(Mutex::new(Some(GracefulShutdown::new())));
         let free = Arc::new(Semaphore::new(options.max_connections));
         let mut listeners = Vec::new();
@@ -152,14 +121,19 @@ impl Server {
                 .block_on(TcpListener::bind(address))
                 .map_err(failed)?;
             let address = listener.local_addr().map_err(failed)?;
-            let door = Door {
+            let shared = Listener {
                 app: app.clone(),
                 address,
                 protocols,
+                tls: options.tls.clone(),
+                times: ConnectionTimes {
+                    handshake: options.handshake_timeout,
+                    answer: options.answer_timeout,
+                },
                 free: free.clone(),
                 graceful: graceful.clone(),
             };
-            listeners.push(runtime.spawn(accept(listener, door)));
+            listeners.push(runtime.spawn(accept(listener, shared)));
             Ok(address)
         };
         let http_protocols = match options.grpc {
@@ -169,7 +143,7 @@ impl Server {
         let http = listen(options.http, http_protocols)?;
         let grpc = options.grpc.map(|address| listen(address, Protocols::Grpc));
         let grpc = grpc.transpose()?;
-        let loader = Loader::start(app.clone(), options.poll)?;
+        let loader = Loader::start(app.clone(), options.tls.clone(), options.poll)?;
         Ok(Self {
             runtime: Some(runtime),
             app,
@@ -223,6 +197,7 @@ impl Server {
             listener.abort();
             let _ = runtime.block_on(listener);
         }
+        self.app.ending.send_replace(true);
         let limit = self.options.drain_timeout;
         let finished = runtime.block_on(async { timeout(limit, graceful.shutdown()).await });
         runtime.shutdown_timeout(Duration::from_secs(1));
@@ -241,117 +216,7 @@ impl Drop for Server {
     }
 }
 
-/// What the connections of a listener share.
-#[derive(Clone)]
-struct Door {
-    app: Arc<App>,
-    address: SocketAddr,
-    protocols: Protocols,
-    free: Arc<Semaphore>,
-    graceful: Arc<Graceful>,
-}
-
-/// The end of connections; `None` once it has begun.
-type Graceful = Mutex<Option<GracefulShutdown>>;
-
-async fn accept(listener: TcpListener, door: Door) {
-    loop {
-        // The semaphore is never closed.
-        let Ok(permit) = door.free.clone().acquire_owned().await else {
-            continue;
-        };
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            continue;
-        };
-        let door = door.clone();
-        tokio::spawn(async move {
-            let _open = OpenConnection::new(door.app.clone());
-            serve(stream, door).await;
-            drop(permit);
-        });
-    }
-}
-
-/// Serves one connection. What goes wrong with it ends it.
-async fn serve(stream: TcpStream, door: Door) {
-    // Answers are written at once and whole.
-    let _ = stream.set_nodelay(true);
-    let Ok(Some(is_http2)) = timeout(HEAD_TIMEOUT, is_http2(&stream)).await else {
-        return;
-    };
-    let Door {
-        app,
-        address,
-        protocols,
-        graceful,
-        ..
-    } = door;
-    let watcher = {
-        let graceful = graceful.lock().unwrap_or_else(PoisonError::into_inner);
-        graceful.as_ref().map(GracefulShutdown::watcher)
-    };
-    let Some(watcher) = watcher else { return };
-    let service = service_fn(move |request| {
-        let app = app.clone();
-        async move { Ok::<_, Infallible>(app.respond(request, address, protocols).await) }
-    });
-    let stream = TokioIo::new(stream);
-    if is_http2 {
-        let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(MAX_STREAMS)
-            .max_header_list_size(MAX_HEAD_BYTES as u32)
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .keep_alive_interval(PING_INTERVAL)
-            .keep_alive_timeout(PING_TIMEOUT)
-            .serve_connection(stream, service);
-        let _ = watcher.watch(connection).await;
-    } else {
-        let connection = hyper::server::conn::http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
-            .max_buf_size(MAX_HEAD_BYTES)
-            .max_headers(MAX_HEADERS)
-            .serve_connection(stream, service);
-        let _ = watcher.watch(connection).await;
-    }
-}
-
-/// Whether a connection starts with the preface of HTTP/2; `None` if it ends before.
-async fn is_http2(stream: &TcpStream) -> Option<bool> {
-    const PAUSE: Duration = Duration::from_millis(2);
-    let mut start = [0; PREFACE.len()];
-    loop {
-        let read = stream.peek(&mut start).await.ok()?;
-        match start[..read] {
-            [] => return None,
-            ref start if start == PREFACE => return Some(true),
-            // The rest of the preface may be in the next packet.
-            ref start if PREFACE.starts_with(start) => tokio::time::sleep(PAUSE).await,
-            _ => return Some(false),
-        }
-    }
-}
-
-/// Counts an open connection.
-struct OpenConnection(Arc<App>);
-
-impl OpenConnection {
-    fn new(app: Arc<App>) -> Self {
-        app.connections.fetch_add(1, Ordering::Relaxed);
-        Self(app)
-    }
-}
-
-impl Drop for OpenConnection {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// The thread that loads models and looks for files that are new, changed or gone.
+/// The thread that loads models, and looks for their files and those of TLS that are new, changed or gone.
 struct Loader {
     thread: JoinHandle<()>,
     control: Control,
@@ -365,7 +230,7 @@ struct LoaderState {
 }
 
 impl Loader {
-    fn start(app: Arc<App>, poll: Option<Duration>) -> Result<Self> {
+    fn start(app: Arc<App>, tls: Option<Arc<Tls>>, poll: Option<Duration>) -> Result<Self> {
         let control = Control::new();
         let state = Arc::<(Mutex<LoaderState>, Condvar)>::default();
         let (own_control, own_state) = (control.clone(), state.clone());
@@ -386,6 +251,10 @@ impl Loader {
                 }
                 if state.is_stopped {
                     return;
+                }
+                drop(state);
+                if let Some(tls) = &tls {
+                    tls.reload_if_changed();
                 }
             }
         };

@@ -55,6 +55,10 @@ pub struct Counts {
     pub compute: Total,
     /// Time to write outputs.
     pub output: Total,
+    /// Requests whose answers were kept, with the time to find them.
+    pub found: Total,
+    /// Requests whose answers were not, with the time to keep them.
+    pub kept: Total,
     /// Executions by their rows.
     pub batches: BTreeMap<usize, Total>,
     /// Refused requests by status.
@@ -84,6 +88,8 @@ impl Default for Counts {
             input: Total::default(),
             compute: Total::default(),
             output: Total::default(),
+            found: Total::default(),
+            kept: Total::default(),
             batches: BTreeMap::new(),
             refused: BTreeMap::new(),
             request_seconds: Histogram::new(SECONDS),
@@ -126,6 +132,16 @@ impl Statistics {
         counts.output.add(times.output);
         counts.request_seconds.add(times.total.as_secs_f64());
         counts.queue_seconds.add(times.queue.as_secs_f64());
+    }
+
+    /// Counts a request whose answer was kept.
+    pub fn found(&self, time: Duration) {
+        self.lock().found.add(time);
+    }
+
+    /// Counts a request whose answer was not kept before.
+    pub fn kept(&self, time: Duration) {
+        self.lock().kept.add(time);
     }
 
     /// Counts a refused request.

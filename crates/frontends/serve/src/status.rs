@@ -56,6 +56,8 @@ statuses! {
     Misdirected, http 421, grpc PermissionDenied, reason "misdirected";
     /// Too many requests, or too many bytes of them, are waiting.
     QueueFull, http 429, grpc ResourceExhausted, reason "queue_full";
+    /// More requests in a second than the model takes.
+    RateLimited, http 429, grpc ResourceExhausted, reason "rate";
     /// The caller cancelled it. HTTP has no status for that: the connection is closed.
     Cancelled, http 499, grpc Cancelled, reason "cancelled";
     /// The execution failed.

@@ -1,16 +1,24 @@
-"""Checks a server with Triton's clients. Arguments: `infer` or `cancel`, the addresses of REST and gRPC, and the folder
-of expected arrays.
+"""Checks a server with Triton's clients. Arguments: `infer`, `cancel` or `tls`, the addresses of REST and gRPC, and the
+folder of expected arrays.
 
-The folder has image.npy, images of shape [4, 1, 8, 8], and scores.npy, what the model `digits` returns for them.
+The folder has image.npy, images of shape [4, 1, 8, 8], and scores.npy, what the model `digits` returns for them; for
+`tls` authority.pem, client.pem and client-key.pem too.
 """
 
+import queue
 import sys
 import threading
 import urllib.request
+from pathlib import Path
 
+import grpc as python_grpc
 import numpy as np
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
+from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from grpc_tools import protoc
+from tritonclient.grpc import model_config_pb2, service_pb2
 from tritonclient.utils import InferenceServerException
 
 
@@ -102,9 +110,97 @@ def grpc(address, images, scores):
     refused(lambda: client.infer("digits", inputs(triton_grpc, images[:, :, :4])), "INVALID_ARGUMENT", "shape")
     refused(lambda: client.unload_model("digits"), "PERMISSION_DENIED", "--admin-token-file")
     refused(lambda: client.get_trace_settings(), "UNIMPLEMENTED", "TraceSetting")
+    for packing in ("gzip", "deflate"):
+        result = client.infer("digits", inputs(triton_grpc, images), compression_algorithm=packing)
+        np.testing.assert_allclose(result.as_numpy("scores"), scores, rtol=1e-4, atol=1e-4)
     large = np.zeros((20_000, 1, 8, 8), np.float32)  # 5 MB: more than the default limit of a message
     result = client.infer("digits", inputs(triton_grpc, large))
     assert result.as_numpy("scores").shape == (20_000, 10)
+    client.close()
+
+
+def stream(address, images, scores):
+    """A stream of requests, one of which is for a model that does not exist."""
+    client = triton_grpc.InferenceServerClient(address)
+    answers = queue.Queue()
+    client.start_stream(lambda result, error: answers.put((result, error)), compression_algorithm="gzip")
+    count = 100
+    for at in range(count):
+        client.async_stream_infer("digits", inputs(triton_grpc, images[: 1 + at % 4]), request_id=str(at))
+    client.async_stream_infer("none", inputs(triton_grpc, images), request_id="none")
+    missing = {str(at) for at in range(count)}
+    errors = []
+    for _ in range(count + 1):
+        result, error = answers.get(timeout=60)
+        if error is not None:
+            errors.append(error.message())
+            continue
+        identifier = result.get_response().id
+        missing.remove(identifier)
+        rows = 1 + int(identifier) % 4
+        np.testing.assert_allclose(result.as_numpy("scores"), scores[:rows], rtol=1e-4, atol=1e-4)
+    assert not missing and len(errors) == 1 and "no model" in errors[0], (missing, errors)
+    client.stop_stream()
+    client.close()
+
+
+def compiled_definitions(folder):
+    """The descriptors of the server are those of its definitions."""
+    definitions = Path(__file__).parent.parent / "proto"
+    names = sorted(path.name for path in definitions.glob("*.proto"))
+    found = Path(folder) / "descriptors.bin"
+    assert protoc.main(["", f"-I{definitions}", f"--descriptor_set_out={found}", *names]) == 0
+    assert found.read_bytes() == (definitions / found.name).read_bytes(), "proto/inference.proto says how they are made"
+
+
+def reflect(address):
+    """The definitions that the server has are those of tritonclient, as far as they go."""
+    with python_grpc.insecure_channel(address) as channel:
+        database = ProtoReflectionDescriptorDatabase(channel)
+        assert "grpc.health.v1.Health" in database.get_services()
+        service = DescriptorPool(database).FindServiceByName("inference.GRPCInferenceService")
+    known_methods = service_pb2.DESCRIPTOR.services_by_name[service.name].methods_by_name
+    for method in service.methods:
+        known = known_methods[method.name]
+        assert method.input_type.full_name == known.input_type.full_name, method.name
+        assert method.output_type.full_name == known.output_type.full_name, method.name
+        assert method.client_streaming == known.client_streaming, method.name
+        assert method.server_streaming == known.server_streaming, method.name
+    triton = {**model_config_pb2.DESCRIPTOR.message_types_by_name, **service_pb2.DESCRIPTOR.message_types_by_name}
+    for name, message in service.file.message_types_by_name.items():
+        compare(message, triton[name])
+    for name, enumeration in service.file.enum_types_by_name.items():
+        known = model_config_pb2.DESCRIPTOR.enum_types_by_name[name].values_by_name
+        assert {value.name: value.number for value in enumeration.values} == {
+            value.name: value.number for value in known.values()
+        }, name
+
+
+def compare(message, known):
+    for field in message.fields:
+        other = known.fields_by_name[field.name]
+        place = f"{message.full_name}.{field.name}"
+        assert (field.number, field.type, field.is_repeated) == (other.number, other.type, other.is_repeated), place
+        if field.message_type is not None:
+            assert field.message_type.full_name == other.message_type.full_name, place
+    for nested in message.nested_types:
+        compare(nested, known.nested_types_by_name[nested.name])
+
+
+def tls(http_address, grpc_address, folder, images, scores):
+    """Encrypted connections of a client with a certificate, and the refusal of one without."""
+    authority, certificate, key = (f"{folder}/{name}.pem" for name in ("authority", "client", "client-key"))
+    localhost = [address.replace("127.0.0.1", "localhost") for address in (http_address, grpc_address)]
+    options = {"ca_certs": authority, "certfile": certificate, "keyfile": key}
+    client = triton_http.InferenceServerClient(localhost[0], ssl=True, ssl_options=options)
+    infer(client, triton_http, images, scores)
+    client.close()
+    files = {"root_certificates": authority, "certificate_chain": certificate, "private_key": key}
+    client = triton_grpc.InferenceServerClient(localhost[1], ssl=True, **files)
+    infer(client, triton_grpc, images, scores)
+    client.close()
+    client = triton_grpc.InferenceServerClient(localhost[1], ssl=True, root_certificates=authority)
+    refused(lambda: client.is_server_live(), "UNAVAILABLE", "")
     client.close()
 
 
@@ -129,9 +225,14 @@ def main():
     scores = np.load(f"{folder}/scores.npy")
     if action == "cancel":
         cancel(grpc_address, images)
+    elif action == "tls":
+        tls(http_address, grpc_address, folder, images, scores)
     else:
         http(http_address, images, scores)
         grpc(grpc_address, images, scores)
+        stream(grpc_address, images, scores)
+        reflect(grpc_address)
+        compiled_definitions(folder)
     print("done")
 
 

@@ -1,24 +1,31 @@
 //! Clients of other projects: tritonclient over REST and gRPC, compared with the model without a server.
 //!
-//! `TENON_CLIENTS_PYTHON` names an interpreter with `tritonclient[http,grpc]==2.73.0`.
+//! `TENON_CLIENTS_PYTHON` names an interpreter with the packages of `tests/python/requirements-clients.txt`.
 
 #![allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
 
 mod common;
 
+use common::certificates::Authority;
 use common::{Served, model, pixels, repository, scores, serve};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
+use tempfile::TempDir;
 use tenon::Tensor;
 use tenon::tensor::npy::write_npy;
+use tenon_serve::{Tls, TlsFiles};
 
 /// Runs `clients.py` against a server; `false` if there is no interpreter for it.
 fn run_clients(action: &str, served: &Served) -> bool {
+    run_clients_in(tempfile::tempdir().unwrap(), action, served)
+}
+
+fn run_clients_in(folder: TempDir, action: &str, served: &Served) -> bool {
     let Some(python) = std::env::var_os("TENON_CLIENTS_PYTHON") else {
         eprintln!("skipped: TENON_CLIENTS_PYTHON names no interpreter with tritonclient");
         return false;
     };
-    let folder = tempfile::tempdir().unwrap();
     let model = model();
     let images: Vec<f32> = (0..4).flat_map(pixels).collect();
     let expected: Vec<f32> = (0..4).flat_map(|image| scores(&model, image)).collect();
@@ -53,6 +60,28 @@ fn two_ports_serve_one_protocol_each() {
     let grpc = "127.0.0.1:0".parse().unwrap();
     let served = serve(|options| options.grpc = Some(grpc), |_| {});
     run_clients("infer", &served);
+}
+
+#[test]
+fn clients_with_certificates_use_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let authority = Authority::new("authority");
+    let write = |name: &str, text: String| std::fs::write(at(name), text).unwrap();
+    write("authority.pem", authority.certificate());
+    for name in ["server", "client"] {
+        let (certificate, key) = authority.issue();
+        write(&format!("{name}.pem"), certificate);
+        write(&format!("{name}-key.pem"), key);
+    }
+    let files = TlsFiles {
+        certificate: at("server.pem"),
+        key: at("server-key.pem"),
+        client_authority: Some(at("authority.pem")),
+    };
+    let tls = Tls::new(files, |_| {}).unwrap();
+    let served = serve(|options| options.tls = Some(Arc::new(tls)), |_| {});
+    run_clients_in(folder, "tls", &served);
 }
 
 #[test]

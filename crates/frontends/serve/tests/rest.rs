@@ -185,7 +185,7 @@ fn bad_requests_are_refused_with_a_sentence() {
             "no version",
         ),
         ("POST", infer, b"{".to_vec(), 400, "line 1"),
-        ("POST", infer, b"".to_vec(), 501, "JSON"),
+        ("POST", infer, b"".to_vec(), 400, "line 1"),
         ("POST", infer, b"\xff\xfe".to_vec(), 400, "malformed"),
         (
             "POST",
@@ -231,7 +231,7 @@ fn bad_requests_are_refused_with_a_sentence() {
         ),
         ("POST", infer, with("FP32", "FP16"), 400, "binary"),
         ("GET", infer, b"".to_vec(), 405, "POST"),
-        ("GET", "/v3", b"".to_vec(), 404, "/v2"),
+        ("GET", "/v3", b"".to_vec(), 404, "/openapi.json"),
         (
             "POST",
             "/v2/repository/models/digits/load",

@@ -7,7 +7,10 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tenon::{Error, ErrorKind, Location, Result};
-use tenon_serve::{Access, Repository, RepositoryEvent, RepositoryOptions, Server, ServerOptions};
+use tenon_serve::{
+    Access, Repository, RepositoryEvent, RepositoryOptions, Server, ServerOptions, Tls, TlsEvent,
+    TlsFiles,
+};
 
 /// The time between two looks for a signal while models are loaded.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
@@ -53,8 +56,10 @@ fn start(flags: &Serve) -> Result<Server> {
         access = access.admin_token_file(path)?;
     }
     // Before models are loaded, which may take long.
+    let tls = certificates(flags)?;
+    let is_allowed = flags.insecure || flags.tls_client_ca.is_some();
     for address in [Some(flags.http), flags.grpc].into_iter().flatten() {
-        access.check_address(address, flags.insecure)?;
+        access.check_address(address, is_allowed)?;
     }
     let mut models = RepositoryOptions::default();
     models.threads = flags.threading.threads;
@@ -72,6 +77,7 @@ fn start(flags: &Serve) -> Result<Server> {
     options.grpc = flags.grpc;
     options.access = access;
     options.insecure = flags.insecure;
+    options.tls = tls;
     options.max_body_bytes = usize::try_from(flags.max_request).unwrap_or(usize::MAX);
     options.max_total_bytes = usize::try_from(flags.max_in_flight).unwrap_or(usize::MAX);
     options.request_timeout = flags.request_timeout;
@@ -81,6 +87,36 @@ fn start(flags: &Serve) -> Result<Server> {
     options.drain_delay = flags.drain_delay;
     options.drain_timeout = flags.drain_timeout;
     Server::start(options, Arc::new(repository))
+}
+
+/// The certificates, which SIGHUP reads again.
+fn certificates(flags: &Serve) -> Result<Option<Arc<Tls>>> {
+    let (Some(certificate), Some(key)) = (&flags.tls_cert, &flags.tls_key) else {
+        return Ok(None);
+    };
+    let files = TlsFiles {
+        certificate: certificate.clone(),
+        key: key.clone(),
+        client_authority: flags.tls_client_ca.clone(),
+    };
+    let tls = Arc::new(Tls::new(files, report_tls)?);
+    let reloaded = tls.clone();
+    signals::at_hangup(move || reloaded.reload());
+    Ok(Some(tls))
+}
+
+/// Writes changes of the certificates to the log, standard error.
+fn report_tls(event: &TlsEvent) {
+    match event {
+        TlsEvent::Reloaded => output::complain("loaded the certificates again"),
+        TlsEvent::Failed { error } => {
+            for problem in error.all() {
+                output::complain(format_args!("error: {}", problem.single()));
+            }
+            output::complain("the certificates before them are kept");
+        }
+        _ => {}
+    }
 }
 
 /// Writes changes of the models to the log, standard error.
@@ -110,7 +146,12 @@ fn report(event: &RepositoryEvent) {
 }
 
 fn print(server: &Server, flags: &Serve) -> Result<()> {
-    say!("REST at http://{}/v2", server.http_address())?;
+    let scheme = if flags.tls_cert.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    say!("REST at {scheme}://{}/v2", server.http_address())?;
     say!("gRPC at {}", server.grpc_address())?;
     let rows = server.repository().index();
     for row in &rows {

@@ -316,3 +316,12 @@ pub enum ServingStatus {
     Serving = 1,
     NotServing = 2,
 }
+
+/// Of `ModelStreamInfer`: an answer, or what is wrong with its request.
+#[derive(Clone, PartialEq, Message)]
+pub struct ModelStreamInferResponse {
+    #[prost(string, tag = "1")]
+    pub error_message: String,
+    #[prost(message, optional, tag = "2")]
+    pub infer_response: Option<ModelInferResponse>,
+}

@@ -56,6 +56,7 @@ pub fn read(request: &ModelInferRequest) -> Result<InferRequest, Refusal> {
         binary_outputs: true,
         timeout_micros: parameters.unsigned("timeout")?.filter(|&micros| micros > 0),
         priority: parameters.unsigned("priority")?.unwrap_or(0),
+        sequence: parameters.sequence()?,
     })
 }
 
@@ -184,7 +185,7 @@ fn check_count(found: usize, ty: &TensorType) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::Status;
+    use crate::sequences::SequenceId;
 
     fn input(datatype: &str, shape: &[i64], contents: InferTensorContents) -> InferTensor {
         InferTensor {
@@ -269,6 +270,7 @@ mod tests {
             choice: Some(ParameterChoice::Int64(9)),
         };
         some.parameters.insert("sequence_id".into(), sequence);
-        assert_eq!(read(&some).unwrap_err().status, Status::Unsupported);
+        let position = read(&some).unwrap().sequence.unwrap();
+        assert_eq!(position.id, SequenceId::Number(9));
     }
 }

@@ -2,11 +2,10 @@
 
 use super::*;
 use crate::access::Access;
-use crate::body::{BodyLimits, BodyMemory};
 use crate::repository::{Repository, RepositoryOptions};
-use http_body_util::BodyExt;
-use std::sync::Mutex;
-use std::time::Instant;
+use crate::server::ServerOptions;
+use std::sync::atomic::Ordering;
+use tenon::Control;
 use tonic::Code;
 
 #[test]
@@ -34,31 +33,23 @@ fn app(access: Access) -> Arc<App> {
     std::fs::copy(model, folder.path().join("digits.onnx")).unwrap();
     let repository = Repository::new(folder.path(), RepositoryOptions::default(), |_| {}).unwrap();
     repository.update(&Control::new());
-    Arc::new(App {
-        repository: Arc::new(repository),
-        access,
-        body_memory: BodyMemory::new(1 << 20),
-        body_limits: BodyLimits {
-            bytes: 1 << 20,
-            time: Duration::from_secs(10),
-        },
-        request_timeout: None,
-        is_loaded: true.into(),
-        is_draining: false.into(),
-        in_flight: 0.into(),
-        cancelled: 0.into(),
-        connections: 0.into(),
-        refused: Mutex::default(),
-    })
+    let mut options = ServerOptions::new("127.0.0.1:0".parse().unwrap());
+    options.access = access;
+    options.max_body_bytes = 1 << 20;
+    options.max_total_bytes = 1 << 20;
+    options.body_timeout = Duration::from_secs(10);
+    let app = App::new(&options, Arc::new(repository));
+    app.is_loaded.store(true, Ordering::Relaxed);
+    Arc::new(app)
 }
 
-/// The status of a call of these bytes, its message, and the answer.
-fn call_bytes<R: Message + Default>(
+/// The status of a call of these bytes, its message, and the bytes of the answer.
+fn exchange(
     app: &Arc<App>,
     path: &str,
     headers: &[(&'static str, &str)],
     body: Vec<u8>,
-) -> (Code, String, R) {
+) -> (Code, String, Bytes) {
     let mut request = Request::post(path).header("content-type", "application/grpc");
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -84,14 +75,25 @@ fn call_bytes<R: Message + Default>(
     let trailers = body.trailers().cloned().unwrap_or_default();
     let value = |name: &str| head.headers.get(name).or(trailers.get(name)).cloned();
     let code = value("grpc-status").map_or(Code::Unknown, |code| Code::from_bytes(code.as_bytes()));
-    let text =
-        value("grpc-message").map_or(String::new(), |text| text.to_str().unwrap().to_owned());
-    let bytes = body.to_bytes();
+    let text = value("grpc-message").map_or(String::new(), |text| {
+        text.to_str().unwrap().replace("%20", " ")
+    });
+    assert_eq!(app.body_memory.used(), 0);
+    (code, text, body.to_bytes())
+}
+
+/// The status of a call of these bytes, its message, and the answer.
+fn call_bytes<R: Message + Default>(
+    app: &Arc<App>,
+    path: &str,
+    headers: &[(&'static str, &str)],
+    body: Vec<u8>,
+) -> (Code, String, R) {
+    let (code, text, bytes) = exchange(app, path, headers, body);
     let message = match bytes.len() {
         0 => R::default(),
         _ => R::decode(bytes.slice(5..)).unwrap(),
     };
-    assert_eq!(app.body_memory.used(), 0);
     (code, text, message)
 }
 
@@ -166,9 +168,9 @@ fn calls_that_fail_have_statuses() {
         (Code::InvalidArgument, true),
         "{text}"
     );
-    let (code, text, _) = call::<Empty>(&app, "ModelStreamInfer", &Empty {});
+    let (code, text, _) = call::<Empty>(&app, "TraceSetting", &Empty {});
     assert_eq!(
-        (code, text.contains("ModelStreamInfer")),
+        (code, text.contains("TraceSetting")),
         (Code::Unimplemented, true)
     );
     let path = format!("{SERVICE}ModelInfer");
@@ -188,7 +190,7 @@ fn calls_that_fail_have_statuses() {
         let (code, _, _) = call_bytes::<Empty>(&app, &path, &[], body.clone());
         assert_ne!(code, Code::Ok, "{body:?}");
     }
-    let (code, _, _) = call_bytes::<Empty>(&app, &path, &[], vec![0; (1 << 20) + 1]);
+    let (code, _, _) = call_bytes::<Empty>(&app, &path, &[], vec![0, 0, 0x10, 0, 1, 0]);
     assert_eq!(code, Code::ResourceExhausted);
 }
 
@@ -215,8 +217,7 @@ fn the_server_and_its_models_are_described() {
     let health = HealthCheckRequest::default();
     let (code, _, health) = call_bytes::<HealthCheckResponse>(&app, HEALTH, &[], framed(&health));
     assert_eq!((code, health.status), (Code::Ok, 1));
-    app.is_draining
-        .store(true, std::sync::atomic::Ordering::Relaxed);
+    app.is_draining.store(true, Ordering::Relaxed);
     let (_, _, ready) = call::<ReadyResponse>(&app, "ServerReady", &Empty {});
     assert!(!ready.ready);
 }
@@ -242,4 +243,110 @@ fn loading_needs_the_admin_token_and_reads_both_definitions() {
     }
     let (code, _, _) = call::<Empty>(&app, "ModelInfer", &infer_request(true));
     assert_eq!(code, Code::Unavailable);
+}
+
+/// The messages of an answer.
+fn messages<R: Message + Default>(mut bytes: Bytes) -> Vec<R> {
+    let mut messages = Vec::new();
+    while !bytes.is_empty() {
+        let length = u32::from_be_bytes(bytes[1..5].try_into().unwrap()) as usize;
+        messages.push(R::decode(bytes.slice(5..5 + length)).unwrap());
+        bytes = bytes.slice(5 + length..);
+    }
+    messages
+}
+
+#[test]
+fn packed_messages_have_packed_answers() {
+    let app = app(Access::default());
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, &infer_request(true).encode_to_vec()).unwrap();
+    let gzip = gzip.finish().unwrap();
+    let body = [&[1][..], &(gzip.len() as u32).to_be_bytes(), &gzip].concat();
+    let path = format!("{SERVICE}ModelInfer");
+    let packed = ("grpc-encoding", "gzip");
+    let (code, text, plain) = exchange(&app, &path, &[packed], body.clone());
+    assert_eq!((code, plain[0]), (Code::Ok, 0), "{text}");
+    let accepted = ("grpc-accept-encoding", "identity, gzip");
+    let (_, _, answer) = exchange(&app, &path, &[packed, accepted], body.clone());
+    assert_eq!(answer[0], 1);
+    let mut unpacked = Vec::new();
+    let mut gzip = flate2::read::GzDecoder::new(&answer[5..]);
+    std::io::Read::read_to_end(&mut gzip, &mut unpacked).unwrap();
+    assert_eq!(unpacked, plain[5..]);
+    let (code, text, _) = exchange(&app, &path, &[("grpc-encoding", "br")], body.clone());
+    assert_eq!(
+        (code, text.contains("gzip")),
+        (Code::Unimplemented, true),
+        "{text}"
+    );
+    // A message of 64 MiB in 64 KiB: the limit of the server is 1 MiB.
+    let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::Write::write_all(&mut bomb, &vec![0; 64 << 20]).unwrap();
+    let bomb = bomb.finish().unwrap();
+    let body = [&[1][..], &(bomb.len() as u32).to_be_bytes(), &bomb].concat();
+    let (code, text, _) = exchange(&app, &path, &[packed], body);
+    assert_eq!(code, Code::ResourceExhausted, "{text}");
+}
+
+#[test]
+fn each_request_of_a_stream_has_an_answer_or_an_error() {
+    let app = app(Access::default());
+    let path = format!("{SERVICE}ModelStreamInfer");
+    let (_, _, alone) = call::<ModelInferResponse>(&app, "ModelInfer", &infer_request(true));
+    let mut body = Vec::new();
+    for id in 0..100 {
+        let mut request = infer_request(true);
+        request.id = id.to_string();
+        if id % 10 == 3 {
+            request.model_name = "none".into();
+        }
+        body.extend(framed(&request));
+    }
+    let (code, text, bytes) = exchange(&app, &path, &[], body.clone());
+    assert_eq!(code, Code::Ok, "{text}");
+    let mut ids = Vec::new();
+    for answer in messages::<ModelStreamInferResponse>(bytes) {
+        let response = answer.infer_response.unwrap();
+        let id: usize = response.id.parse().unwrap();
+        if id % 10 == 3 {
+            assert!(
+                answer.error_message.contains("no model"),
+                "{}",
+                answer.error_message
+            );
+        } else {
+            assert_eq!(
+                (&*answer.error_message, &response.outputs),
+                ("", &alone.outputs)
+            );
+            assert!(response.parameters.contains_key("triton_final_response"));
+        }
+        ids.push(id);
+    }
+    ids.sort();
+    assert_eq!(ids, (0..100).collect::<Vec<_>>());
+    // What was read before a message that is cut is answered.
+    let (code, text, bytes) = exchange(&app, &path, &[], body[..body.len() - 1].to_vec());
+    assert_eq!(
+        (code, text.contains("ends early")),
+        (Code::InvalidArgument, true),
+        "{text}"
+    );
+    assert_eq!(messages::<ModelStreamInferResponse>(bytes).len(), 99);
+    let (code, _, _) = exchange(&app, &path, &[("grpc-timeout", "0n")], body);
+    assert_eq!(code, Code::DeadlineExceeded);
+}
+
+#[test]
+fn the_services_are_reflected() {
+    let app = app(Access::default());
+    // A request for the list of services: field 7, an empty text.
+    let queries = [0, 0, 0, 0, 2, 0x3a, 0].repeat(3);
+    for path in [REFLECTION, REFLECTION_ALPHA] {
+        let (code, text, bytes) = exchange(&app, path, &[], queries.clone());
+        assert_eq!(code, Code::Ok, "{text}");
+        let answers = messages::<reflection::ReflectionResponse>(bytes);
+        assert_eq!((answers.len(), &answers[0]), (3, &answers[2]));
+    }
 }

@@ -1,6 +1,7 @@
 //! Requests of JSON and binary data.
 
 use super::*;
+use crate::sequences::SequenceId;
 
 fn read_text(json: &str, binary: &[u8]) -> Result<InferRequest, Refusal> {
     let body = [json.as_bytes(), binary].concat();
@@ -105,8 +106,8 @@ fn schedules_are_read() {
     let request = read_text(json, b"").unwrap();
     assert_eq!((request.priority, request.timeout_micros), (2, Some(1500)));
     let sequence = r#"{"inputs":[],"parameters":{"sequence_id":5}}"#;
-    let refusal = read_text(sequence, b"").unwrap_err();
-    assert_eq!(refusal.status, Status::Unsupported);
+    let position = read_text(sequence, b"").unwrap().sequence.unwrap();
+    assert_eq!(position.id, SequenceId::Number(5));
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file is a separate program")]
 
+pub mod certificates;
+
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

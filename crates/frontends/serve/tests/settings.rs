@@ -1,0 +1,368 @@
+//! Settings of models: batches, rates, kept answers, sequences; and ensembles.
+
+mod common;
+
+use common::{Answer, Served, digits, model, scores, serve_folder, wait_until};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use tenon::Compiler;
+
+/// The package of a model of `data/make.py`.
+fn package(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let package = Compiler::new().compile_file(path.join(name).with_extension("onnx"));
+    package.and_then(|package| package.to_bytes()).unwrap()
+}
+
+fn served(files: &[(&str, &[u8])]) -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, bytes) in files {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    serve_folder(folder, |_| {}, |_| {})
+}
+
+/// A request with inputs of two columns.
+fn request(parameters: Value, inputs: &[(&str, &[f32])]) -> Vec<u8> {
+    let inputs = inputs.iter().map(|(name, data)| {
+        json!({"name": name, "shape": [data.len() / 2, 2], "datatype": "FP32", "data": data})
+    });
+    let inputs: Vec<Value> = inputs.collect();
+    json!({"parameters": parameters, "inputs": inputs})
+        .to_string()
+        .into_bytes()
+}
+
+fn output(answer: &Answer, name: &str) -> Vec<f64> {
+    let json = answer.json();
+    let outputs = json["outputs"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{json}"));
+    let output = outputs
+        .iter()
+        .find(|output| output["name"] == name)
+        .unwrap();
+    let data = output["data"].as_array().unwrap().iter();
+    data.map(|element| element.as_f64().unwrap()).collect()
+}
+
+fn reason(served: &Served, name: &str) -> String {
+    let index = served.post("/v2/repository/index", b"").json();
+    let rows = index.as_array().unwrap();
+    let row = rows.iter().find(|row| row["name"] == name).unwrap();
+    row["reason"].as_str().unwrap().to_owned()
+}
+
+const SUM_SETTINGS: &str = "
+    [sequence]
+    start_input = 'start'
+    max = 3
+    [[sequence.state]]
+    input = 'h'
+    output = 'h_next'";
+
+#[test]
+fn each_sequence_has_its_states() {
+    let sum = package("sum");
+    let served = served(&[("sum.neff", &sum), ("sum.toml", SUM_SETTINGS.as_bytes())]);
+    let metadata = served.get("/v2/models/sum").json();
+    assert_eq!(metadata["inputs"].as_array().unwrap().len(), 1);
+    assert_eq!(metadata["outputs"].as_array().unwrap().len(), 2);
+    let send = |id: Value, start: bool, end: bool, x: &[f32]| {
+        let parameters = json!({"sequence_id": id, "sequence_start": start, "sequence_end": end});
+        served.post("/v2/models/sum/infer", &request(parameters, &[("x", x)]))
+    };
+    let first = send(json!(7), true, false, &[1.0, 2.0]);
+    assert_eq!(output(&first, "y"), [-1.0, -2.0]);
+    assert_eq!(output(&first, "first"), [-1.0]);
+    // Another one, of two rows.
+    let other = send(json!("b"), true, false, &[5.0, 5.0, 6.0, 6.0]);
+    assert_eq!(output(&other, "y"), [-5.0, -5.0, -6.0, -6.0]);
+    let second = send(json!(7), false, false, &[10.0, 20.0]);
+    assert_eq!(output(&second, "y"), [-11.0, -22.0]);
+    assert_eq!(output(&second, "first"), [0.0]);
+    assert_eq!(
+        output(&send(json!("b"), false, false, &[1.0; 4]), "y"),
+        [-6.0, -6.0, -7.0, -7.0]
+    );
+    // A failed request leaves the state.
+    assert_eq!(send(json!(7), false, false, &[1.0; 4]).status, 400);
+    assert_eq!(
+        output(&send(json!(7), false, true, &[0.0, 0.0]), "y"),
+        [-11.0, -22.0]
+    );
+    let ended = send(json!(7), false, false, &[1.0, 1.0]);
+    assert_eq!(ended.status, 400);
+    assert!(ended.error().contains("sequence 7"), "{}", ended.error());
+    // A start in the middle begins again.
+    assert_eq!(
+        output(&send(json!("b"), true, false, &[1.0, 1.0]), "y"),
+        [-1.0, -1.0]
+    );
+    let without = served.post(
+        "/v2/models/sum/infer",
+        &request(json!({}), &[("x", &[0.0, 0.0])]),
+    );
+    assert_eq!(without.status, 400);
+    assert!(
+        without.error().contains("sequence_id"),
+        "{}",
+        without.error()
+    );
+    // "b" and two more are the most.
+    for id in [1, 2] {
+        assert_eq!(send(json!(id), true, false, &[0.0, 0.0]).status, 200);
+    }
+    assert_eq!(send(json!(3), true, false, &[0.0, 0.0]).status, 429);
+    let metrics = String::from_utf8(served.get("/metrics").body).unwrap();
+    assert!(
+        metrics.contains("tenon_sequences{model=\"sum\",version=\"1\"} 3"),
+        "{metrics}"
+    );
+}
+
+#[test]
+fn requests_of_a_sequence_are_in_their_order() {
+    let sum = package("sum");
+    let served = served(&[("sum.neff", &sum), ("sum.toml", SUM_SETTINGS.as_bytes())]);
+    let send = |start: bool, x: f32| {
+        let parameters = json!({"sequence_id": 1, "sequence_start": start});
+        let request = request(parameters, &[("x", &[x, x])]);
+        served.post("/v2/models/sum/infer", &request)
+    };
+    assert_eq!(send(true, 0.0).status, 200);
+    // Concurrent requests: each is added once, whatever their order.
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..10).for_each(|_| assert_eq!(send(false, 1.0).status, 200)));
+        }
+    });
+    assert_eq!(output(&send(false, 0.0), "y"), [-80.0, -80.0]);
+}
+
+#[test]
+fn idle_sequences_are_forgotten() {
+    let sum = package("sum");
+    let settings = SUM_SETTINGS.replace("max = 3", "idle = 0.05");
+    let served = served(&[("sum.neff", &sum), ("sum.toml", settings.as_bytes())]);
+    let parameters = json!({"sequence_id": 1, "sequence_start": true});
+    let start = request(parameters, &[("x", &[1.0, 1.0])]);
+    assert_eq!(served.post("/v2/models/sum/infer", &start).status, 200);
+    wait_until("the sequence is forgotten", || {
+        let metrics = String::from_utf8(served.get("/metrics").body).unwrap();
+        metrics.contains("tenon_sequences{model=\"sum\",version=\"1\"} 0")
+    });
+}
+
+#[test]
+fn settings_that_do_not_fit_are_refused() {
+    let sum = package("sum");
+    let unknown = "[sequence]\nid_input = 'nothing'\n[[sequence.state]]\ninput = 'h'\noutput = 'z'";
+    let served = served(&[
+        ("sum.neff", &sum),
+        ("sum.toml", unknown.as_bytes()),
+        ("typing.neff", digits()),
+        ("typing.toml", b"max_bach = 1"),
+        ("alone.toml", b"max_batch = 1"),
+    ]);
+    let text = reason(&served, "sum");
+    assert!(text.contains("'nothing'") && text.contains("'z'"), "{text}");
+    assert!(reason(&served, "typing").contains("max_bach"));
+    assert!(reason(&served, "alone").contains("without their model"));
+    // They are read again when they change.
+    fs::write(served.folder.path().join("sum.toml"), SUM_SETTINGS).unwrap();
+    wait_until("the settings are read", || {
+        reason(&served, "sum").is_empty()
+    });
+}
+
+#[test]
+fn rates_are_limited() {
+    let served = served(&[
+        ("digits.neff", digits()),
+        ("digits.toml", b"max_rate = 0.01\nburst = 2"),
+    ]);
+    let answers: Vec<Answer> = (0..3).map(|image| served.infer(image)).collect();
+    let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+    assert_eq!(statuses, [200, 200, 429]);
+    assert_eq!(answers[2].header("retry-after"), Some("1"));
+    let metrics = String::from_utf8(served.get("/metrics").body).unwrap();
+    assert!(metrics.contains("tenon_rejected_total{model=\"digits\",reason=\"rate\"} 1"));
+}
+
+#[test]
+fn equal_requests_have_one_execution() {
+    let served = served(&[
+        ("digits.neff", digits()),
+        ("digits.toml", b"cache_bytes = 1000000"),
+    ]);
+    let first = served.infer(1);
+    assert_eq!(served.infer(1).body, first.body);
+    served.infer(2);
+    let expected = scores(&model(), 2);
+    assert!(common::is_close(
+        &common::answered_scores(&served.infer(2)),
+        &expected
+    ));
+    let statistics = served.get("/v2/models/digits/stats").json();
+    let row = &statistics["model_stats"][0];
+    assert_eq!(row["execution_count"], 2);
+    assert_eq!(row["inference_stats"]["cache_hit"]["count"], 2);
+    assert_eq!(row["inference_stats"]["cache_miss"]["count"], 2);
+    assert_eq!(row["inference_stats"]["success"]["count"], 4);
+}
+
+const ENSEMBLE: &str = "
+    [ensemble]
+    outputs = ['result', 'negated']
+    [[ensemble.step]]
+    model = 'both'
+    inputs = { a = 'negated', b = 'y' }
+    outputs = { sum = 'result' }
+    [[ensemble.step]]
+    model = 'negative'
+    inputs = { in = 'x' }
+    outputs = { out = 'negated' }";
+
+#[test]
+fn ensembles_pass_tensors() {
+    let (negative, both) = (package("negative"), package("both"));
+    let served = served(&[
+        ("negative.neff", &negative),
+        ("both.neff", &both),
+        ("all.toml", ENSEMBLE.as_bytes()),
+    ]);
+    let metadata = served.get("/v2/models/all").json();
+    assert_eq!(metadata["platform"], "ensemble");
+    let names: Vec<&Value> = metadata["inputs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["name"])
+        .collect();
+    assert_eq!(names, ["y", "x"]);
+    let inputs: [(&str, &[f32]); 2] = [("x", &[1.0, 2.0]), ("y", &[10.0, 10.0])];
+    let infer = || served.post("/v2/models/all/infer", &request(json!({}), &inputs));
+    let answer = infer();
+    assert_eq!(output(&answer, "result"), [9.0, 8.0]);
+    assert_eq!(output(&answer, "negated"), [-1.0, -2.0]);
+    // The rows of the two inputs differ: the step is named.
+    let uneven: [(&str, &[f32]); 2] = [("x", &[1.0, 2.0]), ("y", &[1.0; 4])];
+    let refused = served.post("/v2/models/all/infer", &request(json!({}), &uneven));
+    assert_eq!(refused.status, 400);
+    assert!(refused.error().starts_with("both: "), "{}", refused.error());
+    // A model that is replaced serves in the ensemble too; one that is gone ends it until it is back.
+    let file = served.folder.path().join("negative.neff");
+    fs::write(&file, package("absolute")).unwrap();
+    wait_until("the model is replaced", || {
+        output(&infer(), "negated") == [1.0, 2.0]
+    });
+    fs::remove_file(&file).unwrap();
+    wait_until("the ensemble is gone", || infer().status == 503);
+    assert!(infer().error().contains("negative"), "{}", infer().error());
+    fs::write(&file, &negative).unwrap();
+    wait_until("the ensemble is back", || infer().status == 200);
+}
+
+#[test]
+fn ensembles_that_do_not_fit_are_refused() {
+    let (negative, both) = (package("negative"), package("both"));
+    let broken = "
+        [ensemble]
+        outputs = ['result', 'none']
+        [[ensemble.step]]
+        model = 'both'
+        inputs = { a = 'x', c = 'y' }
+        outputs = { sum = 'result', other = 'z' }
+        [[ensemble.step]]
+        model = 'negative'
+        inputs = { in = 'own' }
+        outputs = { out = 'own' }";
+    let types = "
+        [ensemble]
+        outputs = ['s']
+        [[ensemble.step]]
+        model = 'digits'
+        inputs = { image = 'image' }
+        outputs = { scores = 'scores' }
+        [[ensemble.step]]
+        model = 'negative'
+        inputs = { in = 'scores' }
+        outputs = { out = 's' }";
+    let unknown =
+        "[ensemble]\noutputs = []\n[[ensemble.step]]\nmodel = 'absent'\ninputs = {}\noutputs = {}";
+    let served = served(&[
+        ("negative.neff", &negative),
+        ("both.neff", &both),
+        ("digits.neff", digits()),
+        ("broken/model.toml", broken.as_bytes()),
+        ("types.toml", types.as_bytes()),
+        ("unknown.toml", unknown.as_bytes()),
+        (
+            "with_model.toml",
+            b"max_batch = 2\n[ensemble]\noutputs = []\nstep = []",
+        ),
+    ]);
+    let text = reason(&served, "broken");
+    for part in [
+        "'c'",
+        "'b'",
+        "'other'",
+        "'none'",
+        "waits for its own output",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(
+        reason(&served, "types").contains("[-1, 10]"),
+        "{}",
+        reason(&served, "types")
+    );
+    assert!(reason(&served, "unknown").contains("absent"));
+    assert!(!reason(&served, "with_model").is_empty());
+}
+
+#[test]
+fn pages_for_people_and_machines() {
+    let served = served(&[("digits.neff", digits()), ("<b>.neff", b"broken")]);
+    assert_eq!(served.infer(1).status, 200);
+    let page = served.get("/");
+    assert_eq!(page.status, 200);
+    assert!(
+        page.header("content-type")
+            .unwrap()
+            .starts_with("text/html")
+    );
+    assert!(
+        page.header("content-security-policy")
+            .unwrap()
+            .contains("default-src 'none'")
+    );
+    let text = String::from_utf8(page.body).unwrap();
+    assert!(
+        text.contains("<td>digits</td>") && text.contains("&lt;b&gt;"),
+        "{text}"
+    );
+    assert!(!text.contains("<b>"), "{text}");
+    let document = served.get("/openapi.json").json();
+    assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    // Every page of the document exists.
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let path = path.replace("{model}", "digits").replace("{version}", "1");
+        for method in methods.as_object().unwrap().keys() {
+            let answer = served.send(&method.to_uppercase(), &path, &[], b"");
+            assert!(
+                ![404, 405, 500].contains(&answer.status),
+                "{method} {path}: {answer:?}"
+            );
+        }
+    }
+    let metrics = String::from_utf8(served.get("/metrics").body).unwrap();
+    assert!(
+        metrics.contains("\nprocess_resident_memory_bytes "),
+        "{metrics}"
+    );
+}
