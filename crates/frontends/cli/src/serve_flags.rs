@@ -14,7 +14,7 @@ Examples:
   tenon serve models                        REST and gRPC on 127.0.0.1:8000
   tenon serve models --http :8000 --grpc :8001
   tenon serve models --batch-delay 0.002    wait 2 ms for requests to join
-  tenon serve models --http 0.0.0.0:8000 --token-file token --tls-cert cert.pem --tls-key key.pem
+  tenon serve models --http :8443 --tls-cert cert.pem --tls-key key.pem
   curl localhost:8000/v2/models/digits
 
 The folder has NAME.neff, NAME.onnx, NAME.tflite, or NAME/VERSION/ with one such file. New and replaced \
