@@ -3,7 +3,7 @@
 use crate::model_flags::CompileFlags;
 use crate::package_flags::LimitFlags;
 use crate::plugin_flags::DeviceFlags;
-use crate::thread_flags::ThreadFlags;
+use crate::thread_flags::{ThreadFlags, positive};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -106,14 +106,6 @@ fn shard(text: &str) -> Result<Shard, String> {
             .then_some(Shard { index, count })
     };
     parse().ok_or_else(|| format!("'{text}' is not I/N with I from 1 to N"))
-}
-
-fn positive(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("at least 1 is needed".into()),
-        Ok(count) => Ok(count),
-        Err(_) => Err(format!("'{text}' is no count")),
-    }
 }
 
 #[cfg(test)]

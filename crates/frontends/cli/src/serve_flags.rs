@@ -1,7 +1,7 @@
 //! Flags of `tenon serve`.
 
 use crate::package_flags::byte_count;
-use crate::thread_flags::ThreadFlags;
+use crate::thread_flags::{ThreadFlags, positive};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -93,14 +93,6 @@ pub struct Serve {
     /// Print addresses and models as JSON, one object, when the models are loaded.
     #[arg(long)]
     pub json: bool,
-}
-
-fn positive(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("at least 1 is needed".into()),
-        Ok(count) => Ok(count),
-        Err(_) => Err(format!("'{text}' is no count")),
-    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -1,4 +1,4 @@
-//! The flag `--threads`.
+//! The flag `--threads`, and counts of at least 1.
 
 use clap::Args;
 
@@ -15,5 +15,14 @@ fn threads(text: &str) -> Result<usize, String> {
         Ok(0) => Err("at least one thread is needed".into()),
         Ok(count) => Ok(count),
         Err(_) => Err(format!("'{text}' is not a thread count")),
+    }
+}
+
+/// A count of at least 1.
+pub fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1 is needed".into()),
+        Ok(count) => Ok(count),
+        Err(_) => Err(format!("'{text}' is no count")),
     }
 }
