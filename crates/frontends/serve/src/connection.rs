@@ -105,15 +105,15 @@ async fn serve(stream: TcpStream, listener: Listener) {
     match &listener.tls {
         None => {
             if let Ok(Some(is_http2)) = timeout(HEAD_TIMEOUT, is_http2(&stream)).await {
-                serve_requests(stream, is_http2, listener).await;
+                Box::pin(serve_requests(stream, is_http2, listener)).await;
             }
         }
         Some(tls) => {
-            let handshake = handshake(stream, tls);
+            let handshake = Box::pin(handshake(stream, tls));
             if let Ok(Some(stream)) = timeout(listener.times.handshake, handshake).await {
                 let protocol = stream.get_ref().1.alpn_protocol();
                 let is_http2 = protocol == Some(HTTP2);
-                serve_requests(stream, is_http2, listener).await;
+                Box::pin(serve_requests(stream, is_http2, listener)).await;
             }
         }
     }
@@ -186,10 +186,11 @@ async fn serve_http<S>(
     let unread = unread.clone();
     let service = service_fn(move |request| {
         let (app, unread) = (app.clone(), unread.clone());
-        async move {
+        // The state of a request, some kilobytes, is allocated while there is one: most connections are idle.
+        Box::pin(async move {
             let response = app.respond(request, address, protocols).await;
             Ok::<_, Infallible>(response.map(|body| unread.count(body)))
-        }
+        })
     });
     if is_http2 {
         let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
@@ -201,7 +202,8 @@ async fn serve_http<S>(
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIMEOUT)
             .serve_connection(stream, service);
-        let _ = watcher.watch(connection).await;
+        // Boxed, so that a connection has the state of its protocol only.
+        let _ = Box::pin(watcher.watch(connection)).await;
     } else {
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
@@ -209,7 +211,7 @@ async fn serve_http<S>(
             .max_buf_size(MAX_HEAD_BYTES)
             .max_headers(MAX_HEADERS)
             .serve_connection(stream, service);
-        let _ = watcher.watch(connection).await;
+        let _ = Box::pin(watcher.watch(connection)).await;
     }
 }
 
