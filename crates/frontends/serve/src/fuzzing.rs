@@ -1,7 +1,8 @@
 //! A server without sockets, for the fuzz target `serve`.
 
 use crate::app::{App, Protocols};
-use crate::repository::{Repository, RepositoryOptions};
+use crate::model_loader::RepositoryOptions;
+use crate::repository::Repository;
 use crate::server::ServerOptions;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};

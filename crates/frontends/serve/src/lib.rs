@@ -27,6 +27,7 @@ mod json_data;
 mod json_request;
 mod loaded_model;
 mod model_files;
+mod model_loader;
 mod overview;
 mod parameters;
 mod path;
@@ -49,8 +50,9 @@ mod unread;
 
 pub use access::Access;
 pub use address::{SocketAddr, parse_address};
+pub use model_loader::RepositoryOptions;
 pub use queue::BatchOptions;
-pub use repository::{IndexRow, Repository, RepositoryEvent, RepositoryOptions};
+pub use repository::{IndexRow, Repository, RepositoryEvent};
 pub use server::{Server, ServerOptions};
 pub use tls::{Tls, TlsEvent, TlsFiles};
 

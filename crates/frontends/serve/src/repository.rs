@@ -1,36 +1,20 @@
 //! The models of a folder: loaded at the start, replaced when their files are, found by name and version.
 
 use crate::ensemble::Ensemble;
-use crate::loaded_model::LoadedModel;
 use crate::model_files::{ModelFiles, ModelSource, scan};
-use crate::queue::BatchOptions;
+use crate::model_loader::{EnsemblePlan, LoadedSource, ModelLoader, RepositoryOptions};
 use crate::served_model::ServedModel;
-use crate::settings::{EnsembleSettings, Settings};
 use crate::statistics::Statistics;
 use crate::status::{Refusal, Status};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use tenon::neff::Limits;
-use tenon::tensor::BufferMut;
-use tenon::{Compiler, Control, Error, ErrorKind, LoadOptions, Location, Model, Result};
-
-/// How models are loaded.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct RepositoryOptions {
-    /// Queues and batches of each model.
-    pub batches: BatchOptions,
-    /// The most threads of one execution; all CPUs when `None`.
-    pub threads: Option<usize>,
-}
+use tenon::{Control, Error, Result};
 
 /// The models of a folder.
 pub struct Repository {
     folder: PathBuf,
-    options: RepositoryOptions,
+    loader: ModelLoader,
     models: RwLock<BTreeMap<String, BTreeMap<u64, Version>>>,
     /// Held while models are loaded, which only one thread does.
     loading: Mutex<()>,
@@ -50,12 +34,6 @@ struct Version {
     statistics: Arc<Statistics>,
 }
 
-/// What an ensemble is built from.
-struct EnsemblePlan {
-    settings: Settings,
-    ensemble: EnsembleSettings,
-}
-
 /// The name, version and plan of an ensemble, what is served of it, and its counts.
 type EnsembleRow = (
     String,
@@ -64,13 +42,6 @@ type EnsembleRow = (
     Option<Arc<ServedModel>>,
     Arc<Statistics>,
 );
-
-/// What a source becomes.
-enum Loaded {
-    Model(ServedModel),
-    /// Ensembles are built when all models are loaded.
-    Ensemble(EnsemblePlan),
-}
 
 /// What becomes of a model whose replacement failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +127,7 @@ impl Repository {
         scan(&folder)?;
         Ok(Self {
             folder,
-            options,
+            loader: ModelLoader::new(options),
             models: RwLock::default(),
             loading: Mutex::default(),
             events: Box::new(events),
@@ -267,12 +238,12 @@ impl Repository {
             entry.state = VersionState::Loading;
             entry.statistics.clone()
         });
-        let loaded = self.load_source(name, version, source, statistics, control);
+        let loaded = (self.loader).load(name, version, source, statistics, control);
         match loaded {
-            Ok(Loaded::Model(served)) => {
+            Ok(LoadedSource::Model(served)) => {
                 self.replace(name, version, Ok(served), Replacement::Keep);
             }
-            Ok(Loaded::Ensemble(plan)) => self.write(|models| {
+            Ok(LoadedSource::Ensemble(plan)) => self.write(|models| {
                 let entry = models.get_mut(name).and_then(|it| it.get_mut(&version));
                 if let Some(entry) = entry {
                     entry.plan = Some(Arc::new(plan));
@@ -333,82 +304,6 @@ impl Repository {
         if let Some(event) = event {
             (self.events)(&event);
         }
-    }
-
-    fn load_source(
-        &self,
-        name: &str,
-        version: u64,
-        source: &ModelSource,
-        statistics: Arc<Statistics>,
-        control: &Control,
-    ) -> Result<Loaded> {
-        let mut settings = match &source.settings {
-            Some(file) => Settings::read(&file.path)?,
-            None => Settings::default(),
-        };
-        let file = source.model.as_ref().or(source.settings.as_ref());
-        let path = file.map(|file| file.path.as_path()).unwrap_or(&self.folder);
-        match (&source.model, settings.ensemble.take()) {
-            (Some(_), None) => {
-                let loaded = self.load_file(name, version, path, &settings, statistics, control);
-                let loaded = loaded.map_err(|error| error.at(Location::file(path)))?;
-                Ok(Loaded::Model(loaded))
-            }
-            (None, Some(ensemble)) => {
-                check_ensemble(&settings).map_err(|error| error.at(Location::file(path)))?;
-                Ok(Loaded::Ensemble(EnsemblePlan { settings, ensemble }))
-            }
-            (Some(_), Some(_)) => {
-                let text = "[ensemble] in the settings of a model, which has a file";
-                Err(Error::new(ErrorKind::BadInput, text).at(Location::file(path)))
-            }
-            (None, None) => Err(
-                Error::new(ErrorKind::BadInput, "settings without their model")
-                    .expected(
-                        "NAME.neff, NAME.onnx or NAME.tflite beside them, or [ensemble] in them",
-                    )
-                    .at(Location::file(path)),
-            ),
-        }
-    }
-
-    fn load_file(
-        &self,
-        name: &str,
-        version: u64,
-        path: &Path,
-        settings: &Settings,
-        statistics: Arc<Statistics>,
-        control: &Control,
-    ) -> Result<ServedModel> {
-        let batches = self.options.batches.with(settings);
-        let instances = batches.instances.max(1);
-        let options = LoadOptions::new()
-            .control(control.clone())
-            .threads(settings.threads.or(self.options.threads))
-            // Libraries of a package would run in this process for every caller.
-            .native_nodes(false)
-            .in_flight(instances)
-            .max_in_flight(instances);
-        let package = match path.extension().is_some_and(|e| e == "neff") {
-            true => read_file(path)?,
-            false => {
-                let compiler = Compiler::new().control(control.clone());
-                BufferMut::copy_of(&compiler.compile_file(path)?.to_bytes()?)?
-            }
-        };
-        let bytes = package.len() as u64;
-        let package =
-            tenon::neff::Package::from_buffer(package.freeze(), &Limits::default(), control)?;
-        let model = Model::from_package(&package, &options)?;
-        let sequence = settings.sequence.as_ref();
-        let model = LoadedModel::new(model, &batches, sequence, statistics.clone())?;
-        if settings.warm_up.unwrap_or(true) {
-            model.warm_up(control);
-        }
-        let served = ServedModel::of_model(name, version, model, bytes, settings, statistics);
-        Ok(served)
     }
 
     /// Loads a model again that was unloaded, or whose file changed.
@@ -575,17 +470,6 @@ impl Version {
     }
 }
 
-/// The file in memory: one that is mapped must not be truncated while it is served.
-fn read_file(path: &Path) -> Result<BufferMut> {
-    let failed = |error| Error::io(path, "read", error);
-    let mut file = File::open(path).map_err(failed)?;
-    let length = file.metadata().map_err(failed)?.len();
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
-    let mut bytes = BufferMut::zeroed(length)?;
-    file.read_exact(&mut bytes).map_err(failed)?;
-    Ok(bytes)
-}
-
 /// The text of an error for callers, which need no paths of the server.
 fn reason(error: &Error, is_served: bool) -> String {
     let problems: Vec<String> = error
@@ -610,26 +494,6 @@ fn no_version(name: &str, text: &str, versions: &BTreeMap<u64, Version>) -> Refu
     let known = known.join(", ");
     let text = format!("'{name}' has no version {text:?}: it has {known}");
     Refusal::new(Status::NotFound, text)
-}
-
-/// An ensemble executes by its models, whose settings have batches and sequences.
-fn check_ensemble(settings: &Settings) -> Result<()> {
-    let found = [
-        ("max_batch", settings.max_batch.is_some()),
-        ("preferred_batch", !settings.preferred_batch.is_empty()),
-        ("batch_delay", settings.batch_delay.is_some()),
-        ("max_waiting", settings.max_waiting.is_some()),
-        ("instances", settings.instances.is_some()),
-        ("threads", settings.threads.is_some()),
-        ("warm_up", settings.warm_up.is_some()),
-        ("sequence", settings.sequence.is_some()),
-    ];
-    let found = found.iter().filter(|(_, is_found)| *is_found);
-    let problems = found.map(|(field, _)| {
-        let text = "an ensemble has this in the settings of its models";
-        Error::new(ErrorKind::BadInput, text).at(Location::field(*field))
-    });
-    Error::from_all(problems).map_or(Ok(()), Err)
 }
 
 fn unavailable(name: &str, reason: &str) -> Refusal {

@@ -168,7 +168,29 @@ impl Settings {
             let text = "answers of a model with sequences depend on its states";
             problems.push(problem("cache_bytes", "no [sequence]", text));
         }
+        if self.ensemble.is_some() {
+            problems.extend(self.problems_of_ensemble());
+        }
         problems
+    }
+
+    /// An ensemble executes by its models, whose settings have batches and sequences.
+    fn problems_of_ensemble(&self) -> impl Iterator<Item = Error> {
+        let found = [
+            ("max_batch", self.max_batch.is_some()),
+            ("preferred_batch", !self.preferred_batch.is_empty()),
+            ("batch_delay", self.batch_delay.is_some()),
+            ("max_waiting", self.max_waiting.is_some()),
+            ("instances", self.instances.is_some()),
+            ("threads", self.threads.is_some()),
+            ("warm_up", self.warm_up.is_some()),
+            ("sequence", self.sequence.is_some()),
+        ];
+        let found = found.into_iter().filter(|(_, is_found)| *is_found);
+        found.map(|(field, _)| {
+            let text = "an ensemble has this in the settings of its models";
+            Error::new(ErrorKind::BadInput, text).at(Location::field(field))
+        })
     }
 }
 

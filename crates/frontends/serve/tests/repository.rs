@@ -2,20 +2,10 @@
 
 mod common;
 
-use common::{Served, answered_scores, digits, is_close, model, scores, serve_folder, wait_until};
+use common::{Served, answered_scores, digits, is_close, model, scores, serve_files, wait_until};
 use serde_json::Value;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-fn served(files: &[(&str, &[u8])]) -> Served {
-    let folder = tempfile::tempdir().unwrap();
-    for (path, bytes) in files {
-        let path = folder.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-    }
-    serve_folder(folder, |_| {}, |_| {})
-}
 
 /// Writes beside a file, then renames.
 fn replace(served: &Served, path: &str, bytes: &[u8]) {
@@ -33,7 +23,7 @@ fn row(served: &Served, name: &str, version: &str) -> Value {
 
 #[test]
 fn versions_are_served_side_by_side() {
-    let served = served(&[
+    let served = serve_files(&[
         ("many/1/model.neff", digits()),
         ("many/12/model.neff", digits()),
         ("many/3/model.neff", b"broken"),
@@ -67,14 +57,14 @@ fn versions_are_served_side_by_side() {
 #[test]
 fn an_onnx_model_is_compiled() {
     let bytes = fs::read(common::repository("models/digits/transformer.onnx")).unwrap();
-    let served = served(&[("digits.onnx", &bytes)]);
+    let served = serve_files(&[("digits.onnx", &bytes)]);
     let answer = served.infer(2);
     assert!(is_close(&answered_scores(&answer), &scores(&model(), 2)));
 }
 
 #[test]
 fn a_broken_replacement_leaves_the_old_one() {
-    let served = served(&[("digits.neff", digits())]);
+    let served = serve_files(&[("digits.neff", digits())]);
     // In place, as by cp: the package is not mapped.
     fs::write(
         served.folder.path().join("digits.neff"),
@@ -107,7 +97,7 @@ fn a_broken_replacement_leaves_the_old_one() {
 
 #[test]
 fn models_appear_and_disappear() {
-    let served = served(&[]);
+    let served = serve_files(&[]);
     assert_eq!(served.get("/v2/health/ready").status, 200);
     assert_eq!(served.infer(0).status, 404);
     replace(&served, "digits.neff", digits());
@@ -118,7 +108,7 @@ fn models_appear_and_disappear() {
 
 #[test]
 fn replacing_under_load_loses_no_request() {
-    let served = served(&[("digits.neff", digits())]);
+    let served = serve_files(&[("digits.neff", digits())]);
     let expected = scores(&model(), 7);
     let is_ended = AtomicBool::new(false);
     let answered = AtomicUsize::new(0);
@@ -144,7 +134,7 @@ fn replacing_under_load_loses_no_request() {
 
 #[test]
 fn models_that_the_protocol_lacks_are_refused() {
-    let served = served(&[("empty.neff", b""), ("text.onnx", b"no model")]);
+    let served = serve_files(&[("empty.neff", b""), ("text.onnx", b"no model")]);
     for name in ["empty", "text"] {
         let found = row(&served, name, "1");
         assert_eq!(found["state"], "UNAVAILABLE", "{name}");

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Answer, Served, digits, model, scores, serve_folder, wait_until};
+use common::{Answer, Served, digits, model, scores, serve_files, wait_until};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -13,16 +13,6 @@ fn package(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let package = Compiler::new().compile_file(path.join(name).with_extension("onnx"));
     package.and_then(|package| package.to_bytes()).unwrap()
-}
-
-fn served(files: &[(&str, &[u8])]) -> Served {
-    let folder = tempfile::tempdir().unwrap();
-    for (path, bytes) in files {
-        let path = folder.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-    }
-    serve_folder(folder, |_| {}, |_| {})
 }
 
 /// A request with inputs of two columns.
@@ -67,7 +57,7 @@ const SUM_SETTINGS: &str = "
 #[test]
 fn each_sequence_has_its_states() {
     let sum = package("sum");
-    let served = served(&[("sum.neff", &sum), ("sum.toml", SUM_SETTINGS.as_bytes())]);
+    let served = serve_files(&[("sum.neff", &sum), ("sum.toml", SUM_SETTINGS.as_bytes())]);
     let metadata = served.get("/v2/models/sum").json();
     assert_eq!(metadata["inputs"].as_array().unwrap().len(), 1);
     assert_eq!(metadata["outputs"].as_array().unwrap().len(), 2);
@@ -127,7 +117,7 @@ fn each_sequence_has_its_states() {
 #[test]
 fn requests_of_a_sequence_are_in_their_order() {
     let sum = package("sum");
-    let served = served(&[("sum.neff", &sum), ("sum.toml", SUM_SETTINGS.as_bytes())]);
+    let served = serve_files(&[("sum.neff", &sum), ("sum.toml", SUM_SETTINGS.as_bytes())]);
     let send = |start: bool, x: f32| {
         let parameters = json!({"sequence_id": 1, "sequence_start": start});
         let request = request(parameters, &[("x", &[x, x])]);
@@ -147,7 +137,7 @@ fn requests_of_a_sequence_are_in_their_order() {
 fn idle_sequences_are_forgotten() {
     let sum = package("sum");
     let settings = SUM_SETTINGS.replace("max = 3", "idle = 0.05");
-    let served = served(&[("sum.neff", &sum), ("sum.toml", settings.as_bytes())]);
+    let served = serve_files(&[("sum.neff", &sum), ("sum.toml", settings.as_bytes())]);
     let parameters = json!({"sequence_id": 1, "sequence_start": true});
     let start = request(parameters, &[("x", &[1.0, 1.0])]);
     assert_eq!(served.post("/v2/models/sum/infer", &start).status, 200);
@@ -161,7 +151,7 @@ fn idle_sequences_are_forgotten() {
 fn settings_that_do_not_fit_are_refused() {
     let sum = package("sum");
     let unknown = "[sequence]\nid_input = 'nothing'\n[[sequence.state]]\ninput = 'h'\noutput = 'z'";
-    let served = served(&[
+    let served = serve_files(&[
         ("sum.neff", &sum),
         ("sum.toml", unknown.as_bytes()),
         ("typing.neff", digits()),
@@ -181,7 +171,7 @@ fn settings_that_do_not_fit_are_refused() {
 
 #[test]
 fn rates_are_limited() {
-    let served = served(&[
+    let served = serve_files(&[
         ("digits.neff", digits()),
         ("digits.toml", b"max_rate = 0.01\nburst = 2"),
     ]);
@@ -195,7 +185,7 @@ fn rates_are_limited() {
 
 #[test]
 fn equal_requests_have_one_execution() {
-    let served = served(&[
+    let served = serve_files(&[
         ("digits.neff", digits()),
         ("digits.toml", b"cache_bytes = 1000000"),
     ]);
@@ -230,7 +220,7 @@ const ENSEMBLE: &str = "
 #[test]
 fn ensembles_pass_tensors() {
     let (negative, both) = (package("negative"), package("both"));
-    let served = served(&[
+    let served = serve_files(&[
         ("negative.neff", &negative),
         ("both.neff", &both),
         ("all.toml", ENSEMBLE.as_bytes()),
@@ -294,7 +284,7 @@ fn ensembles_that_do_not_fit_are_refused() {
         outputs = { out = 's' }";
     let unknown =
         "[ensemble]\noutputs = []\n[[ensemble.step]]\nmodel = 'absent'\ninputs = {}\noutputs = {}";
-    let served = served(&[
+    let served = serve_files(&[
         ("negative.neff", &negative),
         ("both.neff", &both),
         ("digits.neff", digits()),
@@ -327,7 +317,7 @@ fn ensembles_that_do_not_fit_are_refused() {
 
 #[test]
 fn pages_for_people_and_machines() {
-    let served = served(&[("digits.neff", digits()), ("<b>.neff", b"broken")]);
+    let served = serve_files(&[("digits.neff", digits()), ("<b>.neff", b"broken")]);
     assert_eq!(served.infer(1).status, 200);
     let page = served.get("/");
     assert_eq!(page.status, 200);

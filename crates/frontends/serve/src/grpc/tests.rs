@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::access::Access;
-use crate::repository::{Repository, RepositoryOptions};
+use crate::model_loader::RepositoryOptions;
+use crate::repository::Repository;
 use crate::server::ServerOptions;
 use std::sync::atomic::Ordering;
 use tenon::Control;

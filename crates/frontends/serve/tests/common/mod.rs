@@ -76,6 +76,17 @@ pub fn serve(
     serve_folder(folder, change_server, change_models)
 }
 
+/// Starts a server on a folder with these files.
+pub fn serve_files(files: &[(&str, &[u8])]) -> Served {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (path, bytes) in files {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
+        std::fs::write(path, bytes).expect("it is written");
+    }
+    serve_folder(folder, |_| {}, |_| {})
+}
+
 /// Starts a server on a folder.
 pub fn serve_folder(
     folder: TempDir,
