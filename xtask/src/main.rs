@@ -1,5 +1,5 @@
 //! Development tasks: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `wheel`,
-//! `dist`, `zoo`, `fuzz`, `soak`, `miri`, `sanitize`, `loom`, `words`, `deny`, `build-time`, `python`.
+//! `dist`, `zoo`, `fuzz`, `soak`, `serve-load`, `miri`, `sanitize`, `loom`, `words`, `deny`, `build-time`, `python`.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -92,6 +92,13 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
+    /// Run tenon serve under load with faults: clients check every answer while others break their connections, are
+    /// slow or are killed, and models are replaced.
+    ServeLoad {
+        /// How long.
+        #[arg(long, default_value_t = 3600)]
+        seconds: u32,
+    },
     /// Run the tests of crates with unsafe code under Miri (nightly).
     Miri {
         /// Passed on to `cargo miri test`.
@@ -142,6 +149,7 @@ fn main() -> ExitCode {
         Task::Zoo(options) => zoo::zoo(&options),
         Task::Fuzz(options) => fuzz::fuzz(&options),
         Task::Soak { cases, rest } => soak(cases, &rest),
+        Task::ServeLoad { seconds } => serve_load(seconds),
         Task::Miri { rest } => miri(&rest),
         Task::Sanitize(options) => sanitize::sanitize(&options),
         Task::Loom { filter } => loom(&filter),
@@ -236,6 +244,19 @@ fn soak(cases: u32, rest: &[String]) -> Result<()> {
     ]);
     command.args(["nothing_grows_and_nothing_is_lost", "--", "--nocapture"]);
     run(command.env("TENON_SOAK", "1000000"))
+}
+
+fn serve_load(seconds: u32) -> Result<()> {
+    run(cargo().args(["build", "--release", "--package", "tenon-cli"]))?;
+    let folder = target().join("serve-load");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
+    }
+    let mut script = Command::new(python::for_clients()?);
+    script.arg(root().join("xtask/python/serve_load.py"));
+    script.arg(target().join("release/tenon"));
+    script.arg(root().join("crates/frontends/serve/tests/data"));
+    run(script.arg(folder).arg(seconds.to_string()))
 }
 
 /// Runs the tests of shared and borrowed memory, and of handles, under Miri.

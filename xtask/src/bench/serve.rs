@@ -182,8 +182,68 @@ impl Bench<'_> {
                 ));
             }
         }
-        lines.push(String::new());
+        let server = self.tenon(&["--threads", "1"])?;
+        let idle = self.idle_page(&server)?;
+        lines.extend([
+            String::new(),
+            format!(
+                "A page without an execution (`/v2/health/live`), with one client: median {}, of which the server computes for a few \
+                 microseconds; the rest is the network, the load and the wake-up of two threads.",
+                time(idle.median)
+            ),
+            String::new(),
+            self.over_http2(&server)?,
+            String::new(),
+        ]);
         Ok(lines)
+    }
+
+    /// Requests for a page that executes no model.
+    fn idle_page(&self, server: &Server) -> Result<Load> {
+        let url = format!("http://127.0.0.1:{}/v2/health/live", server.port);
+        let mut best = None;
+        for _ in 0..self.comparison.options.rounds {
+            best = Some(faster(best, self.oha(1, &[], &url)?));
+        }
+        best.ok_or_else(|| super::NO_ROUND.into())
+    }
+
+    /// Requests over HTTP/2.
+    fn over_http2(&self, server: &Server) -> Result<String> {
+        let url = format!("http://127.0.0.1:{}/v2/models/mlp/infer", server.port);
+        let length = self.head_length("mlp")?;
+        let mut h2load = Command::new("h2load");
+        h2load.args(["-c", "1", "-m", "16", "--warm-up-time", "0", "-D"]);
+        h2load.arg(self.comparison.options.seconds.ceil().to_string());
+        h2load.args(["-H", &length, "-d"]);
+        h2load.arg(self.folder.join("mlp.bin")).arg(url);
+        let text = output(&mut h2load)
+            .map_err(|error| format!("{error} (Debian: apt-get install nghttp2-client)"))?;
+        let number = |before: &str, after: &str| {
+            let start = text.split_once(before)?.1;
+            start.split_once(after)?.0.trim().parse::<f64>().ok()
+        };
+        let (Some(rate), Some(total), Some(good)) = (
+            number("s, ", " req/s"),
+            number("requests: ", " total"),
+            number("status codes: ", " 2xx"),
+        ) else {
+            return Err(format!("h2load: no figures in {text}"));
+        };
+        if total == 0.0 || good < total {
+            return Err(format!("h2load: {good} answers of 200 to {total} requests"));
+        }
+        Ok(format!(
+            "Over HTTP/2, made by [h2load](https://nghttp2.org/documentation/h2load-howto.html), as binary data: {rate:.0} requests/s on \
+             one connection with 16 streams."
+        ))
+    }
+
+    /// The header with the length of the JSON before binary data.
+    fn head_length(&self, model: &str) -> Result<String> {
+        let length = std::fs::read_to_string(self.folder.join(format!("{model}.head")));
+        let length = length.map_err(|error| error.to_string())?;
+        Ok(format!("Inference-Header-Content-Length: {length}"))
     }
 
     /// Joined requests beside single ones.
@@ -285,21 +345,26 @@ impl Bench<'_> {
     fn load(&self, server: &Server, model: &str, form: Form, clients: usize) -> Result<Load> {
         let url = format!("http://127.0.0.1:{}/v2/models/{model}/infer", server.port);
         let file = |ending: &str| self.folder.join(format!("{model}.{ending}"));
-        let mut oha = Command::new(&self.oha);
-        oha.args(["--no-tui", "--output-format", "json", "--method", "POST"]);
-        oha.args(["-c", &clients.to_string()]);
-        oha.args(["-z", &format!("{}s", self.comparison.options.seconds)]);
+        let data = |ending: &str| file(ending).display().to_string();
         match form {
             Form::Json => {
-                oha.args(["-T", "application/json", "-D"]).arg(file("json"));
+                let data = data("json");
+                let arguments = ["-m", "POST", "-T", "application/json", "-D", &data];
+                self.oha(clients, &arguments, &url)
             }
             Form::Binary => {
-                let length = std::fs::read_to_string(file("head")).map_err(|e| e.to_string())?;
-                oha.args(["-H", &format!("Inference-Header-Content-Length: {length}")]);
-                oha.arg("-D").arg(file("bin"));
+                let (length, data) = (self.head_length(model)?, data("bin"));
+                self.oha(clients, &["-m", "POST", "-H", &length, "-D", &data], &url)
             }
         }
-        let text = output(oha.arg(&url))?;
+    }
+
+    fn oha(&self, clients: usize, arguments: &[&str], url: &str) -> Result<Load> {
+        let mut oha = Command::new(&self.oha);
+        oha.args(["--no-tui", "--output-format", "json"]);
+        oha.args(["-c", &clients.to_string()]);
+        oha.args(["-z", &format!("{}s", self.comparison.options.seconds)]);
+        let text = output(oha.args(arguments).arg(url))?;
         let report: serde_json::Value =
             serde_json::from_str(&text).map_err(|error| format!("oha: {error}: {text}"))?;
         let statuses = report["statusCodeDistribution"].as_object();
