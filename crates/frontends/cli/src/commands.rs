@@ -16,6 +16,7 @@ pub mod netlist_run;
 pub mod netlist_show;
 pub mod netlist_test;
 pub mod opt;
+mod own_command;
 pub mod package;
 pub mod plugin;
 pub mod profile;

@@ -1,6 +1,7 @@
 //! Flags of `tenon serve`.
 
 use crate::package_flags::byte_count;
+use crate::plugin_flags::BackendFlags;
 use crate::thread_flags::{ThreadFlags, positive};
 use clap::Args;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ Examples:
   tenon serve models --http :8000 --grpc :8001
   tenon serve models --batch-delay 0.002    wait 2 ms for requests to join
   tenon serve models --http :8443 --tls-cert cert.pem --tls-key key.pem
+  tenon serve models --isolate              a process for each model
   curl localhost:8000/v2/models/digits
 
 The folder has NAME.neff, NAME.onnx, NAME.tflite, or NAME/VERSION/ with one such file. New and replaced \
@@ -66,6 +68,15 @@ pub struct Serve {
     pub instances: usize,
     #[command(flatten)]
     pub threading: ThreadFlags,
+    /// Execute each model in a separate process: a crash of a plug-in or of a native node (which run with
+    /// TENON_ALLOW_NATIVE_NODES=1) ends that process, which is started again, and not the server.
+    #[arg(long)]
+    pub isolate: bool,
+    #[command(flatten)]
+    pub backends: BackendFlags,
+    /// Be the process of one model: standard input is a socket of the server.
+    #[arg(long, hide = true)]
+    pub worker: bool,
     /// The longest time of a request in seconds; without it only that of the caller.
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub request_timeout: Option<Duration>,
@@ -78,9 +89,14 @@ pub struct Serve {
     /// Open connections; further ones wait.
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = positive)]
     pub max_connections: usize,
-    /// Threads that serve connections; models are executed on others.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
-    pub connection_threads: usize,
+    /// Threads that serve connections and execute what takes less than 0.1 ms [default: one for each four CPUs]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub connection_threads: Option<usize>,
+    /// Seconds for which a connection thread polls for the next request before it sleeps, while nothing is
+    /// executed: one that comes meanwhile is answered tens of microseconds sooner. 0 sleeps at once
+    /// [default: 0.0001, with one CPU 0]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub busy_poll: Option<Duration>,
     /// Seconds between two looks at the folder and the certificates; 0 looks only at the start.
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub poll: Duration,

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Answer, done, folder, package, repository, tenon, tiny};
+use common::{Answer, children, done, folder, package, repository, tenon, tiny};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
@@ -412,18 +412,6 @@ fn wait_until(mut condition: impl FnMut() -> bool) {
         assert!(start.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// The processes that a process has started.
-fn children(parent: u32) -> Vec<i32> {
-    let processes = fs::read_dir("/proc").unwrap();
-    let ids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let is_child = |id: &i32| {
-        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        let after_name = stat.rsplit(") ").next().unwrap_or_default();
-        after_name.split(' ').nth(1) == Some(&parent.to_string())
-    };
-    ids.filter(is_child).collect()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::access::{Access, Action};
 use crate::body::{self, BodyLimits, BodyMemory, ReadBody};
+use crate::busy_poll::BusyPoll;
 use crate::infer::{InferAnswer, InferRequest};
 use crate::repository::Repository;
 use crate::served_model::ServedModel;
@@ -55,6 +56,8 @@ pub struct App {
     pub body_memory: Arc<BodyMemory>,
     /// Limits of one body.
     pub body_limits: BodyLimits,
+    /// Keeps threads awake after requests.
+    pub busy_poll: Arc<BusyPoll>,
     /// The longest time of a request, from its first byte to the answer.
     pub request_timeout: Option<Duration>,
     /// Whether the models are loaded.
@@ -93,6 +96,7 @@ impl App {
                 bytes: options.max_body_bytes,
                 time: options.body_timeout,
             },
+            busy_poll: BusyPoll::new(options.busy_poll),
             request_timeout: options.request_timeout,
             is_loaded: false.into(),
             is_draining: false.into(),

@@ -188,7 +188,10 @@ async fn serve_http<S>(
         let (app, unread) = (app.clone(), unread.clone());
         // The state of a request, some kilobytes, is allocated while there is one: most connections are idle.
         Box::pin(async move {
-            let response = app.respond(request, address, protocols).await;
+            let response = app.clone().respond(request, address, protocols).await;
+            let idle = app.clone();
+            app.busy_poll
+                .stay_awake(move || idle.in_flight.load(Ordering::Relaxed) == 0);
             Ok::<_, Infallible>(response.map(|body| unread.count(body)))
         })
     });

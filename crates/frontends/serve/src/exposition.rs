@@ -190,6 +190,13 @@ fn models_now(page: &mut Page, rows: &[Row]) {
         |row| row.1.kept.count,
     );
     page.of_models(
+        "tenon_worker_restarts_total",
+        "counter",
+        "Starts of the process of a model after it had ended.",
+        rows,
+        |row| row.0.restarts(),
+    );
+    page.of_models(
         "tenon_model_bytes",
         "gauge",
         "Size of the package.",

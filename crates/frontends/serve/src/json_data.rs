@@ -1,69 +1,50 @@
 //! The elements of a tensor in JSON: nested or flat arrays, in row-major order.
+//!
+//! An object of JSON has no order, so that the data may be before its type. The text is kept until the type is known, and
+//! each number is then read once, as an element of that type.
 
 use crate::datatype;
 use crate::status::Refusal;
-use serde::de::{DeserializeSeed, Error as _, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use std::fmt;
+use fast_float2::FastFloat;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::str::FromStr;
 use tenon::tensor::{BufferMut, Element};
 use tenon::{DataType, Tensor, TensorType};
 
 /// The greatest depth of nested arrays, which is the greatest rank of an input in JSON.
 const MAX_DEPTH: usize = 32;
 
-/// The elements of one input. They are read before the type is known: an object of JSON has no order.
-#[derive(Debug, Default, PartialEq)]
-pub struct JsonData {
-    elements: Elements,
-    /// The length of the arrays at each depth.
-    extents: Vec<Option<usize>>,
-    /// The depth of the elements; `None` without elements.
-    depth: Option<usize>,
-}
+/// The elements of one input: JSON whose syntax is correct.
+#[derive(Debug, Deserialize)]
+pub struct JsonData<'a>(#[serde(borrow)] &'a RawValue);
 
-/// Elements in the narrowest form that has all of them. Each takes at most 8 bytes (a text: its
-/// bytes), and at least two of the request's.
-#[derive(Debug, Default, PartialEq)]
-enum Elements {
-    #[default]
-    None,
-    Unsigned(Vec<u64>),
-    Signed(Vec<i64>),
-    Floats(Vec<f64>),
-    Bools(Vec<bool>),
-    Texts(Vec<String>),
-}
-
-/// One element.
-enum Value {
-    Unsigned(u64),
-    Signed(i64),
-    Float(f64),
-    Bool(bool),
-    Text(String),
-}
-
-impl JsonData {
+impl JsonData<'_> {
     /// The tensor of these elements.
     ///
     /// # Errors
     /// Another count or nesting than the shape, elements of another kind or outside of the range of the type;
     /// `FP16` and `BF16`, which the protocol has in binary form only.
     pub fn to_tensor(&self, ty: TensorType) -> Result<Tensor, Refusal> {
-        self.check_extents(&ty)?;
         match ty.dtype() {
-            DataType::Bool => self.bools(ty),
-            DataType::U8 => self.integers::<u8>(ty),
-            DataType::U16 => self.integers::<u16>(ty),
-            DataType::U32 => self.integers::<u32>(ty),
-            DataType::U64 => self.integers::<u64>(ty),
-            DataType::I8 => self.integers::<i8>(ty),
-            DataType::I16 => self.integers::<i16>(ty),
-            DataType::I32 => self.integers::<i32>(ty),
-            DataType::I64 => self.integers::<i64>(ty),
-            DataType::F32 => self.floats(ty, |value| value as f32),
-            DataType::F64 => self.floats(ty, |value| value),
-            DataType::String => self.texts(ty),
+            DataType::Bool => {
+                let bools = self.list(&ty, boolean)?;
+                Ok(Tensor::from_bools(ty.shape().clone(), &bools)?)
+            }
+            DataType::String => {
+                let texts = self.list(&ty, text)?;
+                Ok(Tensor::from_strings(ty.shape().clone(), &texts)?)
+            }
+            DataType::U8 => self.numeric(ty, integer::<u8>),
+            DataType::U16 => self.numeric(ty, integer::<u16>),
+            DataType::U32 => self.numeric(ty, integer::<u32>),
+            DataType::U64 => self.numeric(ty, integer::<u64>),
+            DataType::I8 => self.numeric(ty, integer::<i8>),
+            DataType::I16 => self.numeric(ty, integer::<i16>),
+            DataType::I32 => self.numeric(ty, integer::<i32>),
+            DataType::I64 => self.numeric(ty, integer::<i64>),
+            DataType::F32 => self.numeric(ty, |json| float(json, f32::is_finite)),
+            DataType::F64 => self.numeric(ty, |json| float(json, f64::is_finite)),
             other => {
                 let name = datatype::name(other).unwrap_or(other.name());
                 let text = format!(
@@ -74,149 +55,119 @@ impl JsonData {
         }
     }
 
-    fn check_extents(&self, ty: &TensorType) -> Result<(), Refusal> {
-        let shape = &ty.shape()[..];
-        let found: Vec<usize> = self.extents.iter().map(|e| e.unwrap_or(0)).collect();
-        let is_flat = found.len() <= 1 && self.count() == ty.elements();
-        // Arrays without elements may end before the last dimension: [] has the shape [0, 3].
-        let is_nested = match self.depth {
-            Some(_) => found == shape,
-            None => ty.elements() == 0 && shape.starts_with(&found),
-        };
-        if is_flat || is_nested {
-            return Ok(());
-        }
-        let text = format!("the data is {found:?}, its shape {shape:?}");
-        Err(Refusal::invalid(text))
-    }
-
-    fn count(&self) -> usize {
-        match &self.elements {
-            Elements::None => 0,
-            Elements::Unsigned(list) => list.len(),
-            Elements::Signed(list) => list.len(),
-            Elements::Floats(list) => list.len(),
-            Elements::Bools(list) => list.len(),
-            Elements::Texts(list) => list.len(),
-        }
-    }
-
-    fn integers<T>(&self, ty: TensorType) -> Result<Tensor, Refusal>
-    where
-        T: Element + TryFrom<u64> + TryFrom<i64>,
-    {
-        let out_of_range = |at: usize, value: &dyn fmt::Display| {
-            let name = datatype::name(ty.dtype()).unwrap_or_default();
-            Refusal::invalid(format!("element {at}, {value}, is outside of {name}"))
-        };
-        let fill = |elements: &mut [T]| match &self.elements {
-            Elements::Unsigned(list) => fill(elements, list, |at, value| {
-                T::try_from(value).map_err(|_| out_of_range(at, &value))
-            }),
-            Elements::Signed(list) => fill(elements, list, |at, value| {
-                T::try_from(value).map_err(|_| out_of_range(at, &value))
-            }),
-            Elements::None => Ok(()),
-            _ => Err(self.other_kind(ty.dtype(), "integers")),
-        };
-        tensor(&ty, fill)
-    }
-
-    fn floats<T: Element>(
+    fn numeric<T: Element>(
         &self,
         ty: TensorType,
-        convert: impl Fn(f64) -> T + Copy,
+        read: impl Fn(&str) -> Result<(T, usize), Mismatch>,
     ) -> Result<Tensor, Refusal> {
-        tensor(&ty, |elements: &mut [T]| match &self.elements {
-            Elements::Unsigned(list) => fill(elements, list, |_, value| Ok(convert(value as f64))),
-            Elements::Signed(list) => fill(elements, list, |_, value| Ok(convert(value as f64))),
-            Elements::Floats(list) => fill(elements, list, |_, value| Ok(convert(value))),
-            Elements::None => Ok(()),
-            _ => Err(self.other_kind(ty.dtype(), "floats")),
-        })
+        let elements = self.list(&ty, read)?;
+        let mut buffer = BufferMut::zeroed(ty.bytes())?;
+        if let Some(slice) = buffer.as_slice_mut::<T>() {
+            slice.copy_from_slice(&elements);
+        }
+        Ok(Tensor::new(ty, buffer.freeze())?)
     }
 
-    fn bools(&self, ty: TensorType) -> Result<Tensor, Refusal> {
-        let bools = match &self.elements {
-            Elements::Bools(list) => list.clone(),
-            Elements::Unsigned(list) if list.iter().all(|&value| value <= 1) => {
-                list.iter().map(|&value| value == 1).collect()
-            }
-            Elements::None => Vec::new(),
-            _ => return Err(self.other_kind(ty.dtype(), "true, false, 1 or 0")),
-        };
-        Ok(Tensor::from_bools(ty.shape().clone(), &bools)?)
+    /// The elements, as many as the shape has. `read` reads the first one of a text, with its length.
+    fn list<T>(
+        &self,
+        ty: &TensorType,
+        read: impl Fn(&str) -> Result<(T, usize), Mismatch>,
+    ) -> Result<Vec<T>, Refusal> {
+        let mut json = self.0.get();
+        // A comma separates two elements: the text bounds their number, the shape does not.
+        let mut list = Vec::with_capacity(ty.elements().min(json.len() / 2));
+        let mut arrays = Arrays::default();
+        let failed = |reason: &str| Refusal::invalid(reason.to_owned());
+        while let Some(start) = json.bytes().position(|byte| !is_separator(byte)) {
+            json = &json[start..];
+            let length = match json.as_bytes()[0] {
+                b'[' => arrays.start().map(|()| 1).map_err(failed)?,
+                b']' => arrays.end().map(|()| 1).map_err(failed)?,
+                _ => {
+                    arrays.element().map_err(failed)?;
+                    let (element, length) =
+                        read(json).map_err(|it| it.refusal(list.len(), element(json), ty))?;
+                    list.push(element);
+                    length
+                }
+            };
+            json = json.get(length..).unwrap_or_default();
+        }
+        arrays.check(ty, list.len())?;
+        Ok(list)
     }
+}
 
-    fn texts(&self, ty: TensorType) -> Result<Tensor, Refusal> {
-        match &self.elements {
-            Elements::Texts(list) => Ok(Tensor::from_strings(ty.shape().clone(), list)?),
-            Elements::None => Ok(Tensor::zeroed(ty)?),
-            _ => Err(self.other_kind(ty.dtype(), "strings")),
+fn is_separator(byte: u8) -> bool {
+    matches!(byte, b',' | b' ' | b'\n' | b'\r' | b'\t')
+}
+
+/// The first element of JSON whose syntax is correct. An object is cut: as an element it is refused.
+fn element(json: &str) -> &str {
+    let bytes = json.as_bytes();
+    let length = match bytes.first() {
+        Some(b'"') => text_length(bytes),
+        _ => {
+            let ends = |&byte: &u8| is_separator(byte) || byte == b']';
+            bytes.iter().position(ends).unwrap_or(bytes.len())
+        }
+    };
+    json.get(..length).unwrap_or(json)
+}
+
+/// The length of a text with its quotes.
+fn text_length(bytes: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
         }
     }
+    bytes.len()
+}
 
-    fn other_kind(&self, dtype: DataType, expected: &str) -> Refusal {
-        let found = match &self.elements {
-            Elements::None => "no elements",
-            Elements::Unsigned(_) | Elements::Signed(_) => "integers",
-            Elements::Floats(_) => "floats",
-            Elements::Bools(_) => "booleans",
-            Elements::Texts(_) => "strings",
-        };
-        let name = datatype::name(dtype).unwrap_or_default();
-        Refusal::invalid(format!("{name}: expected {expected}, found {found}"))
+/// The arrays around elements.
+#[derive(Debug, Default)]
+struct Arrays {
+    /// How much each array has that has not ended.
+    open: Vec<usize>,
+    /// The length of the arrays at each depth.
+    extents: Vec<Option<usize>>,
+    /// The depth of the elements; `None` without elements.
+    depth: Option<usize>,
+}
+
+impl Arrays {
+    fn start(&mut self) -> Result<(), &'static str> {
+        if self.open.len() == MAX_DEPTH {
+            return Err("the data is nested too deeply");
+        }
+        self.open.push(0);
+        Ok(())
     }
 
-    fn push(&mut self, value: Value, depth: usize) -> Result<(), &'static str> {
-        const MIXED: &str = "elements of several kinds in one tensor";
+    fn element(&mut self) -> Result<(), &'static str> {
+        let depth = self.open.len();
+        let Some(length) = self.open.last_mut() else {
+            return Err("the data is no array");
+        };
+        *length += 1;
         if *self.depth.get_or_insert(depth) != depth || self.extents.len() > depth {
             return Err("elements at several depths of the nested arrays");
-        }
-        let float = |value: f64, list: &mut Vec<f64>| list.push(value);
-        match (&mut self.elements, value) {
-            (Elements::None, value) => {
-                self.elements = match value {
-                    Value::Unsigned(value) => Elements::Unsigned(vec![value]),
-                    Value::Signed(value) => Elements::Signed(vec![value]),
-                    Value::Float(value) => Elements::Floats(vec![value]),
-                    Value::Bool(value) => Elements::Bools(vec![value]),
-                    Value::Text(value) => Elements::Texts(vec![value]),
-                }
-            }
-            (Elements::Unsigned(list), Value::Unsigned(value)) => list.push(value),
-            (Elements::Unsigned(list), Value::Signed(value)) => {
-                let signed: Result<Vec<i64>, _> = list.iter().map(|&v| i64::try_from(v)).collect();
-                let mut signed = signed.map_err(|_| "integers outside of 64 bits")?;
-                signed.push(value);
-                self.elements = Elements::Signed(signed);
-            }
-            (Elements::Unsigned(list), Value::Float(value)) => {
-                let mut floats: Vec<f64> = list.iter().map(|&v| v as f64).collect();
-                floats.push(value);
-                self.elements = Elements::Floats(floats);
-            }
-            (Elements::Signed(list), Value::Signed(value)) => list.push(value),
-            (Elements::Signed(list), Value::Unsigned(value)) => {
-                list.push(i64::try_from(value).map_err(|_| "integers outside of 64 bits")?);
-            }
-            (Elements::Signed(list), Value::Float(value)) => {
-                let mut floats: Vec<f64> = list.iter().map(|&v| v as f64).collect();
-                floats.push(value);
-                self.elements = Elements::Floats(floats);
-            }
-            (Elements::Floats(list), Value::Float(value)) => float(value, list),
-            (Elements::Floats(list), Value::Unsigned(value)) => float(value as f64, list),
-            (Elements::Floats(list), Value::Signed(value)) => float(value as f64, list),
-            (Elements::Bools(list), Value::Bool(value)) => list.push(value),
-            (Elements::Texts(list), Value::Text(value)) => list.push(value),
-            _ => return Err(MIXED),
         }
         Ok(())
     }
 
-    /// Ends an array of `length` elements or arrays; those of a depth have one length.
-    fn end_array(&mut self, length: usize, depth: usize) -> Result<(), &'static str> {
+    /// Ends an array; those of a depth have one length.
+    fn end(&mut self) -> Result<(), &'static str> {
+        let length = self.open.pop().unwrap_or_default();
+        let depth = self.open.len();
+        if let Some(outer) = self.open.last_mut() {
+            *outer += 1;
+        }
         if self.extents.len() <= depth {
             if self.depth.is_some_and(|elements| depth >= elements) {
                 return Err("arrays and elements at one depth");
@@ -228,111 +179,85 @@ impl JsonData {
             false => Err("nested arrays of several lengths at one depth"),
         }
     }
-}
 
-/// A tensor whose elements `write` sets.
-fn tensor<T: Element>(
-    ty: &TensorType,
-    write: impl FnOnce(&mut [T]) -> Result<(), Refusal>,
-) -> Result<Tensor, Refusal> {
-    let mut buffer = BufferMut::zeroed(ty.bytes())?;
-    if let Some(elements) = buffer.as_slice_mut::<T>() {
-        write(elements)?;
-    }
-    Ok(Tensor::new(ty.clone(), buffer.freeze())?)
-}
-
-fn fill<T, V: Copy>(
-    elements: &mut [T],
-    list: &[V],
-    convert: impl Fn(usize, V) -> Result<T, Refusal>,
-) -> Result<(), Refusal> {
-    for (at, (element, &value)) in elements.iter_mut().zip(list).enumerate() {
-        *element = convert(at, value)?;
-    }
-    Ok(())
-}
-
-impl<'de> Deserialize<'de> for JsonData {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut data = JsonData::default();
-        let row = Row {
-            data: &mut data,
-            depth: 0,
+    /// Checks that this many elements fill the shape.
+    fn check(&self, ty: &TensorType, count: usize) -> Result<(), Refusal> {
+        let shape = &ty.shape()[..];
+        let found: Vec<usize> = self.extents.iter().map(|e| e.unwrap_or(0)).collect();
+        let is_flat = found.len() <= 1 && count == ty.elements();
+        // Arrays without elements may end before the last dimension: [] has the shape [0, 3].
+        let is_nested = match self.depth {
+            Some(_) => found == shape,
+            None => ty.elements() == 0 && shape.starts_with(&found),
         };
-        row.deserialize(deserializer)?;
-        Ok(data)
-    }
-}
-
-/// An array or an element at a depth.
-struct Row<'a> {
-    data: &'a mut JsonData,
-    depth: usize,
-}
-
-impl Row<'_> {
-    fn push<E: serde::de::Error>(self, value: Value) -> Result<(), E> {
-        if self.depth == 0 {
-            return Err(E::custom("the data is no array"));
+        if is_flat || is_nested {
+            return Ok(());
         }
-        self.data.push(value, self.depth).map_err(E::custom)
+        let text = format!("the data is {found:?}, its shape {shape:?}");
+        Err(Refusal::invalid(text))
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Row<'_> {
-    type Value = ();
+/// Why JSON is no element of a type.
+enum Mismatch {
+    /// It is something else than this.
+    Kind(&'static str),
+    /// The type has no such value.
+    Range,
+}
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
+impl Mismatch {
+    fn refusal(&self, at: usize, json: &str, ty: &TensorType) -> Refusal {
+        const SHOWN: usize = 40;
+        let name = datatype::name(ty.dtype()).unwrap_or_default();
+        let json = match json.char_indices().nth(SHOWN) {
+            None => json.to_owned(),
+            Some((end, _)) => format!("{}...", &json[..end]),
+        };
+        Refusal::invalid(match self {
+            Self::Kind(expected) => format!("element {at} is {json}: {name} has {expected}"),
+            Self::Range => format!("element {at}, {json}, is outside of {name}"),
+        })
     }
 }
 
-impl<'de> Visitor<'de> for Row<'_> {
-    type Value = ();
+fn is_number(json: &str) -> bool {
+    json.starts_with(|first: char| first == '-' || first.is_ascii_digit())
+}
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of elements")
+fn float<T: FastFloat>(json: &str, is_finite: fn(T) -> bool) -> Result<(T, usize), Mismatch> {
+    if !is_number(json) {
+        return Err(Mismatch::Kind("numeric elements"));
     }
+    let parsed = fast_float2::parse_partial(json).ok();
+    parsed
+        .filter(|&(value, _)| is_finite(value))
+        .ok_or(Mismatch::Range)
+}
 
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
-        self.push(Value::Unsigned(value))
+fn integer<T: FromStr>(json: &str) -> Result<(T, usize), Mismatch> {
+    let json = element(json);
+    if !is_number(json) || json.contains(['.', 'e', 'E']) {
+        return Err(Mismatch::Kind("integers"));
     }
+    let value = json.parse().map_err(|_| Mismatch::Range)?;
+    Ok((value, json.len()))
+}
 
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
-        self.push(Value::Signed(value))
-    }
+fn boolean(json: &str) -> Result<(bool, usize), Mismatch> {
+    let json = element(json);
+    let value = match json {
+        "true" | "1" => true,
+        "false" | "0" => false,
+        _ => return Err(Mismatch::Kind("true, false, 1 and 0")),
+    };
+    Ok((value, json.len()))
+}
 
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
-        self.push(Value::Float(value))
-    }
-
-    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<(), E> {
-        self.push(Value::Bool(value))
-    }
-
-    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<(), E> {
-        self.push(Value::Text(value.to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
-        if self.depth == MAX_DEPTH {
-            return Err(A::Error::custom("the data is nested too deeply"));
-        }
-        let mut length = 0;
-        loop {
-            let row = Row {
-                data: &mut *self.data,
-                depth: self.depth + 1,
-            };
-            match array.next_element_seed(row)? {
-                Some(()) => length += 1,
-                None => break,
-            }
-        }
-        let ended = self.data.end_array(length, self.depth);
-        ended.map_err(A::Error::custom)
-    }
+fn text(json: &str) -> Result<(String, usize), Mismatch> {
+    let json = element(json);
+    let text = serde_json::from_str(json).map_err(|_| Mismatch::Kind("strings"))?;
+    Ok((text, json.len()))
 }
 
 #[cfg(test)]

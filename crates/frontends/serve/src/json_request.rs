@@ -11,25 +11,26 @@ use serde::Deserialize;
 use tenon::{DataType, Shape, Tensor, TensorType};
 
 #[derive(Deserialize)]
-struct JsonRequest {
+struct JsonRequest<'a> {
     #[serde(default)]
     id: Option<String>,
     #[serde(default)]
     parameters: Option<Parameters>,
-    inputs: Vec<JsonInput>,
+    #[serde(borrow)]
+    inputs: Vec<JsonInput<'a>>,
     #[serde(default)]
     outputs: Option<Vec<JsonOutput>>,
 }
 
 #[derive(Deserialize)]
-struct JsonInput {
+struct JsonInput<'a> {
     name: String,
     shape: Vec<i64>,
     datatype: String,
     #[serde(default)]
     parameters: Option<Parameters>,
-    #[serde(default)]
-    data: Option<JsonData>,
+    #[serde(default, borrow)]
+    data: Option<JsonData<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -59,7 +60,7 @@ pub fn read(body: &Bytes, json_bytes: Option<usize>) -> Result<InferRequest, Ref
             "a request without JSON is not supported: its inputs have no shapes",
         ));
     }
-    let request: JsonRequest = serde_json::from_slice(json)
+    let request: JsonRequest<'_> = serde_json::from_slice(json)
         .map_err(|error| Refusal::invalid(format!("the request is malformed: {error}")))?;
     let parameters = request.parameters.unwrap_or_default();
     parameters.check_supported()?;
@@ -108,7 +109,7 @@ impl<'a> Binary<'a> {
     }
 }
 
-impl JsonInput {
+impl JsonInput<'_> {
     fn tensor(&self, binary: &mut Binary<'_>) -> Result<Tensor, Refusal> {
         let ty = tensor_type(&self.datatype, &self.shape)?;
         let size = match &self.parameters {

@@ -1,5 +1,6 @@
 //! A loaded model with its queue and the states of its sequences.
 
+use crate::executor::Executor;
 use crate::port::Port;
 use crate::queue::{BatchOptions, BatchQueue, Execution};
 use crate::sequences::{SequencePosition, Sequences};
@@ -8,7 +9,7 @@ use crate::statistics::Statistics;
 use crate::status::{Refusal, Status};
 use std::sync::Arc;
 use std::time::Instant;
-use tenon::{Control, Dimension, Error, Model, Result, Signature, Tensor};
+use tenon::{Control, Dimension, Error, Result, Signature, Tensor};
 
 /// What an execution has beside its inputs.
 #[derive(Debug, Clone, Default)]
@@ -23,7 +24,7 @@ pub struct Call {
 
 /// A model that executes.
 pub struct LoadedModel {
-    model: Model,
+    executor: Arc<Executor>,
     queue: BatchQueue,
     max_rows: usize,
     sequences: Option<Sequences>,
@@ -37,7 +38,7 @@ impl LoadedModel {
     /// # Errors
     /// Inputs or outputs that the protocol lacks; settings that do not fit the model; a thread that cannot be started.
     pub fn new(
-        model: Model,
+        executor: Executor,
         options: &BatchOptions,
         sequence: Option<&SequenceSettings>,
         statistics: Arc<Statistics>,
@@ -53,9 +54,11 @@ impl LoadedModel {
             ports
         };
         let mut problems = Vec::new();
-        let inputs = ports(model.inputs(), &mut problems);
-        let outputs = ports(model.outputs(), &mut problems);
-        let sequences = sequence.map(|settings| Sequences::new(&model, settings));
+        let executor = Arc::new(executor);
+        let interface = executor.interface();
+        let inputs = ports(&interface.inputs, &mut problems);
+        let outputs = ports(&interface.outputs, &mut problems);
+        let sequences = sequence.map(|settings| Sequences::new(interface, settings));
         let sequences = match sequences {
             Some(Err(error)) => {
                 problems.push(error);
@@ -75,14 +78,14 @@ impl LoadedModel {
         };
         let inputs = visible(inputs, &Sequences::has_input);
         let outputs = visible(outputs, &Sequences::has_output);
-        let queue = BatchQueue::new(model.clone(), options.clone(), statistics);
+        let queue = BatchQueue::new(executor.clone(), options.clone(), statistics);
         let queue = queue.map_err(|error| Error::io("a thread", "start", error))?;
         let max_rows = match queue.is_joining() {
             true => options.max_rows,
             false => 0,
         };
         Ok(Self {
-            model,
+            executor,
             queue,
             max_rows,
             sequences,
@@ -91,9 +94,9 @@ impl LoadedModel {
         })
     }
 
-    /// The model.
-    pub fn model(&self) -> &Model {
-        &self.model
+    /// What executes it.
+    pub fn executor(&self) -> &Executor {
+        &self.executor
     }
 
     /// Its queue.
@@ -132,12 +135,11 @@ impl LoadedModel {
             let ty = tenon::TensorType::new(signature.ty.dtype(), extents.collect::<Vec<_>>())?;
             Tensor::zeroed(ty)
         };
-        let inputs: Result<Vec<Tensor>> = self.model.inputs().iter().map(smallest).collect();
-        let Ok(inputs) = inputs else { return };
-        let names = self.model.inputs().iter().map(|input| &*input.name);
-        let named: Vec<(&str, &Tensor)> = names.zip(&inputs).collect();
-        let options = tenon::RunOptions::new().control(control.clone());
-        let _ = self.model.run_with(&named, options);
+        let inputs = self.executor.interface().inputs.iter().map(smallest);
+        let Ok(inputs) = inputs.collect::<Result<Vec<Tensor>>>() else {
+            return;
+        };
+        let _ = self.executor.run(&[&inputs], control);
     }
 
     /// Executes a request; its inputs are in the order of [`Self::inputs`], and so are the outputs. Dropping the future
@@ -164,7 +166,7 @@ impl LoadedModel {
             }
         };
         let turn = sequences.enter(position).await?;
-        let inputs = sequences.inputs(&self.model, inputs, &turn, position)?;
+        let inputs = sequences.inputs(self.executor.interface(), inputs, &turn, position)?;
         let mut execution = self.run(inputs, call).await?;
         sequences.leave(turn, &execution.outputs, position)?;
         let outputs = execution.outputs.into_iter().enumerate();

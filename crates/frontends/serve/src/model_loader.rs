@@ -1,27 +1,31 @@
 //! Models from their files: packages, models that are compiled, and the plans of ensembles.
 
+use crate::executor::Executor;
 use crate::loaded_model::LoadedModel;
 use crate::model_files::ModelSource;
+use crate::model_package::{ExecutionOptions, load_model};
 use crate::queue::BatchOptions;
 use crate::served_model::ServedModel;
 use crate::settings::{EnsembleSettings, Settings};
 use crate::statistics::Statistics;
-use std::fs::File;
-use std::io::Read;
+use crate::worker::{LoadedFile, Worker, WorkerCommand};
 use std::path::Path;
 use std::sync::Arc;
-use tenon::neff::Limits;
-use tenon::tensor::BufferMut;
-use tenon::{Compiler, Control, Error, ErrorKind, LoadOptions, Location, Model, Result};
+use tenon::backends::Runtime;
+use tenon::{Control, Error, ErrorKind, Location, Result};
 
 /// How models are loaded.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct RepositoryOptions {
     /// Queues and batches of each model.
     pub batches: BatchOptions,
     /// The most threads of one execution; all CPUs when `None`.
     pub threads: Option<usize>,
+    /// The backends of models that execute in this process; the built-in ones when `None`.
+    pub runtime: Option<Runtime>,
+    /// How a process for each model is started; all models execute in this process when `None`.
+    pub isolation: Option<WorkerCommand>,
 }
 
 /// Loads models with the options of a repository.
@@ -103,41 +107,35 @@ impl ModelLoader {
     ) -> Result<ServedModel> {
         let batches = self.options.batches.with(settings);
         let instances = batches.instances.max(1);
-        let options = LoadOptions::new()
-            .control(control.clone())
-            .threads(settings.threads.or(self.options.threads))
-            // Libraries of a package would run in this process for every caller.
-            .native_nodes(false)
-            .in_flight(instances)
-            .max_in_flight(instances);
-        let package = match path.extension().is_some_and(|e| e == "neff") {
-            true => read_file(path)?,
-            false => {
-                let compiler = Compiler::new().control(control.clone());
-                BufferMut::copy_of(&compiler.compile_file(path)?.to_bytes()?)?
+        let threads = settings.threads.or(self.options.threads);
+        let (executor, bytes) = match &self.options.isolation {
+            None => {
+                let options = ExecutionOptions {
+                    threads,
+                    instances,
+                    // Libraries of a package would run in this process for every caller.
+                    native_nodes: false,
+                    runtime: self.options.runtime.clone(),
+                };
+                let (model, bytes) = load_model(path, &options, control)?;
+                (Executor::from(model), bytes)
+            }
+            Some(command) => {
+                let file = LoadedFile {
+                    path: path.to_owned(),
+                    threads,
+                    instances,
+                };
+                let (worker, interface, bytes) = Worker::start(command.clone(), file, control)?;
+                (Executor::of_worker(worker, interface), bytes)
             }
         };
-        let bytes = package.len() as u64;
-        let package =
-            tenon::neff::Package::from_buffer(package.freeze(), &Limits::default(), control)?;
-        let model = Model::from_package(&package, &options)?;
         let sequence = settings.sequence.as_ref();
-        let model = LoadedModel::new(model, &batches, sequence, statistics.clone())?;
+        let model = LoadedModel::new(executor, &batches, sequence, statistics.clone())?;
         if settings.warm_up.unwrap_or(true) {
             model.warm_up(control);
         }
         let served = ServedModel::of_model(name, version, model, bytes, settings, statistics);
         Ok(served)
     }
-}
-
-/// The file in memory: one that is mapped must not be truncated while it is served.
-fn read_file(path: &Path) -> Result<BufferMut> {
-    let failed = |error| Error::io(path, "read", error);
-    let mut file = File::open(path).map_err(failed)?;
-    let length = file.metadata().map_err(failed)?.len();
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
-    let mut bytes = BufferMut::zeroed(length)?;
-    file.read_exact(&mut bytes).map_err(failed)?;
-    Ok(bytes)
 }

@@ -2,8 +2,13 @@
 //!
 //! An idle thread takes the requests that wait, in the order of their priorities, as long as their shapes differ
 //! only in the batch and the rows stay below a limit. With a delay it first waits for further ones, unless those that wait
-//! have a preferred number of rows.
+//! have a preferred number of rows. Without one it waits for as many rows as were there at the end of the last execution, whose
+//! callers may send the next requests now, but no longer than a small part of an execution.
+//!
+//! Short executions run on the thread that brings the request, after it has looked for requests of other connections: to wake
+//! another thread and to be woken by it takes longer than a small model.
 
+use crate::executor::Executor;
 use crate::settings::Settings;
 use crate::statistics::Statistics;
 use crate::status::{Refusal, Status};
@@ -11,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tenon::{Control, ErrorKind, Model, RunOptions, Tensor};
+use tenon::{Control, ErrorKind, Tensor};
 use tokio::sync::oneshot;
 
 /// How the requests of a model are queued and joined.
@@ -82,7 +87,7 @@ pub struct BatchQueue {
 }
 
 struct Shared {
-    model: Model,
+    executor: Arc<Executor>,
     /// For each input whether its first dimension is the batch; none of them without dynamic batching.
     has_batch: Vec<bool>,
     options: BatchOptions,
@@ -97,6 +102,14 @@ struct State {
     waiting: BTreeMap<JobKey, Job>,
     arrivals: u64,
     running: usize,
+    /// Executions that have begun; at most as many as instances.
+    executing: usize,
+    /// The most bytes of inputs whose execution was short.
+    short_bytes: usize,
+    /// The rows of the last execution and those that waited at its end.
+    expected_rows: usize,
+    /// When the wait for them begins, and how long it takes.
+    expected: Option<(Instant, Duration)>,
     is_closed: bool,
 }
 
@@ -105,6 +118,12 @@ type JobKey = (u64, u64);
 
 /// The priority of requests without one: below those that have one of 1 to 99.
 const DEFAULT_PRIORITY: u64 = 100;
+
+/// The longest execution on a thread that serves connections, whose other requests it delays.
+const SHORT: Duration = Duration::from_micros(100);
+
+/// The part of the time of an execution for which the next one waits for the rows that are expected.
+const EXPECTED_PART: u32 = 16;
 
 /// Jobs that fit one execution.
 #[derive(Debug, Default)]
@@ -116,10 +135,12 @@ struct Joinable {
 }
 
 /// A request that was queued. Dropping it cancels its execution.
-#[derive(Debug)]
 pub struct QueuedRequest {
+    shared: Arc<Shared>,
     answer: oneshot::Receiver<Result<Execution, Refusal>>,
     control: Control,
+    /// Whether no thread knows of it yet: the caller of [`Self::finished`] executes it.
+    is_unannounced: bool,
 }
 
 impl BatchQueue {
@@ -128,20 +149,21 @@ impl BatchQueue {
     /// # Errors
     /// A thread that cannot be started.
     pub fn new(
-        model: Model,
+        executor: Arc<Executor>,
         options: BatchOptions,
         statistics: Arc<Statistics>,
     ) -> std::io::Result<Self> {
-        let batch = model.batch_dimension().map(str::to_owned);
-        let is_batch = |input: &tenon::Signature| match (input.shape.first(), &batch) {
+        let interface = executor.interface();
+        let batch = interface.batch.as_ref();
+        let is_batch = |input: &tenon::Signature| match (input.shape.first(), batch) {
             (Some(tenon::Dimension::Symbolic { expression, .. }), Some(batch)) => {
                 expression == batch
             }
             _ => false,
         };
         let shared = Arc::new(Shared {
-            has_batch: model.inputs().iter().map(is_batch).collect(),
-            model,
+            has_batch: interface.inputs.iter().map(is_batch).collect(),
+            executor,
             statistics,
             state: Mutex::default(),
             arrived: Condvar::new(),
@@ -196,13 +218,18 @@ impl BatchQueue {
         };
         let key = (priority, state.arrivals);
         state.arrivals += 1;
+        let is_short = shared.is_short(&state, &[&job]);
         state.waiting.insert(key, job);
         drop(state);
         drop(dropped);
-        shared.arrived.notify_one();
+        if !is_short {
+            shared.arrived.notify_one();
+        }
         Ok(QueuedRequest {
+            shared: self.shared.clone(),
             answer: receiver,
             control,
+            is_unannounced: is_short,
         })
     }
 
@@ -235,6 +262,12 @@ impl QueuedRequest {
     /// # Errors
     /// What the execution failed with.
     pub async fn finished(mut self) -> Result<Execution, Refusal> {
+        if self.is_unannounced {
+            // Requests that other connections of this thread have received are queued meanwhile, and joined.
+            tokio::task::yield_now().await;
+            self.shared.execute_short();
+            self.is_unannounced = false;
+        }
         let closed = || Refusal::new(Status::Internal, "the execution was given up");
         (&mut self.answer).await.unwrap_or_else(|_| Err(closed()))
     }
@@ -243,6 +276,9 @@ impl QueuedRequest {
 impl Drop for QueuedRequest {
     fn drop(&mut self) {
         self.control.cancel();
+        if self.is_unannounced {
+            self.shared.arrived.notify_one();
+        }
     }
 }
 
@@ -255,6 +291,27 @@ impl State {
             .collect();
         let jobs = keys.iter().filter_map(|key| self.waiting.remove(key));
         jobs.collect()
+    }
+
+    /// Removes jobs for an execution, which begins.
+    fn take(&mut self, keys: &[JobKey]) -> Vec<Job> {
+        let jobs = keys.iter().filter_map(|key| self.waiting.remove(key));
+        let jobs: Vec<Job> = jobs.collect();
+        self.running += jobs.len();
+        self.executing += 1;
+        jobs
+    }
+
+    /// Learns from an execution which ones are short, and how many rows to expect. Their time grows with the bytes of their
+    /// inputs.
+    fn measured(&mut self, rows: usize, bytes: usize, compute: Duration) {
+        let waiting: usize = self.waiting.values().map(|job| job.rows).sum();
+        self.expected_rows = rows + waiting;
+        self.expected = Some((Instant::now(), compute / EXPECTED_PART));
+        self.short_bytes = match compute <= SHORT {
+            true => self.short_bytes.max(bytes),
+            false => self.short_bytes.min(bytes.saturating_sub(1)),
+        };
     }
 }
 
@@ -288,12 +345,57 @@ impl Shared {
         })
     }
 
+    /// Whether jobs may be executed on a thread that serves connections.
+    fn is_short(&self, state: &State, jobs: &[&Job]) -> bool {
+        let bytes: usize = jobs.iter().map(|job| byte_count(&job.inputs)).sum();
+        bytes <= state.short_bytes
+            && self.options.delay.is_zero()
+            // Another process may never answer.
+            && self.executor.is_here()
+    }
+
+    /// Executes the next batch on this thread if it is short and an instance is free; otherwise another thread does.
+    fn execute_short(&self) {
+        let mut state = self.lock();
+        // The end of an execution wakes a thread for what waits.
+        if state.executing >= self.options.instances.max(1) {
+            return;
+        }
+        let abandoned = state.remove_abandoned();
+        let Some(first) = state.waiting.values().next() else {
+            return;
+        };
+        let keys = self.joinable(&state, first).keys;
+        let jobs = keys.iter().filter_map(|key| state.waiting.get(key));
+        if !self.is_short(&state, &jobs.collect::<Vec<&Job>>()) {
+            drop(state);
+            self.arrived.notify_one();
+            return;
+        }
+        let batch = state.take(&keys);
+        drop(state);
+        drop(abandoned);
+        let count = batch.len();
+        self.execute(batch);
+        self.end_execution(count);
+    }
+
     /// Executes batches until the queue is closed and empty.
     fn serve(&self) {
         while let Some(batch) = self.next_batch() {
             let count = batch.len();
             self.execute(batch);
-            self.lock().running -= count;
+            self.end_execution(count);
+        }
+    }
+
+    /// Counts the end of an execution of this many requests, and wakes a thread for those that waited for it.
+    fn end_execution(&self, requests: usize) {
+        let mut state = self.lock();
+        state.running -= requests;
+        state.executing -= 1;
+        if !state.waiting.is_empty() {
+            self.arrived.notify_one();
         }
     }
 
@@ -317,19 +419,25 @@ impl Shared {
                 state = woken.unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let limit = first.arrived + self.options.delay;
+            // Short executions on other threads may have all instances.
+            if state.executing >= self.options.instances.max(1) {
+                let woken = self.arrived.wait(state);
+                state = woken.unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
             let joinable = self.joinable(&state, first);
+            let (limit, rows) = match (self.options.delay.is_zero(), state.expected) {
+                (true, Some((end, time))) => (first.arrived.max(end) + time, state.expected_rows),
+                (_, _) => (first.arrived + self.options.delay, self.max_rows()),
+            };
             let now = Instant::now();
-            let is_enough = joinable.is_preferred || joinable.rows >= self.max_rows();
+            let is_enough = joinable.is_preferred || joinable.rows >= rows.min(self.max_rows());
             if !is_enough && now < limit && !state.is_closed {
                 let woken = self.arrived.wait_timeout(state, limit - now);
                 (state, _) = woken.unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            let jobs = joinable.keys.iter();
-            let jobs = jobs.filter_map(|key| state.waiting.remove(key));
-            let jobs: Vec<Job> = jobs.collect();
-            state.running += jobs.len();
+            let jobs = state.take(&joinable.keys);
             drop(state);
             drop(abandoned);
             return Some(jobs);
@@ -380,6 +488,8 @@ impl Shared {
                 let rows = batch.iter().map(|job| job.rows).sum();
                 if !batch.is_empty() {
                     self.statistics.executed(rows, compute);
+                    let bytes = batch.iter().map(|job| byte_count(&job.inputs)).sum();
+                    self.lock().measured(rows, bytes, compute);
                 }
                 for (job, outputs) in batch.into_iter().zip(outputs) {
                     let execution = Execution {
@@ -406,19 +516,12 @@ impl Shared {
 
     /// The outputs of each job.
     fn run(&self, batch: &[Job]) -> Result<Vec<Vec<Tensor>>, Refusal> {
-        let run = || match batch {
-            [] => Ok(Vec::new()),
-            [job] => {
-                let options = RunOptions::new().control(job.control.clone());
-                let outputs = self.model.run_with(&self.named(job), options)?;
-                Ok(vec![outputs.into_tensors()])
-            }
-            jobs => {
-                let runs: Vec<Vec<(&str, &Tensor)>> =
-                    jobs.iter().map(|job| self.named(job)).collect();
-                let runs: Vec<&[(&str, &Tensor)]> = runs.iter().map(Vec::as_slice).collect();
-                let outputs = self.model.run_batch_with(&runs, &batch_control(jobs))?;
-                Ok(outputs.into_iter().map(|run| run.into_tensors()).collect())
+        let run = || {
+            let runs: Vec<&[Tensor]> = batch.iter().map(|job| &*job.inputs).collect();
+            match batch {
+                [] => Ok(Vec::new()),
+                [job] => self.executor.run(&runs, &job.control),
+                jobs => self.executor.run(&runs, &batch_control(jobs)),
             }
         };
         match catch_unwind(AssertUnwindSafe(run)) {
@@ -429,13 +532,6 @@ impl Shared {
             Err(_) => Err(Refusal::new(Status::Internal, "the execution panicked")),
         }
     }
-
-    fn named<'a>(&'a self, job: &'a Job) -> Vec<(&'a str, &'a Tensor)> {
-        let inputs = self.model.inputs().iter().zip(&job.inputs);
-        inputs
-            .map(|(input, tensor)| (&*input.name, tensor))
-            .collect()
-    }
 }
 
 impl Job {
@@ -443,6 +539,10 @@ impl Job {
         // A caller that is gone does not receive it.
         let _ = self.answer.send(result);
     }
+}
+
+fn byte_count(inputs: &[Tensor]) -> usize {
+    inputs.iter().map(|input| input.bytes().len()).sum()
 }
 
 /// The control of a joined execution: it is cancelled when all of its requests are.

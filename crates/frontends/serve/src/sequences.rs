@@ -1,5 +1,6 @@
 //! Sequences: requests of one correlation id, of which each finds the state that the one before has left.
 
+use crate::executor::Interface;
 use crate::settings::{SequenceSettings, StateSettings};
 use crate::status::{Refusal, Status};
 use std::collections::HashMap;
@@ -7,9 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tenon::tensor::convert;
-use tenon::{
-    DataType, Dimension, Error, ErrorKind, Location, Model, Signature, Tensor, TensorType,
-};
+use tenon::{DataType, Dimension, Error, ErrorKind, Location, Signature, Tensor, TensorType};
 use tokio::sync::OwnedMutexGuard;
 
 /// The place of a request in a sequence.
@@ -90,11 +89,11 @@ impl Sequences {
     ///
     /// # Errors
     /// States or controls that the model lacks, or that are named twice; states of different types.
-    pub fn new(model: &Model, settings: &SequenceSettings) -> tenon::Result<Self> {
+    pub fn new(model: &Interface, settings: &SequenceSettings) -> tenon::Result<Self> {
         let mut problems = Vec::new();
         let mut taken = Vec::new();
         let mut input = |field: &str, name: &str, problems: &mut Vec<Error>| {
-            let found = position(model.inputs(), name, "input", field, problems);
+            let found = position(&model.inputs, name, "input", field, problems);
             if let Some(found) = found {
                 if taken.contains(&found) {
                     let text = format!("the input '{name}' has two meanings");
@@ -112,11 +111,11 @@ impl Sequences {
         {
             let field = "sequence.state";
             let from = input(field, from, &mut problems);
-            let to = position(model.outputs(), to, "output", field, &mut problems);
+            let to = position(&model.outputs, to, "output", field, &mut problems);
             let (Some(from), Some(to)) = (from, to) else {
                 continue;
             };
-            let (before, after) = (&model.inputs()[from], &model.outputs()[to]);
+            let (before, after) = (&model.inputs[from], &model.outputs[to]);
             if before.ty.dtype() != after.ty.dtype() || before.shape.len() != after.shape.len() {
                 let text = format!(
                     "the state '{}' is {before}, its next value '{}' is {after}",
@@ -132,8 +131,8 @@ impl Sequences {
         let mut control = |field: &str, name: &Option<String>| {
             let name = name.as_deref()?;
             let found = input(field, name, &mut problems)?;
-            let signature = &model.inputs()[found];
-            let batch = model.batch_dimension();
+            let signature = &model.inputs[found];
+            let batch = model.batch.as_deref();
             let is_number = signature.ty.dtype() != DataType::String;
             let mut extents = signature.shape.iter();
             if !is_number
@@ -238,15 +237,15 @@ impl Sequences {
     /// Not enough memory.
     pub fn inputs(
         &self,
-        model: &Model,
+        model: &Interface,
         given: Vec<Tensor>,
         turn: &Turn,
         position: &SequencePosition,
     ) -> Result<Vec<Tensor>, Refusal> {
         let rows = self.rows(model, &given);
         let mut given = given.into_iter();
-        let batch = model.batch_dimension();
-        let inputs = model.inputs().iter().enumerate().map(|(at, signature)| {
+        let batch = model.batch.as_deref();
+        let inputs = model.inputs.iter().enumerate().map(|(at, signature)| {
             let value = |value: u64| filled(signature, batch, rows, value);
             if let Some(state) = self.states.iter().position(|state| state.input == at) {
                 return match turn.states.as_ref().filter(|_| !position.is_first) {
@@ -275,9 +274,9 @@ impl Sequences {
     }
 
     /// The size of the batch, which states have too.
-    fn rows(&self, model: &Model, given: &[Tensor]) -> usize {
-        let batch = model.batch_dimension();
-        let visible = model.inputs().iter().enumerate();
+    fn rows(&self, model: &Interface, given: &[Tensor]) -> usize {
+        let batch = model.batch.as_deref();
+        let visible = model.inputs.iter().enumerate();
         let mut visible = visible.filter(|(at, _)| !self.has_input(*at)).zip(given);
         let first = visible.find(|((_, signature), _)| is_batch(signature.shape.first(), batch));
         first.map_or(1, |(_, tensor)| {

@@ -127,6 +127,11 @@ impl ServedModel {
         self.model().map_or(0, |model| model.queue().running())
     }
 
+    /// How often its worker process was started again.
+    pub fn restarts(&self) -> u64 {
+        self.model().map_or(0, |model| model.executor().restarts())
+    }
+
     /// Sequences that have not ended.
     pub fn sequences(&self) -> usize {
         let sequences = self.model().and_then(LoadedModel::sequences);
@@ -312,7 +317,10 @@ impl ServedModel {
     /// What the model says about itself, as the labels of classes.
     fn metadata(&self) -> &BTreeMap<String, String> {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
-        self.model().map_or(&NONE, |model| model.model().metadata())
+        match self.model() {
+            None => &NONE,
+            Some(model) => &model.executor().interface().metadata,
+        }
     }
 
     /// The requested outputs with their positions among the model's.

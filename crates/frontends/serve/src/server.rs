@@ -46,8 +46,10 @@ pub struct ServerOptions {
     pub request_timeout: Option<Duration>,
     /// The most open connections; further ones wait to be accepted.
     pub max_connections: usize,
-    /// Threads that serve connections.
+    /// Threads that serve connections, and execute models that take less than a tenth of a millisecond.
     pub connection_threads: usize,
+    /// How long a thread that serves connections polls for the next request before it sleeps, while nothing is executed.
+    pub busy_poll: Duration,
     /// The time between two looks at the model folder and the files of TLS; `None` for one look.
     pub poll: Option<Duration>,
     /// The time from the start of the end until connections are refused, in which the server is not ready but serves.
@@ -59,6 +61,7 @@ pub struct ServerOptions {
 impl ServerOptions {
     /// The defaults for an address.
     pub fn new(http: SocketAddr) -> Self {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             http,
             grpc: None,
@@ -72,7 +75,9 @@ impl ServerOptions {
             answer_timeout: Duration::from_secs(60),
             request_timeout: None,
             max_connections: 20_000,
-            connection_threads: 1,
+            connection_threads: cpus.div_ceil(4),
+            // One CPU is for the callers.
+            busy_poll: Duration::from_micros(if cpus > 1 { 100 } else { 0 }),
             poll: Some(Duration::from_secs(1)),
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(30),

@@ -1,21 +1,29 @@
 //! `tenon serve`
 
+use super::load;
+use super::own_command::own_command;
 use crate::output::{self, say};
 use crate::serve_flags::Serve;
 use crate::signals;
 use serde_json::json;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 use tenon::{Error, ErrorKind, Location, Result};
 use tenon_serve::{
     Access, Repository, RepositoryEvent, RepositoryOptions, Server, ServerOptions, Tls, TlsEvent,
-    TlsFiles,
+    TlsFiles, WorkerCommand, serve_worker,
 };
 
 /// The time between two looks for a signal while models are loaded.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub fn run(flags: &Serve) -> Result<()> {
+    if flags.worker {
+        return run_worker(flags);
+    }
     let signal = signals::receive();
     let server = start(flags)?;
     while !server.wait_until_loaded(SIGNAL_INTERVAL) {
@@ -47,6 +55,24 @@ pub fn run(flags: &Serve) -> Result<()> {
     Ok(())
 }
 
+/// Executes one model for the server at standard input.
+fn run_worker(flags: &Serve) -> Result<()> {
+    signals::leave_to_parent();
+    let failed = |error| Error::io("standard input", "read", error);
+    let input = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
+    let registry = load::backends(&flags.backends)?;
+    let runtime = load::runtime(registry, &flags.backends);
+    serve_worker(UnixStream::from(input), Some(runtime))
+}
+
+/// A process for each model, with the backends of the server.
+fn worker_command(flags: &Serve) -> WorkerCommand {
+    let (program, mut arguments) = own_command("serve");
+    arguments.extend(["serve".into(), ".".into(), "--worker".into()]);
+    arguments.extend(flags.backends.arguments());
+    WorkerCommand { program, arguments }
+}
+
 fn start(flags: &Serve) -> Result<Server> {
     let mut access = Access::default();
     if let Some(path) = &flags.token_file {
@@ -67,6 +93,13 @@ fn start(flags: &Serve) -> Result<Server> {
     models.batches.delay = flags.batch_delay;
     models.batches.max_waiting = flags.max_waiting;
     models.batches.instances = flags.instances;
+    match flags.isolate {
+        true => models.isolation = Some(worker_command(flags)),
+        false => {
+            let registry = load::backends(&flags.backends)?;
+            models.runtime = Some(load::runtime(registry, &flags.backends));
+        }
+    }
     if !flags.folder.is_dir() {
         return Err(Error::new(ErrorKind::Usage, "this is no folder")
             .expected("a folder with NAME.neff, NAME.onnx, NAME.tflite or NAME/VERSION/")
@@ -82,7 +115,12 @@ fn start(flags: &Serve) -> Result<Server> {
     options.max_total_bytes = usize::try_from(flags.max_in_flight).unwrap_or(usize::MAX);
     options.request_timeout = flags.request_timeout;
     options.max_connections = flags.max_connections;
-    options.connection_threads = flags.connection_threads;
+    if let Some(threads) = flags.connection_threads {
+        options.connection_threads = threads;
+    }
+    if let Some(time) = flags.busy_poll {
+        options.busy_poll = time;
+    }
     options.poll = Some(flags.poll).filter(|poll| !poll.is_zero());
     options.drain_delay = flags.drain_delay;
     options.drain_timeout = flags.drain_timeout;

@@ -73,3 +73,16 @@ pub fn folder() -> TempDir {
 pub fn package(folder: &Path, model: &str) {
     done(folder, &["compile", &repository(model), "-o", "model.neff"]);
 }
+
+/// The processes that a process has started.
+#[allow(dead_code, reason = "not every test program needs it")]
+pub fn children(parent: u32) -> Vec<i32> {
+    let processes = std::fs::read_dir("/proc").unwrap();
+    let ids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_child = |id: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        let after_name = stat.rsplit(") ").next().unwrap_or_default();
+        after_name.split(' ').nth(1) == Some(&parent.to_string())
+    };
+    ids.filter(is_child).collect()
+}

@@ -4,7 +4,7 @@ use super::*;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
-use tenon::{Compiler, LoadOptions};
+use tenon::{Compiler, LoadOptions, Model};
 
 struct Unpark(std::thread::Thread);
 
@@ -42,7 +42,8 @@ fn image(rows: usize, value: f32) -> Tensor {
 
 fn queue(options: BatchOptions) -> (BatchQueue, Arc<Statistics>) {
     let statistics = Arc::new(Statistics::default());
-    let queue = BatchQueue::new(model(), options, statistics.clone()).expect("threads");
+    let queue =
+        BatchQueue::new(Arc::new(model().into()), options, statistics.clone()).expect("threads");
     (queue, statistics)
 }
 
@@ -109,7 +110,7 @@ fn the_queue_is_bounded_and_forgets_callers_that_are_gone() {
     let push = || queue.push(vec![image(1, 0.0)], 0, Control::new());
     let first = push().unwrap();
     let second = push().unwrap();
-    let refusal = push().unwrap_err();
+    let refusal = push().err().expect("a refusal");
     assert_eq!(refusal.status, Status::QueueFull);
     assert!(refusal.text.contains("2 requests"), "{refusal}");
     drop(first);
@@ -168,4 +169,102 @@ fn shapes_that_differ_are_separate_executions() {
         );
     }
     assert_eq!(statistics.counts().executions, 2);
+}
+
+/// Polls a future once.
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    pin!(future).poll(&mut Context::from_waker(&waker))
+}
+
+#[test]
+fn short_executions_need_no_other_thread_and_are_joined() {
+    let (queue, statistics) = queue(BatchOptions::default());
+    let push = || queue.push(vec![image(1, 0.0)], 0, Control::new()).unwrap();
+    queue.shared.lock().short_bytes = usize::MAX;
+    let mut requests = [(); 3].map(|()| Box::pin(push().finished()));
+    // Each lets the others come first.
+    for request in &mut requests {
+        assert!(poll(request).is_pending());
+    }
+    assert_eq!((queue.waiting(), queue.running()), (3, 0));
+    for request in &mut requests {
+        let Poll::Ready(execution) = poll(request) else {
+            panic!("it waits for another thread");
+        };
+        assert_eq!(execution.unwrap().outputs[0].shape()[..], [1, 10]);
+    }
+    assert_eq!((queue.waiting(), queue.running()), (0, 0));
+    let counts = statistics.counts();
+    assert_eq!((counts.executions, counts.inferences), (1, 3));
+}
+
+#[test]
+fn short_executions_are_no_more_than_the_instances() {
+    let (queue, _) = queue(BatchOptions::default());
+    let shared = queue.shared.clone();
+    {
+        let mut state = shared.lock();
+        state.short_bytes = usize::MAX;
+        // As when another thread has the only instance.
+        state.executing = 1;
+        state.running = 1;
+    }
+    let request = queue.push(vec![image(1, 0.0)], 0, Control::new()).unwrap();
+    let mut request = Box::pin(request.finished());
+    assert!(poll(&mut request).is_pending());
+    assert!(poll(&mut request).is_pending());
+    assert_eq!((queue.waiting(), queue.running()), (1, 1));
+    shared.end_execution(1);
+    assert!(block_on(request).is_ok());
+}
+
+#[test]
+fn a_short_request_that_is_dropped_is_forgotten() {
+    let (queue, statistics) = queue(BatchOptions::default());
+    queue.shared.lock().short_bytes = usize::MAX;
+    drop(queue.push(vec![image(1, 0.0)], 0, Control::new()).unwrap());
+    while queue.waiting() > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(statistics.counts().executions, 0);
+}
+
+#[test]
+fn executions_are_short_by_measurement() {
+    let mut state = State::default();
+    state.measured(1, 400, SHORT * 2);
+    assert_eq!(state.short_bytes, 0);
+    state.measured(1, 300, SHORT);
+    state.measured(1, 200, SHORT);
+    assert_eq!(state.short_bytes, 300);
+    state.measured(1, 900, SHORT * 2);
+    assert_eq!(state.short_bytes, 300);
+    state.measured(1, 300, SHORT * 2);
+    assert_eq!(state.short_bytes, 299);
+    // An execution without inputs.
+    state.measured(1, 0, SHORT * 2);
+    assert_eq!(state.short_bytes, 0);
+}
+
+#[test]
+fn an_execution_waits_for_the_rows_of_the_last_one() {
+    let (queue, statistics) = queue(BatchOptions::default());
+    let push = || queue.push(vec![image(1, 0.0)], 0, Control::new()).unwrap();
+    let expect = |seconds| {
+        let mut state = queue.shared.lock();
+        state.expected_rows = 2;
+        state.expected = Some((Instant::now(), Duration::from_secs_f64(seconds)));
+    };
+    expect(60.0);
+    let requests = [push(), push()];
+    for request in requests {
+        assert!(block_on(request.finished()).is_ok());
+    }
+    let counts = statistics.counts();
+    assert_eq!((counts.executions, counts.inferences), (1, 2));
+    // The second caller sends no further request.
+    expect(0.01);
+    assert!(block_on(push().finished()).is_ok());
+    assert_eq!(queue.shared.lock().expected_rows, 1);
 }

@@ -1,6 +1,7 @@
 //! The parent's side of a worker process.
 
 use super::job::{END, Job, WorkerMessage};
+use crate::commands::own_command::own_command;
 use crate::map_flags::Map;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -54,7 +55,7 @@ pub enum JobResult {
 impl WorkerCommand {
     /// Workers that execute a package, with the flags of the command.
     pub fn new(flags: &Map, package: &Path, jobs: &[&Job]) -> Self {
-        let (program, mut arguments) = this_command();
+        let (program, mut arguments) = own_command("map");
         let cpus = available_parallelism().map_or(1, usize::from);
         let threads = flags.threading.threads;
         let threads = threads.unwrap_or((cpus / flags.processes).max(1));
@@ -95,19 +96,6 @@ impl WorkerCommand {
         }
         command.spawn()
     }
-}
-
-/// The program and the first arguments of this command: itself, or an interpreter and what it runs.
-fn this_command() -> (OsString, Vec<OsString>) {
-    let own = std::env::args_os();
-    let mut before: Vec<OsString> = own.take_while(|argument| argument != "map").collect();
-    if before.len() > 1 {
-        let arguments = before.split_off(1);
-        return (before.remove(0), arguments);
-    }
-    let named = before.pop().unwrap_or_else(|| "tenon".into());
-    let program = std::env::current_exe().map_or(named, PathBuf::into_os_string);
-    (program, Vec::new())
 }
 
 impl<'a> WorkerProcess<'a> {
