@@ -39,7 +39,8 @@ pub struct Options {
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Use vector instructions up to this level on Tenon's side: baseline, avx2, avx512 or native.
-    #[arg(long, value_name = "LEVEL", conflicts_with = "write")]
+    /// Only --trees says so in what --write writes.
+    #[arg(long, value_name = "LEVEL")]
     cpu: Option<CpuLevel>,
     /// Write the table to docs/benchmarks.md as well.
     #[arg(long)]
@@ -222,6 +223,11 @@ pub fn run(options: &Options) -> Result<()> {
     if options.placement {
         return report("Placement", &placement()?, options.write);
     }
+    if options.cpu.is_some() && options.write && !options.trees {
+        return Err(
+            "--write with --cpu: only the section of --trees says which level was measured".into(),
+        );
+    }
     if options.netlist {
         return report("Netlists", &netlist::section()?, options.write);
     }
@@ -236,7 +242,7 @@ pub fn run(options: &Options) -> Result<()> {
     };
     if options.ops {
         let text = operators::section(&comparison)?;
-        return report(&of_level("Operators"), &text, options.write);
+        return report(&of_level("Operators", options), &text, options.write);
     }
     if options.dynamic {
         let text = dynamic::section(&comparison)?;
@@ -248,7 +254,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if options.trees {
         let text = trees::section(&comparison)?;
-        return report(&of_level("Trees"), &text, options.write);
+        return report(&of_level("Trees", options), &text, options.write);
     }
     if options.serve {
         let text = serve::section(&comparison)?;
@@ -256,15 +262,15 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if options.half {
         let text = half::section(&comparison)?;
-        return report(&of_level("Half precision"), &text, options.write);
+        return report(&of_level("Half precision", options), &text, options.write);
     }
     if options.bf16 {
         let text = bf16::section(&comparison)?;
-        return report(&of_level("bf16"), &text, options.write);
+        return report(&of_level("bf16", options), &text, options.write);
     }
     if options.limits {
         let text = limits::section(&comparison)?;
-        return report(&of_level("Limits"), &text, options.write);
+        return report(&of_level("Limits", options), &text, options.write);
     }
     let chosen: Vec<_> = MODELS
         .iter()
@@ -279,12 +285,12 @@ pub fn run(options: &Options) -> Result<()> {
         rows.push(measure(&comparison, name, *limit, &folder)?);
     }
     let table = table::table(&rows, options, &ceiling)?;
-    report(&of_level("Models"), &table, options.write)
+    report(&of_level("Models", options), &table, options.write)
 }
 
-/// The title of a section with figures of this machine's vector instructions: `Models, AVX2`.
-fn of_level(title: &str) -> String {
-    let level = match CpuLevel::native() {
+/// The title of a section with figures of the vector instructions that Tenon uses: `Models, AVX2`.
+fn of_level(title: &str, options: &Options) -> String {
+    let level = match options.cpu.unwrap_or_else(CpuLevel::native) {
         CpuLevel::Baseline => "baseline",
         CpuLevel::Avx2 => "AVX2",
         CpuLevel::Avx512 => "AVX-512",
