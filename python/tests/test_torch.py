@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import subprocess
 import sys
 import tomllib
 
@@ -234,3 +238,24 @@ def test_the_backend_has_its_name():
     x = torch.randn(2, 3)
     with torch.no_grad():
         torch.testing.assert_close(torch.compile(module, backend="tenon")(x), module(x))
+
+
+@pytest.mark.skipif("TENON_COMMAND" not in os.environ, reason="TENON_COMMAND does not name the program tenon")
+def test_the_page_on_serving_goes_from_a_module_to_an_answer(tmp_path, monkeypatch):
+    page = (ROOT / "docs/serving.md").read_text()
+    section = page.split("## From a PyTorch model to an answer")[1].split("\n## ")[0]
+    make, request = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(make, names)
+    command = [os.environ["TENON_COMMAND"], *re.search(r"^    tenon (serve .*)$", section, re.MULTILINE)[1].split()]
+    with subprocess.Popen([*command, "--http", ":0", "--json"], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            address = json.loads(server.stdout.readline())["http"]
+            exec(request.replace("localhost:8000", address), names)
+        finally:
+            server.terminate()
+    assert server.returncode == 0
+    with torch.no_grad():
+        expected = names["module"](torch.tensor([names["row"]["data"]]))
+    torch.testing.assert_close(torch.tensor([names["scores"]]), expected)

@@ -179,16 +179,18 @@ fn test(without_python: bool, torch: bool, engines: bool, rest: &[String]) -> Re
         command.arg("--workspace");
     }
     command.args(rest);
-    if torch {
-        command.env("TENON_PYTHON", python::with_torch()?);
-    } else if engines {
-        // The tests of the files in deploy/ start the server with the arguments there.
+    if torch || engines {
+        // The tests of the page on serving and of the files in deploy/ start the server.
         run(cargo().args(["build", "--package", "tenon-cli"]))?;
         let program = target().join("debug/tenon");
         command.env(
             "TENON_COMMAND",
             std::path::absolute(&program).unwrap_or(program),
         );
+    }
+    if torch {
+        command.env("TENON_PYTHON", python::with_torch()?);
+    } else if engines {
         command.env("TENON_PYTHON", python::with_engines()?);
     } else if !without_python {
         command.env("TENON_PYTHON", python::for_tests()?);

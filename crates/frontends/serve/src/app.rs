@@ -9,6 +9,7 @@ use crate::served_model::ServedModel;
 use crate::server::ServerOptions;
 use crate::statistics::RequestTimes;
 use crate::status::{Refusal, Status};
+use crate::upload::Upload;
 use crate::{grpc, rest};
 use bytes::Bytes;
 use hyper::body::Body;
@@ -19,6 +20,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tenon::Control;
 use tokio::sync::watch;
 
 /// The name of the server in metadata.
@@ -56,6 +58,8 @@ pub struct App {
     pub body_memory: Arc<BodyMemory>,
     /// Limits of one body.
     pub body_limits: BodyLimits,
+    /// Whether requests with the admin token may write models.
+    pub has_uploads: bool,
     /// Keeps threads awake after requests.
     pub busy_poll: Arc<BusyPoll>,
     /// The longest time of a request, from its first byte to the answer.
@@ -96,6 +100,7 @@ impl App {
                 bytes: options.max_body_bytes,
                 time: options.body_timeout,
             },
+            has_uploads: options.has_uploads,
             busy_poll: BusyPoll::new(options.busy_poll),
             request_timeout: options.request_timeout,
             is_loaded: false.into(),
@@ -224,6 +229,22 @@ impl App {
                 .refused(refusal.status, arrival.time.elapsed());
         }
         done
+    }
+
+    /// Loads a model, or the files that the request brings.
+    ///
+    /// # Errors
+    /// Uploads that the server does not allow; as [`Repository::load`] and [`Repository::upload`].
+    pub fn load(&self, name: &str, upload: Upload) -> Result<(), Refusal> {
+        let control = Control::new();
+        match (upload.is_empty(), self.has_uploads) {
+            (true, _) => self.repository.load(name, &control),
+            (false, true) => self.repository.upload(name, &upload, &control),
+            (false, false) => {
+                let text = "this server loads models of its folder only (--allow-uploads)";
+                Err(Refusal::new(Status::Unsupported, text))
+            }
+        }
     }
 
     /// Counts a refused request that no model counts.

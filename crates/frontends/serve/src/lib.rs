@@ -50,6 +50,7 @@ mod statistics_json;
 mod status;
 mod tls;
 mod unread;
+mod upload;
 mod worker;
 mod worker_message;
 mod worker_service;

@@ -9,7 +9,7 @@ use tenon::{Error, Result};
 
 /// The extensions of models and packages, in the order in which they are chosen where several files have one name:
 /// a package is loaded faster than a model is compiled.
-const EXTENSIONS: [&str; 3] = ["neff", "onnx", "tflite"];
+pub const MODEL_EXTENSIONS: [&str; 3] = ["neff", "onnx", "tflite"];
 
 /// The version of a model without a folder of versions.
 const ONLY_VERSION: u64 = 1;
@@ -82,6 +82,19 @@ pub fn scan(folder: &Path) -> Result<ModelFiles> {
         set(files.entry(name).or_default(), &file);
     }
     Ok(files)
+}
+
+/// Whether a text is the name of a file or folder that [`scan`] may find: no path, not hidden.
+pub fn is_model_name(name: &str) -> bool {
+    const MAX_BYTES: usize = 200;
+    let is_forbidden = |c: char| c.is_control() || matches!(c, '/' | '\\');
+    (1..=MAX_BYTES).contains(&name.len()) && !name.starts_with('.') && !name.contains(is_forbidden)
+}
+
+/// Whether a model has a file in the folder, and not a folder of versions.
+pub fn has_file(folder: &Path, name: &str) -> bool {
+    let mut extensions = MODEL_EXTENSIONS.iter();
+    extensions.any(|extension| folder.join(format!("{name}.{extension}")).exists())
 }
 
 /// The entries of a folder in the order of their names.
@@ -158,7 +171,9 @@ impl SourceFile {
     /// The place of its extension among those of models.
     fn rank(&self) -> Option<usize> {
         let extension = self.path.extension()?.to_str()?;
-        EXTENSIONS.iter().position(|known| *known == extension)
+        MODEL_EXTENSIONS
+            .iter()
+            .position(|known| *known == extension)
     }
 
     fn is_model(&self) -> bool {

@@ -96,6 +96,20 @@ impl ModelLoader {
         }
     }
 
+    /// Loads a model in this process, without shared libraries of its package, and drops it.
+    ///
+    /// # Errors
+    /// A file that cannot be read, compiled or loaded.
+    pub fn check(&self, path: &Path, control: &Control) -> Result<()> {
+        let options = ExecutionOptions {
+            threads: Some(1),
+            instances: 1,
+            native_nodes: false,
+            runtime: self.options.runtime.clone(),
+        };
+        load_model(path, &options, control).map(drop)
+    }
+
     fn load_file(
         &self,
         name: &str,

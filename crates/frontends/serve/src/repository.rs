@@ -1,11 +1,12 @@
 //! The models of a folder: loaded at the start, replaced when their files are, found by name and version.
 
 use crate::ensemble::Ensemble;
-use crate::model_files::{ModelFiles, ModelSource, scan};
+use crate::model_files::{ModelFiles, ModelSource, has_file, is_model_name, scan};
 use crate::model_loader::{EnsemblePlan, LoadedSource, ModelLoader, RepositoryOptions};
 use crate::served_model::ServedModel;
 use crate::statistics::Statistics;
 use crate::status::{Refusal, Status};
+use crate::upload::Upload;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -342,6 +343,43 @@ impl Repository {
                 Err(Refusal::invalid(text))
             }
         }
+    }
+
+    /// Writes the versions of a model into the folder, in place of those of the same number, and loads them. Versions that
+    /// cannot be loaded are not written.
+    ///
+    /// # Errors
+    /// A name that is no file name, or that of a model without a folder of versions; models that cannot be loaded, as
+    /// packages with shared libraries; a folder that cannot be written.
+    pub fn upload(
+        &self,
+        name: &str,
+        upload: &Upload,
+        control: &Control,
+    ) -> std::result::Result<(), Refusal> {
+        if !is_model_name(name) {
+            let text = format!("{name:?} is no name for a folder");
+            return Err(Refusal::invalid(text));
+        }
+        {
+            let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+            if has_file(&self.folder, name) {
+                let text = format!(
+                    "'{name}' is a file of the model folder, which has no versions to write"
+                );
+                return Err(Refusal::invalid(text));
+            }
+            let staged = upload.stage(&self.folder)?;
+            for (version, path) in staged.models() {
+                let tried = self.loader.check(&path, control);
+                tried.map_err(|error| {
+                    let text = reason(&error, false);
+                    Refusal::invalid(format!("version {version} of '{name}': {text}"))
+                })?;
+            }
+            staged.move_to(&self.folder.join(name))?;
+        }
+        self.load(name, control)
     }
 
     /// Unloads all versions of a model, until [`Self::load`].

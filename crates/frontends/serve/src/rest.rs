@@ -12,6 +12,9 @@ use crate::port::Port;
 use crate::served_model::ServedModel;
 use crate::statistics_json;
 use crate::status::{Refusal, Status};
+use crate::upload::Upload;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Body;
@@ -23,7 +26,6 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
-use tenon::Control;
 
 /// The length of the JSON in a body with binary data.
 const JSON_BYTES: HeaderName = HeaderName::from_static("inference-header-content-length");
@@ -189,8 +191,7 @@ where
         }
         Page::Load(model) => {
             let read = app.read(headers, body).await?;
-            check_load(&read)?;
-            tokio::task::block_in_place(|| app.repository.load(model, &Control::new()))?;
+            tokio::task::block_in_place(|| app.load(model, upload(&read)?))?;
             Ok(ok(&json!({})))
         }
         Page::Unload(model) => {
@@ -327,26 +328,35 @@ fn index(app: &App, read: &ReadBody) -> Result<Answer, Refusal> {
     Ok(ok(&rows.collect::<Vec<Value>>().into()))
 }
 
-/// A load with files or another configuration would write to the repository, which is not supported.
-fn check_load(read: &ReadBody) -> Result<(), Refusal> {
+/// The files that a request to load brings, in base64.
+fn upload(read: &ReadBody) -> Result<Upload, Refusal> {
     #[derive(Deserialize)]
     struct Load {
         #[serde(default)]
         parameters: serde_json::Map<String, Value>,
     }
+    let mut upload = Upload::default();
     if read.bytes.is_empty() {
-        return Ok(());
+        return Ok(upload);
     }
     let load: Load = serde_json::from_slice(&read.bytes)
         .map_err(|error| Refusal::invalid(format!("the request is malformed: {error}")))?;
-    match load.parameters.keys().next() {
-        None => Ok(()),
-        Some(name) => {
-            let text =
-                format!("parameter {name:?}: models are loaded from the folder of the server only");
-            Err(Refusal::new(Status::Unsupported, text))
+    for (name, value) in &load.parameters {
+        let text = value.as_str();
+        let text = text.ok_or_else(|| misfit(name, "a string"))?;
+        match name.starts_with(Upload::FILE) {
+            true => {
+                let bytes = STANDARD.decode(text);
+                upload.add(name, &bytes.map_err(|_| misfit(name, "base64"))?)?;
+            }
+            false => upload.add(name, text.as_bytes())?,
         }
     }
+    Ok(upload)
+}
+
+fn misfit(name: &str, expected: &str) -> Refusal {
+    Refusal::invalid(format!("parameter {name:?}: expected {expected}"))
 }
 
 fn metadata(app: &App, model: &ServedModel) -> Value {

@@ -30,6 +30,8 @@ pub struct ServerOptions {
     pub access: Access,
     /// Whether other machines may use the server without a token.
     pub insecure: bool,
+    /// Whether requests with the admin token may write models into the folder.
+    pub has_uploads: bool,
     /// The certificates of both addresses; connections are not encrypted without them.
     pub tls: Option<Arc<Tls>>,
     /// The most bytes of a request.
@@ -67,6 +69,7 @@ impl ServerOptions {
             grpc: None,
             access: Access::default(),
             insecure: false,
+            has_uploads: false,
             tls: None,
             max_body_bytes: 64 << 20,
             max_total_bytes: 1 << 30,

@@ -5,6 +5,7 @@ The folder has image.npy, images of shape [4, 1, 8, 8], and scores.npy, what the
 `tls` authority.pem, client.pem and client-key.pem too.
 """
 
+import json
 import queue
 import sys
 import threading
@@ -204,6 +205,31 @@ def tls(http_address, grpc_address, folder, images, scores):
     client.close()
 
 
+def upload(http_address, grpc_address, folder, images, scores):
+    """Models that both clients send, with the token of administrators."""
+    package = Path(folder, "new.neff").read_bytes()
+    token = "Bearer 0123456789abcdef"
+    # Metadata of gRPC has names in lower case.
+    for triton, address, header in (
+        (triton_http, http_address, {"Authorization": token}),
+        (triton_grpc, grpc_address, {"authorization": token}),
+    ):
+        client = triton.InferenceServerClient(address)
+        name = f"new-{triton.__name__.split('.')[-1]}"
+        files = {"file:7/model.neff": package}
+        configuration = json.dumps({"backend": "tenon", "max_batch_size": 32})
+        client.load_model(name, headers=header, config=configuration, files=files)
+        result = client.infer(name, inputs(triton, images), model_version="7")
+        np.testing.assert_allclose(result.as_numpy("scores"), scores, atol=1e-3)
+        files = {"file:8/model.neff": b"none"}
+        refused(
+            lambda: client.load_model(name, headers=header, config=configuration, files=files),
+            "400" if triton is triton_http else "INVALID_ARGUMENT",
+            "version 8",
+        )
+        client.close()
+
+
 def cancel(address, images):
     """A call that is cancelled, then one whose deadline passes; the server waits for more rows."""
     client = triton_grpc.InferenceServerClient(address)
@@ -225,6 +251,8 @@ def main():
     scores = np.load(f"{folder}/scores.npy")
     if action == "cancel":
         cancel(grpc_address, images)
+    elif action == "upload":
+        upload(http_address, grpc_address, folder, images, scores)
     elif action == "tls":
         tls(http_address, grpc_address, folder, images, scores)
     else:

@@ -7,14 +7,14 @@
 mod common;
 
 use common::certificates::Authority;
-use common::{Served, model, pixels, repository, scores, serve};
+use common::{Served, digits, model, pixels, repository, scores, serve};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tenon::Tensor;
 use tenon::tensor::npy::write_npy;
-use tenon_serve::{Tls, TlsFiles};
+use tenon_serve::{Access, ServerOptions, Tls, TlsFiles};
 
 /// Runs `clients.py` against a server; `false` if there is no interpreter for it.
 fn run_clients(action: &str, served: &Served) -> bool {
@@ -82,6 +82,21 @@ fn clients_with_certificates_use_tls() {
     let tls = Tls::new(files, |_| {}).unwrap();
     let served = serve(|options| options.tls = Some(Arc::new(tls)), |_| {});
     run_clients_in(folder, "tls", &served);
+}
+
+#[test]
+fn clients_upload_models() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, "0123456789abcdef").unwrap();
+    std::fs::write(folder.path().join("new.neff"), digits()).unwrap();
+    let access = Access::default().admin_token_file(&token).unwrap();
+    let change = |options: &mut ServerOptions| {
+        options.access = access;
+        options.has_uploads = true;
+    };
+    let served = serve(change, |_| {});
+    run_clients_in(folder, "upload", &served);
 }
 
 #[test]

@@ -2,12 +2,15 @@
 
 mod common;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use common::{
-    Served, answered_scores, is_close, json_request, model, pixels, read, request, scores, serve,
+    Answer, Served, answered_scores, digits, is_close, json_request, model, pixels, read,
+    repository, request, scores, serve,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::Write;
-use tenon_serve::Access;
+use tenon_serve::{Access, ServerOptions};
 
 fn plain() -> Served {
     serve(|_| {}, |_| {})
@@ -361,10 +364,90 @@ fn models_are_loaded_and_unloaded_with_the_admin_token() {
     let index = served.post("/v2/repository/index", b"").json();
     assert_eq!(index[0]["state"], "UNAVAILABLE");
     let upload = br#"{"parameters":{"file:1/model.onnx":"AAAA"}}"#;
-    assert_eq!(send(load, upload).status, 501);
+    let refused = send(load, upload);
+    assert_eq!(
+        (refused.status, refused.error().contains("--allow-uploads")),
+        (501, true)
+    );
     assert_eq!(send("/v2/repository/models/none/load", b"").status, 404);
     assert_eq!(send(load, b"").status, 200);
     assert_eq!(served.infer(0).status, 200);
+}
+
+/// A request to load `model` with files.
+fn upload(served: &Served, model: &str, files: &[(&str, &[u8])]) -> Answer {
+    let files = files
+        .iter()
+        .map(|(name, bytes)| (name.to_string(), STANDARD.encode(bytes).into()));
+    let mut parameters: serde_json::Map<String, Value> = files.collect();
+    parameters.insert("config".into(), "{\"backend\": \"tenon\"}".into());
+    let body = json!({"parameters": parameters}).to_string();
+    let token = [("Authorization", "Bearer 0123456789abcdef")];
+    let path = format!("/v2/repository/models/{model}/load");
+    served.send("POST", &path, &token, body.as_bytes())
+}
+
+#[test]
+fn models_are_uploaded_with_the_admin_token() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "0123456789abcdef").unwrap();
+    let access = Access::default().admin_token_file(file.path()).unwrap();
+    let change = |options: &mut ServerOptions| {
+        options.access = access;
+        options.has_uploads = true;
+    };
+    let served = serve(change, |_| {});
+    let onnx = std::fs::read(repository("models/digits/transformer.onnx")).unwrap();
+    let answer = upload(&served, "new", &[("file:3/model.onnx", &onnx)]);
+    assert_eq!(answer.status, 200, "{}", answer.error());
+    let metadata = served.get("/v2/models/new").json();
+    assert_eq!(metadata["versions"], json!(["3"]));
+    assert!(served.folder.path().join("new/3/model.onnx").exists());
+    // Another one takes its place, and one that cannot be loaded does not.
+    assert_eq!(
+        upload(&served, "new", &[("file:3/a.neff", digits())]).status,
+        200
+    );
+    let answer = upload(
+        &served,
+        "new",
+        &[("file:3/b.neff", b"none"), ("file:4/c.neff", digits())],
+    );
+    assert_eq!(answer.status, 400);
+    assert!(
+        answer.error().contains("version 3 of 'new'"),
+        "{}",
+        answer.error()
+    );
+    let files = std::fs::read_dir(served.folder.path().join("new/3")).unwrap();
+    let names: Vec<_> = files.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["a.neff"]);
+    assert_eq!(
+        served.get("/v2/models/new").json()["versions"],
+        json!(["3"])
+    );
+    // Nothing is left of what was refused.
+    let entries = std::fs::read_dir(served.folder.path()).unwrap();
+    assert_eq!(entries.count(), 2);
+    let refused = |model: &str, name: &str, part: &str| {
+        let answer = upload(&served, model, &[(name, digits())]);
+        assert_eq!(answer.status, 400, "{model} {name}");
+        assert!(answer.error().contains(part), "{}", answer.error());
+    };
+    refused("digits", "file:2/a.neff", "no versions");
+    refused("..", "file:1/a.neff", "no name");
+    refused("a%2Fb", "file:1/a.neff", "no name");
+    refused("new", "file:1/../../a.neff", "name of a file");
+    let parameters = json!({"parameters": {"file:1/a.neff": "?"}}).to_string();
+    let token = [("Authorization", "Bearer 0123456789abcdef")];
+    let path = "/v2/repository/models/new/load";
+    let answer = served.send("POST", path, &token, parameters.as_bytes());
+    assert_eq!(
+        (answer.status, answer.error().contains("base64")),
+        (400, true)
+    );
+    // Without the token nothing is read.
+    assert_eq!(served.post(path, parameters.as_bytes()).status, 401);
 }
 
 #[test]

@@ -110,6 +110,7 @@ fn start(flags: &Serve) -> Result<Server> {
     options.grpc = flags.grpc;
     options.access = access;
     options.insecure = flags.insecure;
+    options.has_uploads = flags.allow_uploads;
     options.tls = tls;
     options.max_body_bytes = usize::try_from(flags.max_request).unwrap_or(usize::MAX);
     options.max_total_bytes = usize::try_from(flags.max_in_flight).unwrap_or(usize::MAX);

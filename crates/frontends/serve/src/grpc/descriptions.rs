@@ -8,8 +8,8 @@ use crate::port::Port;
 use crate::served_model::ServedModel;
 use crate::statistics::Total;
 use crate::status::{Refusal, Status};
+use crate::upload::Upload;
 use std::sync::Arc;
-use tenon::Control;
 
 /// `grpc.health.v1.Health/Check`.
 pub fn health(app: &App, request: &HealthCheckRequest) -> Result<HealthCheckResponse, Refusal> {
@@ -117,13 +117,18 @@ pub fn index(app: &App, request: &RepositoryIndexRequest) -> RepositoryIndexResp
 
 /// `RepositoryModelLoad`.
 pub fn load(app: &App, request: &RepositoryModelRequest) -> Result<Empty, Refusal> {
-    if let Some(name) = request.parameters.keys().next() {
-        let text =
-            format!("parameter {name:?}: models are loaded from the folder of the server only");
-        return Err(Refusal::new(Status::Unsupported, text));
+    let mut upload = Upload::default();
+    for (name, parameter) in &request.parameters {
+        match &parameter.choice {
+            Some(RepositoryChoice::Bytes(bytes)) => upload.add(name, bytes)?,
+            Some(RepositoryChoice::Text(text)) => upload.add(name, text.as_bytes())?,
+            Some(RepositoryChoice::Bool(_) | RepositoryChoice::Integer(_)) | None => {
+                let text = format!("parameter {name:?}: expected a string or bytes");
+                return Err(Refusal::invalid(text));
+            }
+        }
     }
-    let name = request.model();
-    tokio::task::block_in_place(|| app.repository.load(name, &Control::new()))?;
+    tokio::task::block_in_place(|| app.load(request.model(), upload))?;
     Ok(Empty {})
 }
 

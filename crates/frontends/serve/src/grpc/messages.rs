@@ -293,9 +293,24 @@ pub struct RepositoryModelRequest {
     pub parameters: BTreeMap<String, RepositoryParameter>,
 }
 
-/// The value is not read: parameters are refused.
+/// `ModelRepositoryParameter`.
 #[derive(Clone, PartialEq, Message)]
-pub struct RepositoryParameter {}
+pub struct RepositoryParameter {
+    #[prost(oneof = "RepositoryChoice", tags = "1, 2, 3, 4")]
+    pub choice: Option<RepositoryChoice>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub enum RepositoryChoice {
+    #[prost(bool, tag = "1")]
+    Bool(bool),
+    #[prost(int64, tag = "2")]
+    Integer(i64),
+    #[prost(string, tag = "3")]
+    Text(String),
+    #[prost(bytes = "bytes", tag = "4")]
+    Bytes(Bytes),
+}
 
 #[derive(Clone, PartialEq, Message)]
 pub struct HealthCheckRequest {
