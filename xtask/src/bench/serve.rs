@@ -187,8 +187,8 @@ impl Bench<'_> {
         lines.extend([
             String::new(),
             format!(
-                "A page without an execution (`/v2/health/live`), with one client: median {}, of which the server computes for a few \
-                 microseconds; the rest is the network, the load and the wake-up of two threads.",
+                "A page without an execution (`/v2/health/live`), with one client: median {}. Most of it is the network, the \
+                 program that makes the load, and threads that sleep and wake up.",
                 time(idle.median)
             ),
             String::new(),

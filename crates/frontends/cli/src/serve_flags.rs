@@ -71,8 +71,8 @@ pub struct Serve {
     pub instances: usize,
     #[command(flatten)]
     pub threading: ThreadFlags,
-    /// Execute each model in a separate process: a crash of a plug-in or of a native node (which run with
-    /// TENON_ALLOW_NATIVE_NODES=1) ends that process, which is started again, and not the server.
+    /// Execute each model in a separate process: a crash of a plug-in, or of a native node (these run with
+    /// TENON_ALLOW_NATIVE_NODES=1), ends that process, which is started again, and not the server.
     #[arg(long)]
     pub isolate: bool,
     #[command(flatten)]

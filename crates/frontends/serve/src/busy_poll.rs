@@ -57,13 +57,16 @@ fn nanos(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::runtime::{Builder, Runtime};
+
+    fn runtime() -> Runtime {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(1).build().unwrap()
+    }
 
     #[test]
     fn one_task_polls_at_a_time_and_ends() {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .build()
-            .unwrap();
+        let runtime = runtime();
         let poll = BusyPoll::new(Duration::from_millis(5));
         runtime.block_on(async {
             for _ in 0..100 {
@@ -86,10 +89,7 @@ mod tests {
 
     #[test]
     fn executions_end_it() {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .build()
-            .unwrap();
+        let runtime = runtime();
         let poll = BusyPoll::new(Duration::from_secs(1000));
         runtime.block_on(async { poll.stay_awake(|| false) });
         while runtime.metrics().num_alive_tasks() > 0 {

@@ -12,7 +12,7 @@ pub struct Executor {
 
 enum Location {
     Here(Model),
-    Worker(Worker),
+    Worker(Box<Worker>),
 }
 
 /// What a model needs and makes.
@@ -45,7 +45,7 @@ impl Executor {
     pub fn of_worker(worker: Worker, interface: Interface) -> Self {
         Self {
             interface,
-            location: Location::Worker(worker),
+            location: Location::Worker(Box::new(worker)),
         }
     }
 

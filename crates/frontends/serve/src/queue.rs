@@ -153,22 +153,7 @@ impl BatchQueue {
         options: BatchOptions,
         statistics: Arc<Statistics>,
     ) -> std::io::Result<Self> {
-        let interface = executor.interface();
-        let batch = interface.batch.as_ref();
-        let is_batch = |input: &tenon::Signature| match (input.shape.first(), batch) {
-            (Some(tenon::Dimension::Symbolic { expression, .. }), Some(batch)) => {
-                expression == batch
-            }
-            _ => false,
-        };
-        let shared = Arc::new(Shared {
-            has_batch: interface.inputs.iter().map(is_batch).collect(),
-            executor,
-            statistics,
-            state: Mutex::default(),
-            arrived: Condvar::new(),
-            options,
-        });
+        let shared = Arc::new(Shared::new(executor, options, statistics));
         let queue = Self {
             shared: shared.clone(),
         };
@@ -316,6 +301,25 @@ impl State {
 }
 
 impl Shared {
+    fn new(executor: Arc<Executor>, options: BatchOptions, statistics: Arc<Statistics>) -> Self {
+        let interface = executor.interface();
+        let batch = interface.batch.as_ref();
+        let is_batch = |input: &tenon::Signature| match (input.shape.first(), batch) {
+            (Some(tenon::Dimension::Symbolic { expression, .. }), Some(batch)) => {
+                expression == batch
+            }
+            _ => false,
+        };
+        Self {
+            has_batch: interface.inputs.iter().map(is_batch).collect(),
+            executor,
+            statistics,
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            options,
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

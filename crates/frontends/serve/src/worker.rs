@@ -33,8 +33,14 @@ pub struct Worker {
     command: WorkerCommand,
     load: LoadedFile,
     interface: Interface,
-    process: Mutex<Arc<WorkerProcess>>,
+    current: Mutex<CurrentProcess>,
     restarts: AtomicU64,
+}
+
+/// The last process, and when it or one after it was started; the start may have failed.
+struct CurrentProcess {
+    process: Arc<WorkerProcess>,
+    started: Instant,
 }
 
 /// What a worker process loads.
@@ -51,7 +57,8 @@ pub struct LoadedFile {
 /// A process, and the executions that wait for it.
 struct WorkerProcess {
     sender: Mutex<BufWriter<UnixStream>>,
-    started: Instant,
+    /// The same socket, to close it while another thread sends.
+    stream: UnixStream,
     waiting: Mutex<PendingAnswers>,
     next: AtomicU64,
 }
@@ -88,12 +95,13 @@ impl Worker {
         load: LoadedFile,
         control: &Control,
     ) -> Result<(Self, Interface, u64)> {
+        let started = Instant::now();
         let (process, interface, bytes) = WorkerProcess::start(&command, &load, control)?;
         let worker = Self {
             command,
             load,
             interface: interface.clone(),
-            process: Mutex::new(process),
+            current: Mutex::new(CurrentProcess { process, started }),
             restarts: AtomicU64::new(0),
         };
         Ok((worker, interface, bytes))
@@ -114,31 +122,33 @@ impl Worker {
 
     /// The process; a new one if it has ended.
     fn running(&self, control: &Control) -> Result<Arc<WorkerProcess>> {
-        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(end) = process.waiting().end.clone() else {
-            return Ok(process.clone());
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(end) = current.process.waiting().end.clone() else {
+            return Ok(current.process.clone());
         };
-        if process.started.elapsed() < RESTART_TIME {
+        if current.started.elapsed() < RESTART_TIME {
             let text = format!("{end}; it is started again in {} s", RESTART_TIME.as_secs());
             return Err(Error::new(ErrorKind::Closed, text));
         }
         self.restarts.fetch_add(1, Ordering::Relaxed);
-        let (started, interface, _) = WorkerProcess::start(&self.command, &self.load, control)?;
-        *process = started;
+        current.started = Instant::now();
+        let (process, interface, _) = WorkerProcess::start(&self.command, &self.load, control)?;
+        current.process = process.clone();
         if interface != self.interface {
             // The file was replaced; the server will load it as a new model.
             process.end();
             let text = "the file of the model has changed since it was loaded";
             return Err(Error::new(ErrorKind::Closed, text));
         }
-        Ok(process.clone())
+        Ok(process)
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        let process = self.process.get_mut();
-        process.unwrap_or_else(PoisonError::into_inner).end();
+        let current = self.current.get_mut();
+        let current = current.unwrap_or_else(PoisonError::into_inner);
+        current.process.end();
     }
 }
 
@@ -150,11 +160,16 @@ impl WorkerProcess {
     ) -> Result<(Arc<Self>, Interface, u64)> {
         let failed = |error| Error::io("a worker process", "start", error);
         let (stream, other) = UnixStream::pair().map_err(failed)?;
+        // A process that reads nothing must not hold the thread that sends.
+        stream
+            .set_write_timeout(Some(CANCEL_TIME))
+            .map_err(failed)?;
         let receiver = stream.try_clone().map_err(failed)?;
+        let sender = stream.try_clone().map_err(failed)?;
         let child = spawn(command, other.into()).map_err(failed)?;
         let process = Arc::new(Self {
-            sender: Mutex::new(BufWriter::new(stream)),
-            started: Instant::now(),
+            sender: Mutex::new(BufWriter::new(sender)),
+            stream,
             waiting: Mutex::default(),
             next: AtomicU64::new(1),
         });
@@ -176,8 +191,7 @@ impl WorkerProcess {
             threads,
             instances,
         };
-        // A process that has ended is noticed below.
-        let _ = process.send(&message, &[]);
+        process.send(&message, &[]);
         match process.wait(&loaded, control, || process.kill()) {
             Ok((interface, bytes)) => Ok((process, interface, bytes)),
             Err(error) => {
@@ -202,10 +216,9 @@ impl WorkerProcess {
             runs: runs.iter().map(|inputs| TensorHead::of(inputs)).collect(),
         };
         let tensors: Vec<&Tensor> = runs.iter().copied().flatten().collect();
-        let _ = self.send(&message, &tensors);
-        let answer = self.wait(&answer, control, || {
-            let _ = self.send(&WorkerRequest::Cancel { id }, &[]);
-        });
+        self.send(&message, &tensors);
+        let cancel = || self.send(&WorkerRequest::Cancel { id }, &[]);
+        let answer = self.wait(&answer, control, cancel);
         self.waiting().answers.remove(&id);
         answer
     }
@@ -220,13 +233,16 @@ impl WorkerProcess {
         let mut cancel = Some(cancel);
         let mut cancelled = None;
         loop {
-            match answer.recv_timeout(LOOK) {
-                Ok(answer) => return cancelled.map_or(answer, |(_, error)| Err(error)),
+            let answer = match answer.recv_timeout(LOOK) {
+                Ok(answer) => Some(answer),
                 Err(RecvTimeoutError::Disconnected) => {
                     let end = self.waiting().end.clone().unwrap_or_default();
-                    return Err(ended(&end));
+                    Some(Err(ended(&end)))
                 }
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => None,
+            };
+            if let Some(answer) = answer {
+                return cancelled.map_or(answer, |(_, error)| Err(error));
             }
             if let Err(error) = control.check()
                 && let Some(cancel) = cancel.take()
@@ -242,9 +258,12 @@ impl WorkerProcess {
         }
     }
 
-    fn send(&self, message: &WorkerRequest, tensors: &[&Tensor]) -> io::Result<()> {
+    /// Sends a message. A process that does not receive it is ended, which those that wait for it notice.
+    fn send(&self, message: &WorkerRequest, tensors: &[&Tensor]) {
         let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
-        send(&mut *sender, message, tensors)
+        if send(&mut *sender, message, tensors).is_err() {
+            self.kill();
+        }
     }
 
     /// Receives answers until the process ends.
@@ -291,15 +310,13 @@ impl WorkerProcess {
 
     /// Ends the process after its executions: it ends when the socket is closed.
     fn end(&self) {
-        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = sender.get_ref().shutdown(Shutdown::Write);
+        let _ = self.stream.shutdown(Shutdown::Write);
     }
 
     /// Ends the process at once.
     fn kill(&self) {
-        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         // The thread that receives sees the end of the socket, and ends the process.
-        let _ = sender.get_ref().shutdown(Shutdown::Both);
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 
     fn waiting(&self) -> MutexGuard<'_, PendingAnswers> {
@@ -332,5 +349,42 @@ fn description(status: ExitStatus) -> String {
             let code = code.unwrap_or_default();
             format!("the process of the model ended with status {code}")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(script: &str, control: &Control) -> Error {
+        let command = WorkerCommand {
+            program: "sh".into(),
+            arguments: ["-c", script].map(OsString::from).into(),
+        };
+        let load = LoadedFile {
+            path: "model.onnx".into(),
+            threads: None,
+            instances: 1,
+        };
+        let started = Worker::start(command, load, control);
+        started.err().expect("it loads no model")
+    }
+
+    #[test]
+    fn a_process_that_ends_early_is_described() {
+        let ended = start("exit 3", &Control::new()).to_string();
+        assert!(
+            ended.contains("model.onnx") && ended.contains("ended with status 3"),
+            "{ended}"
+        );
+        let killed = start("kill -SEGV $$", &Control::new()).to_string();
+        assert!(killed.contains("SIGSEGV (signal 11)"), "{killed}");
+    }
+
+    #[test]
+    fn a_process_that_does_not_answer_ends_with_its_caller() {
+        let control = Control::with_deadline(Instant::now() + Duration::from_millis(50));
+        let error = start("exec sleep 1000", &control);
+        assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
     }
 }

@@ -179,7 +179,13 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 
 #[test]
 fn short_executions_need_no_other_thread_and_are_joined() {
-    let (queue, statistics) = queue(BatchOptions::default());
+    let statistics = Arc::new(Statistics::default());
+    let executor = Arc::new(model().into());
+    let shared = Shared::new(executor, BatchOptions::default(), statistics.clone());
+    // Without threads.
+    let queue = BatchQueue {
+        shared: Arc::new(shared),
+    };
     let push = || queue.push(vec![image(1, 0.0)], 0, Control::new()).unwrap();
     queue.shared.lock().short_bytes = usize::MAX;
     let mut requests = [(); 3].map(|()| Box::pin(push().finished()));
