@@ -1,12 +1,12 @@
 //! Requests to a server of one model: a line with method and path, lines of headers, an empty line, the body. REST with
-//! JSON and binary data, and gRPC.
+//! JSON and binary data, and gRPC. After the line `settings`: the settings of a model.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 use std::time::Duration;
 use tempfile::TempDir;
-use tenon_serve::fuzzing::LocalServer;
+use tenon_serve::fuzzing::{LocalServer, read_settings};
 
 /// A model of two layers: input `x` of shape [1, 20], output `y`.
 const MODEL: &[u8] = include_bytes!("../../models/small/mlp.onnx");
@@ -20,6 +20,14 @@ static SERVER: LazyLock<(LocalServer, TempDir)> = LazyLock::new(|| {
 });
 
 fuzz_target!(|bytes: &[u8]| {
+    if let Some(text) = bytes.strip_prefix(b"settings\n") {
+        if let Ok(text) = std::str::from_utf8(text) {
+            for problem in read_settings(text).into_iter().filter_map(Result::err) {
+                assert!(problem.all().count() > 0);
+            }
+        }
+        return;
+    }
     let end = bytes.windows(2).position(|two| two == b"\n\n");
     let (head, body) = match end {
         Some(end) => (&bytes[..end], &bytes[end + 2..]),

@@ -199,8 +199,9 @@ impl App {
             let start = Instant::now();
             let request = body::heavy(size, decode)?;
             let input = start.elapsed();
+            let requested = request.timeout_micros.map(Duration::from_micros);
             let timeouts = [
-                request.timeout_micros.map(Duration::from_micros),
+                requested.or(model.timeout()),
                 caller_timeout,
                 self.request_timeout,
             ];

@@ -1,8 +1,6 @@
 //! The extension "classification": the greatest elements of an output instead of the tensor.
 
 use crate::status::Refusal;
-use std::collections::BTreeMap;
-use tenon::outputs::class_labels;
 use tenon::tensor::convert;
 use tenon::{DataType, Tensor};
 
@@ -11,11 +9,7 @@ use tenon::{DataType, Tensor};
 ///
 /// # Errors
 /// An output of strings, or one without rows.
-pub fn classes(
-    metadata: &BTreeMap<String, String>,
-    output: &Tensor,
-    count: u64,
-) -> Result<Tensor, Refusal> {
+pub fn classes(labels: Option<&[String]>, output: &Tensor, count: u64) -> Result<Tensor, Refusal> {
     let shape = &output.shape()[..];
     let (rows, width) = match shape {
         [] => (1, 1),
@@ -27,7 +21,7 @@ pub fn classes(
     }
     let wide = convert(output, DataType::F64)?;
     let values = wide.as_slice::<f64>().unwrap_or_default();
-    let labels = class_labels(metadata).filter(|labels| labels.len() == width);
+    let labels = labels.filter(|labels| labels.len() == width);
     let count = usize::try_from(count).unwrap_or(width).min(width);
     let mut texts = Vec::new();
     for row in values.chunks(width.max(1)) {
@@ -35,7 +29,7 @@ pub fn classes(
         order.sort_by(|&one, &other| row[other].total_cmp(&row[one]));
         texts.extend(order.iter().take(count).map(|&index| {
             let value = value_text(output.dtype(), row[index]);
-            match labels.as_ref().and_then(|labels| labels.get(index)) {
+            match labels.and_then(|labels| labels.get(index)) {
                 Some(label) => format!("{value}:{index}:{label}"),
                 None => format!("{value}:{index}"),
             }
@@ -60,30 +54,26 @@ fn value_text(dtype: DataType, value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenon::{Compiler, LoadOptions};
 
     #[test]
     fn the_greatest_elements_of_each_row() {
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../../models/digits/digits.onnx"
-        );
-        let model = Compiler::new().compile_file(path).unwrap();
-        let model = model.load(&LoadOptions::new()).unwrap();
-        let metadata = model.metadata();
+        let labels = ["none", "one", "two"].map(str::to_owned);
         let scores = Tensor::from_slice([2, 3], &[0.5f32, 2.25, -1.0, 7.0, 0.1, 8.0]).unwrap();
-        let found = classes(metadata, &scores, 2).unwrap();
+        let found = classes(Some(&labels), &scores, 2).unwrap();
         assert_eq!(found.shape()[..], [2, 2]);
         let texts: Vec<&str> = found.strings().unwrap().collect();
-        assert_eq!(texts, ["2.25:1", "0.5:0", "8:2", "7:0"]);
-        let all = classes(metadata, &scores, 100).unwrap();
+        assert_eq!(texts, ["2.25:1:one", "0.5:0:none", "8:2:two", "7:0:none"]);
+        let all = classes(None, &scores, 100).unwrap();
         assert_eq!(all.shape()[..], [2, 3]);
         let row = Tensor::from_slice([2], &[3i32, 4]).unwrap();
-        let one = classes(metadata, &row, 1).unwrap();
+        let one = classes(Some(&labels), &row, 1).unwrap();
         assert_eq!(one.strings().unwrap().collect::<Vec<_>>(), ["4:1"]);
         let strings = Tensor::from_strings([1], &["a"]).unwrap();
-        assert!(classes(metadata, &strings, 1).is_err());
+        assert!(classes(None, &strings, 1).is_err());
         let empty = Tensor::zeroed("f32[0, 3]".parse().unwrap()).unwrap();
-        assert_eq!(classes(metadata, &empty, 1).unwrap().shape()[..], [0, 1]);
+        assert_eq!(
+            classes(Some(&labels), &empty, 1).unwrap().shape()[..],
+            [0, 1]
+        );
     }
 }

@@ -1,9 +1,11 @@
-//! A server without sockets, for the fuzz target `serve`.
+//! A server without sockets, and readers of settings, for the fuzz target `serve`.
 
 use crate::app::{App, Protocols};
 use crate::model_loader::RepositoryOptions;
 use crate::repository::Repository;
 use crate::server::ServerOptions;
+use crate::settings::Settings;
+use crate::triton_config;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -13,6 +15,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tenon::{Control, Error, Result};
 use tokio::runtime::{Builder, Runtime};
+
+/// Reads settings of a model in TOML, and in the form of Triton.
+///
+/// # Errors
+/// The problems of each, for what is malformed or out of range.
+pub fn read_settings(text: &str) -> [Result<()>; 2] {
+    [
+        Settings::parse(text).map(drop),
+        triton_config::parse(text, "model").map(drop),
+    ]
+}
 
 /// A server that answers requests of a caller in the same process.
 pub struct LocalServer {

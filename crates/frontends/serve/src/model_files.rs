@@ -1,5 +1,5 @@
 //! The files of a model folder: `NAME.neff`, `NAME.onnx`, `NAME.tflite`, or `NAME/VERSION/` with one such file; settings
-//! in `NAME.toml` or `NAME/model.toml`, which alone are an ensemble.
+//! in `NAME.toml`, `NAME/model.toml` or Triton's `NAME/config.pbtxt`, which alone are an ensemble.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -17,8 +17,8 @@ const ONLY_VERSION: u64 = 1;
 /// The extension of settings.
 const SETTINGS: &str = "toml";
 
-/// The settings in the folder of a model.
-const FOLDER_SETTINGS: &str = "model.toml";
+/// The settings in the folder of a model; of several the first.
+const FOLDER_SETTINGS: [&str; 2] = ["model.toml", "config.pbtxt"];
 
 /// The files of a version of a model: at least one of the two.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -126,11 +126,13 @@ fn versions(folder: &Path) -> BTreeMap<u64, ModelSource> {
             }
         }
     }
-    let path = folder.join(FOLDER_SETTINGS);
-    if let Ok(metadata) = fs::metadata(&path)
-        && metadata.is_file()
-    {
-        set(&mut versions, &SourceFile::of(path, &metadata));
+    let settings = FOLDER_SETTINGS.iter().find_map(|name| {
+        let path = folder.join(name);
+        let metadata = fs::metadata(&path).ok()?;
+        (metadata.is_file()).then(|| SourceFile::of(path, &metadata))
+    });
+    if let Some(file) = settings {
+        set(&mut versions, &file);
     }
     versions
 }
@@ -208,7 +210,16 @@ mod tests {
     fn names_and_versions_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
-        for path in ["b/1", "b/3", "b/x", "b/0", "empty/1", "f", ".hidden/1"] {
+        for path in [
+            "b/1",
+            "b/3",
+            "b/x",
+            "b/0",
+            "empty/1",
+            "f",
+            ".hidden/1",
+            "t/1",
+        ] {
             fs::create_dir_all(at(path)).unwrap();
         }
         for path in [
@@ -228,6 +239,9 @@ mod tests {
             "b/other.toml",
             "e.toml",
             "f/model.toml",
+            "b/config.pbtxt",
+            "t/1/model.onnx",
+            "t/config.pbtxt",
         ] {
             fs::write(at(path), path).unwrap();
         }
@@ -252,6 +266,7 @@ mod tests {
             ("c", 1, ["c.tflite", ""]),
             ("e", 1, ["", "e.toml"]),
             ("f", 1, ["", "f/model.toml"]),
+            ("t", 1, ["t/1/model.onnx", "t/config.pbtxt"]),
         ];
         let expected =
             expected.map(|(name, version, files)| (name.into(), version, files.map(str::to_owned)));

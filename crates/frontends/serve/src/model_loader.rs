@@ -1,5 +1,6 @@
 //! Models from their files: packages, models that are compiled, and the plans of ensembles.
 
+use crate::class_labels::ClassLabels;
 use crate::executor::Executor;
 use crate::loaded_model::LoadedModel;
 use crate::model_files::ModelSource;
@@ -47,6 +48,8 @@ pub struct EnsemblePlan {
     pub settings: Settings,
     /// Its steps.
     pub ensemble: EnsembleSettings,
+    /// The names of the classes that its outputs score.
+    pub labels: Arc<ClassLabels>,
 }
 
 impl ModelLoader {
@@ -68,19 +71,27 @@ impl ModelLoader {
         control: &Control,
     ) -> Result<LoadedSource> {
         let mut settings = match &source.settings {
-            Some(file) => Settings::read(&file.path)?,
+            Some(file) => Settings::read(&file.path, name)?,
             None => Settings::default(),
         };
         let file = source.model.as_ref().or(source.settings.as_ref());
         let path = file.map_or(Path::new(""), |file| &file.path);
+        let folder = source.settings.as_ref().and_then(|file| file.path.parent());
+        let labels = ClassLabels::read(&settings.labels, folder.unwrap_or(Path::new("")))?;
         match (&source.model, settings.ensemble.take()) {
             (Some(_), None) => {
-                let loaded = self.load_file(name, version, path, &settings, statistics, control);
+                let loaded =
+                    self.load_file(name, version, path, &settings, labels, statistics, control);
                 let loaded = loaded.map_err(|error| error.at(Location::file(path)))?;
                 Ok(LoadedSource::Model(loaded))
             }
             (None, Some(ensemble)) => {
-                Ok(LoadedSource::Ensemble(EnsemblePlan { settings, ensemble }))
+                let labels = Arc::new(labels);
+                Ok(LoadedSource::Ensemble(EnsemblePlan {
+                    settings,
+                    ensemble,
+                    labels,
+                }))
             }
             (Some(_), Some(_)) => {
                 let text = "[ensemble] in the settings of a model, which has a file";
@@ -116,6 +127,7 @@ impl ModelLoader {
         version: u64,
         path: &Path,
         settings: &Settings,
+        labels: ClassLabels,
         statistics: Arc<Statistics>,
         control: &Control,
     ) -> Result<ServedModel> {
@@ -149,7 +161,6 @@ impl ModelLoader {
         if settings.warm_up.unwrap_or(true) {
             model.warm_up(control);
         }
-        let served = ServedModel::of_model(name, version, model, bytes, settings, statistics);
-        Ok(served)
+        ServedModel::of_model(name, version, model, bytes, settings, labels, statistics)
     }
 }

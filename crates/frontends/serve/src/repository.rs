@@ -178,9 +178,8 @@ impl Repository {
             if is_same {
                 continue;
             }
-            let built = built.map(|ensemble| {
-                let settings = &plan.settings;
-                ServedModel::of_ensemble(&name, version, ensemble, settings, statistics)
+            let built = built.and_then(|ensemble| {
+                ServedModel::of_ensemble(&name, version, ensemble, &plan, statistics)
             });
             drop(served);
             self.replace(&name, version, built, Replacement::Drop);

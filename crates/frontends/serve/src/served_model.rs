@@ -1,11 +1,13 @@
 //! One served version of a model or ensemble: its requests, its configuration and its statistics.
 
 use crate::answer_cache::AnswerCache;
+use crate::class_labels::ClassLabels;
 use crate::classification::classes;
 use crate::datatype;
 use crate::ensemble::Ensemble;
 use crate::infer::{AnsweredOutput, InferAnswer, InferRequest, RequestedOutput};
 use crate::loaded_model::{Call, LoadedModel};
+use crate::model_loader::EnsemblePlan;
 use crate::port::Port;
 use crate::queue::Execution;
 use crate::rate_limit::RateLimit;
@@ -13,7 +15,6 @@ use crate::settings::Settings;
 use crate::statistics::Statistics;
 use crate::status::{Refusal, Status};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tenon::Tensor;
@@ -25,6 +26,8 @@ pub struct ServedModel {
     kind: Kind,
     rate: Option<RateLimit>,
     cache: Option<AnswerCache>,
+    labels: Arc<ClassLabels>,
+    timeout: Option<Duration>,
     statistics: Arc<Statistics>,
     /// The size of its package.
     bytes: u64,
@@ -39,54 +42,62 @@ type Result<T, E = Refusal> = std::result::Result<T, E>;
 
 impl ServedModel {
     /// A model whose package has this many bytes.
+    ///
+    /// # Errors
+    /// Labels of outputs that it lacks.
     pub fn of_model(
         name: &str,
         version: u64,
         model: LoadedModel,
         bytes: u64,
         settings: &Settings,
+        mut labels: ClassLabels,
         statistics: Arc<Statistics>,
-    ) -> Self {
-        Self::new(
-            name,
-            version,
-            Kind::Model(model),
-            bytes,
-            settings,
-            statistics,
-        )
+    ) -> tenon::Result<Self> {
+        labels.add_package(&model.executor().interface().metadata);
+        let kind = Kind::Model(model);
+        let served = Self::new(name, version, kind, settings, labels.into(), statistics)?;
+        Ok(Self { bytes, ..served })
     }
 
     /// An ensemble.
+    ///
+    /// # Errors
+    /// As [`Self::of_model`].
     pub fn of_ensemble(
         name: &str,
         version: u64,
         ensemble: Ensemble,
-        settings: &Settings,
+        plan: &EnsemblePlan,
         statistics: Arc<Statistics>,
-    ) -> Self {
+    ) -> tenon::Result<Self> {
         let kind = Kind::Ensemble(ensemble);
-        Self::new(name, version, kind, 0, settings, statistics)
+        let labels = plan.labels.clone();
+        Self::new(name, version, kind, &plan.settings, labels, statistics)
     }
 
     fn new(
         name: &str,
         version: u64,
         kind: Kind,
-        bytes: u64,
         settings: &Settings,
+        labels: Arc<ClassLabels>,
         statistics: Arc<Statistics>,
-    ) -> Self {
+    ) -> tenon::Result<Self> {
         let rate = settings.max_rate;
-        Self {
+        let served = Self {
             name: name.to_owned(),
             version,
             kind,
             rate: rate.map(|rate| RateLimit::new(rate, settings.burst.unwrap_or(1))),
             cache: settings.cache_bytes.map(AnswerCache::new),
+            labels,
+            timeout: settings.timeout,
             statistics,
-            bytes,
-        }
+            bytes: 0,
+        };
+        served.labels.check(served.outputs())?;
+        Ok(served)
     }
 
     /// The name.
@@ -105,6 +116,11 @@ impl ServedModel {
             Kind::Model(_) => "tenon_neff",
             Kind::Ensemble(_) => "ensemble",
         }
+    }
+
+    /// The time of a request that has no timeout itself.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
     }
 
     /// The size of the package in bytes.
@@ -233,7 +249,7 @@ impl ServedModel {
             let tensor = &execution.outputs[index];
             let tensor = match output.classes {
                 None => tensor.clone(),
-                Some(count) => classes(self.metadata(), tensor, count)
+                Some(count) => classes(self.labels.find(&output.name), tensor, count)
                     .map_err(|error| error.at(format_args!("output '{}'", output.name)))?,
             };
             Ok(AnsweredOutput {
@@ -311,15 +327,6 @@ impl ServedModel {
         match &self.kind {
             Kind::Model(model) => Some(model),
             Kind::Ensemble(_) => None,
-        }
-    }
-
-    /// What the model says about itself, as the labels of classes.
-    fn metadata(&self) -> &BTreeMap<String, String> {
-        static NONE: BTreeMap<String, String> = BTreeMap::new();
-        match self.model() {
-            None => &NONE,
-            Some(model) => &model.executor().interface().metadata,
         }
     }
 

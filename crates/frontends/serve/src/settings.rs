@@ -1,9 +1,10 @@
-//! Settings of one model in TOML: `NAME.toml` beside its file, or `NAME/model.toml` in its folder
-//! (docs/serving.md, "Settings").
+//! Settings of one model in TOML, `NAME.toml` beside its file or `NAME/model.toml` in its folder, or in Triton's
+//! `NAME/config.pbtxt` (docs/serving.md, "Settings").
 
+use crate::triton_config;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tenon::{Error, ErrorKind, Location, Result};
 
@@ -21,6 +22,9 @@ pub struct Settings {
     pub batch_delay: Option<Duration>,
     /// The most requests that wait.
     pub max_waiting: Option<usize>,
+    /// The time of a request that has no timeout itself.
+    #[serde(default, deserialize_with = "seconds")]
+    pub timeout: Option<Duration>,
     /// Concurrent executions.
     pub instances: Option<usize>,
     /// The most threads of one execution.
@@ -33,6 +37,9 @@ pub struct Settings {
     pub burst: Option<u32>,
     /// The bytes of answers that are kept for equal requests.
     pub cache_bytes: Option<u64>,
+    /// For outputs that score classes, files with their names, a line for each. Relative to the folder of the settings.
+    #[serde(default)]
+    pub labels: BTreeMap<String, PathBuf>,
     /// How requests of one caller share a state.
     pub sequence: Option<SequenceSettings>,
     /// The steps of an ensemble, which has no model file.
@@ -40,7 +47,7 @@ pub struct Settings {
 }
 
 /// How the requests of a sequence share a state.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SequenceSettings {
     /// The time after which a sequence without requests is forgotten.
@@ -103,11 +110,11 @@ const MAX_BYTES: u64 = 1 << 20;
 const MAX_SECONDS: f64 = 1e6;
 
 impl Settings {
-    /// Reads a file.
+    /// Reads a file of the model `name`.
     ///
     /// # Errors
-    /// A file that cannot be read, malformed TOML, unknown names, values out of their ranges.
-    pub fn read(path: &Path) -> Result<Self> {
+    /// A file that cannot be read, malformed text, unknown names, values out of their ranges.
+    pub fn read(path: &Path, name: &str) -> Result<Self> {
         let failed = |error| Error::io(path, "read", error);
         let bytes = std::fs::metadata(path).map_err(failed)?.len();
         if bytes > MAX_BYTES {
@@ -119,7 +126,11 @@ impl Settings {
             );
         }
         let text = std::fs::read_to_string(path).map_err(failed)?;
-        Self::parse(&text).map_err(|error| error.at(Location::file(path)))
+        let settings = match path.extension().is_some_and(|it| it == "pbtxt") {
+            true => triton_config::parse(&text, name).and_then(Self::checked),
+            false => Self::parse(&text),
+        };
+        settings.map_err(|error| error.at(Location::file(path)))
     }
 
     /// Reads the text of a file.
@@ -128,8 +139,11 @@ impl Settings {
     /// As [`Self::read`].
     pub fn parse(text: &str) -> Result<Self> {
         let settings: Self = toml::from_str(text).map_err(|error| syntax_error(text, &error))?;
-        let problems = settings.problems();
-        Error::from_all(problems).map_or(Ok(settings), Err)
+        settings.checked()
+    }
+
+    fn checked(self) -> Result<Self> {
+        Error::from_all(self.problems()).map_or(Ok(self), Err)
     }
 
     fn problems(&self) -> Vec<Error> {

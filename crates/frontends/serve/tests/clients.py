@@ -16,6 +16,7 @@ import grpc as python_grpc
 import numpy as np
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
+from google.protobuf import text_format
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from grpc_tools import protoc
@@ -245,6 +246,15 @@ def cancel(address, images):
     client.close()
 
 
+def configurations():
+    """The configurations of the tests are Triton's."""
+    files = sorted(Path(__file__).parent.glob("data/configs/*.pbtxt"))
+    assert len(files) == 3, files
+    for file in files:
+        config = text_format.Parse(file.read_text(), model_config_pb2.ModelConfig())
+        assert config.WhichOneof("scheduling_choice"), file
+
+
 def main():
     action, http_address, grpc_address, folder = sys.argv[1:]
     images = np.load(f"{folder}/image.npy")
@@ -261,6 +271,7 @@ def main():
         stream(grpc_address, images, scores)
         reflect(grpc_address)
         compiled_definitions(folder)
+        configurations()
     print("done")
 
 

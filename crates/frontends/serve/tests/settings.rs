@@ -258,6 +258,85 @@ fn ensembles_pass_tensors() {
 }
 
 #[test]
+fn a_repository_of_triton_is_served() {
+    let (negative, absolute, sum) = (package("negative"), package("absolute"), package("sum"));
+    let batching = include_bytes!("data/configs/batching.pbtxt");
+    let served = serve_files(&[
+        ("digits/1/model.neff", digits()),
+        ("digits/config.pbtxt", batching),
+        ("digits/classes.txt", b"0\n1\n2\n3\n4\n5\n6\n7\n8\nnine"),
+        ("sum/1/model.neff", &sum),
+        (
+            "sum/config.pbtxt",
+            include_bytes!("data/configs/sequence.pbtxt"),
+        ),
+        ("negative/1/model.neff", &negative),
+        ("negative/config.pbtxt", b"max_batch_size: 8"),
+        ("absolute/1/model.neff", &absolute),
+        ("absolute/config.pbtxt", b"colour: 1"),
+        ("absolute/model.toml", b"max_batch = 3"),
+        (
+            "both_steps/config.pbtxt",
+            include_bytes!("data/configs/ensemble.pbtxt"),
+        ),
+        ("odd/1/model.neff", &negative),
+        (
+            "odd/config.pbtxt",
+            b"name: 'odd'\noutput { name: 'no' label_filename: 'none.txt' }",
+        ),
+        ("labels/1/model.neff", &negative),
+        (
+            "labels/config.pbtxt",
+            b"output { name: 'no' label_filename: '../digits/classes.txt' }",
+        ),
+    ]);
+    let configuration = |name: &str| served.get(&format!("/v2/models/{name}/config")).json();
+    assert_eq!(configuration("digits")["max_batch_size"], 16);
+    assert_eq!(configuration("negative")["max_batch_size"], 0);
+    assert_eq!(configuration("absolute")["max_batch_size"], 3);
+    let image =
+        json!({"name": "image", "shape": [1, 1, 8, 8], "datatype": "FP32", "data": vec![0.0; 64]});
+    let classes = json!({"name": "scores", "parameters": {"classification": 10}});
+    let all = json!({"inputs": [image], "outputs": [classes]}).to_string();
+    let answer = served
+        .post("/v2/models/digits/infer", all.as_bytes())
+        .json();
+    let classes = answer["outputs"][0]["data"].as_array().unwrap();
+    let is_nine = |text: &&Value| text.as_str().unwrap().ends_with(":9:nine");
+    assert_eq!(classes.iter().filter(is_nine).count(), 1, "{classes:?}");
+    // The running sum of a sequence, and two models one after the other.
+    for expected in [[-1.0, -2.0], [-2.0, -4.0]] {
+        let parameters = json!({"sequence_id": 1, "sequence_start": expected[0] == -1.0});
+        let request = request(parameters, &[("x", &[1.0, 2.0])]);
+        let answer = served.post("/v2/models/sum/infer", &request);
+        assert_eq!(output(&answer, "y"), expected);
+    }
+    let request = request(json!({}), &[("x", &[-3.0, 4.0])]);
+    let answer = served.post("/v2/models/both_steps/infer", &request);
+    assert_eq!(output(&answer, "z"), [-3.0, -4.0]);
+    let odd = reason(&served, "odd");
+    assert!(
+        odd.contains("labels of output \"no\": cannot read"),
+        "{odd}"
+    );
+    let labels = reason(&served, "labels");
+    assert!(
+        labels.ends_with("unknown output: expected out, found no"),
+        "{labels}"
+    );
+}
+
+#[test]
+fn a_model_has_a_default_timeout() {
+    let served = serve_files(&[("digits.neff", digits()), ("digits.toml", b"timeout = 0.0")]);
+    assert_eq!(served.infer(1).status, 504);
+    let mut own: Value = serde_json::from_slice(&common::json_request(1)).unwrap();
+    own["parameters"] = json!({"timeout": 60_000_000});
+    let answer = served.post("/v2/models/digits/infer", own.to_string().as_bytes());
+    assert_eq!(answer.status, 200);
+}
+
+#[test]
 fn ensembles_that_do_not_fit_are_refused() {
     let (negative, both) = (package("negative"), package("both"));
     let broken = "
