@@ -18,7 +18,7 @@ pub struct Field {
     /// Its value.
     pub value: Value,
     /// Where its name is.
-    pub place: Place,
+    pub place: Position,
 }
 
 /// The value of a field.
@@ -34,7 +34,7 @@ pub enum Value {
 
 /// A place in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// From 1.
     pub line: u32,
     /// In characters, from 1.
@@ -52,14 +52,14 @@ impl Message {
     pub fn parse(text: &str) -> Result<Self> {
         let mut reader = Reader {
             rest: text,
-            place: Place { line: 1, column: 1 },
+            place: Position { line: 1, column: 1 },
         };
         let fields = reader.fields(None, 0)?;
         Ok(Self { fields })
     }
 }
 
-impl Place {
+impl Position {
     /// The place for an error.
     pub fn location(self) -> Location {
         Location::default().line_column(self.line, self.column)
@@ -69,7 +69,7 @@ impl Place {
 /// The text that was not read yet.
 struct Reader<'a> {
     rest: &'a str,
-    place: Place,
+    place: Position,
 }
 
 impl Reader<'_> {
@@ -182,7 +182,7 @@ impl Reader<'_> {
         })
     }
 
-    fn text(&mut self, quote: char, start: Place, bytes: &mut Vec<u8>) -> Result<()> {
+    fn text(&mut self, quote: char, start: Position, bytes: &mut Vec<u8>) -> Result<()> {
         loop {
             match self.take() {
                 None | Some('\n') => {
@@ -352,7 +352,7 @@ mod tests {
         let place = message.location();
         assert_eq!((place.line, place.column), (Some(2), Some(3)));
         let message = Message::parse("a: 1\n  b { c: 2 }").unwrap();
-        assert_eq!(message.fields[1].place, Place { line: 2, column: 3 });
+        assert_eq!(message.fields[1].place, Position { line: 2, column: 3 });
     }
 
     #[test]
@@ -393,7 +393,7 @@ mod tests {
             any::<String>().prop_map(Value::Text),
         ];
         scalar.prop_recursive(4, 16, 4, |value| {
-            let place = Place { line: 1, column: 1 };
+            let place = Position { line: 1, column: 1 };
             let field = ("[a-z_][a-z0-9_]{0,5}", value);
             let field = field.prop_map(move |(name, value)| Field { name, value, place });
             let fields = proptest::collection::vec(field, 0..4);
@@ -430,7 +430,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(value in value()) {
-            let place = Place { line: 1, column: 1 };
+            let place = Position { line: 1, column: 1 };
             let name = "top".to_owned();
             let message = Message { fields: vec![Field { name, value, place }] };
             let text = content(&message);

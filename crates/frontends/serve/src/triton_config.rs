@@ -3,7 +3,7 @@
 //! in the text format of Protocol Buffers (docs/serving.md, "Triton's configurations").
 
 use crate::settings::{EnsembleSettings, SequenceSettings, Settings, StateSettings, StepSettings};
-use crate::text_format::{Field, Message, Place, Value};
+use crate::text_format::{Field, Message, Position, Value};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenon::{Error, ErrorKind, Result};
@@ -410,7 +410,13 @@ impl Translation {
         self.problems.push(error.help(help));
     }
 
-    fn problem(&mut self, place: Place, text: &str, expected: &str, found: impl std::fmt::Display) {
+    fn problem(
+        &mut self,
+        place: Position,
+        text: &str,
+        expected: &str,
+        found: impl std::fmt::Display,
+    ) {
         let error = Error::new(ErrorKind::BadInput, text);
         let error = error.expected(expected).found(found);
         self.problems.push(error.at(place.location()));
