@@ -1,6 +1,7 @@
 //! The [text format of Protocol Buffers](https://protobuf.dev/reference/protobuf/textformat-spec/), without a schema:
 //! fields with their places, in their order. Extensions and `Any` messages are not read.
 
+use std::sync::Arc;
 use tenon::{Error, ErrorKind, Location, Result};
 
 /// A message: its fields in the order of the text; a list is a field for each of its elements.
@@ -13,8 +14,8 @@ pub struct Message {
 /// A field of a message.
 #[derive(Debug, PartialEq)]
 pub struct Field {
-    /// Its name.
-    pub name: String,
+    /// Its name, which the elements of a list share.
+    pub name: Arc<str>,
     /// Its value.
     pub value: Value,
     /// Where its name is.
@@ -102,7 +103,7 @@ impl Reader<'_> {
 
     fn field(&mut self, fields: &mut Vec<Field>, depth: usize) -> Result<()> {
         let place = self.place;
-        let name = self.word();
+        let name: Arc<str> = self.word().into();
         self.skip_space();
         let has_colon = self.peek() == Some(':');
         if has_colon {
@@ -313,7 +314,9 @@ mod tests {
     fn fields(text: &str) -> Vec<(String, Value)> {
         let message = Message::parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
         let fields = message.fields.into_iter();
-        fields.map(|field| (field.name, field.value)).collect()
+        fields
+            .map(|field| (field.name.to_string(), field.value))
+            .collect()
     }
 
     #[test]
@@ -395,7 +398,11 @@ mod tests {
         scalar.prop_recursive(4, 16, 4, |value| {
             let place = Position { line: 1, column: 1 };
             let field = ("[a-z_][a-z0-9_]{0,5}", value);
-            let field = field.prop_map(move |(name, value)| Field { name, value, place });
+            let field = field.prop_map(move |(name, value)| Field {
+                name: name.into(),
+                value,
+                place,
+            });
             let fields = proptest::collection::vec(field, 0..4);
             fields.prop_map(|fields| Value::Message(Message { fields }))
         })
@@ -431,7 +438,7 @@ mod tests {
         #[test]
         fn what_is_written_is_read(value in value()) {
             let place = Position { line: 1, column: 1 };
-            let name = "top".to_owned();
+            let name = "top".into();
             let message = Message { fields: vec![Field { name, value, place }] };
             let text = content(&message);
             prop_assert_eq!(content(&Message::parse(&text).unwrap()), text);

@@ -51,7 +51,7 @@ impl Translation {
         let mut joins = false;
         let mut outputs = Vec::new();
         for field in &message.fields {
-            match field.name.as_str() {
+            match &*field.name {
                 "name" => {
                     let found = self.text(field);
                     if !found.is_empty() && found != name {
@@ -72,7 +72,7 @@ impl Translation {
                 "ensemble_scheduling" => self.ensemble(field),
                 "instance_group" => self.instances(field),
                 "response_cache" => {
-                    let has_cache = |this: &mut Self, field: &Field| match field.name.as_str() {
+                    let has_cache = |this: &mut Self, field: &Field| match &*field.name {
                         "enable" => {
                             let enabled = this.boolean(field);
                             this.settings.cache_bytes = enabled.then_some(CACHE_BYTES);
@@ -81,12 +81,10 @@ impl Translation {
                     };
                     self.each(field, has_cache);
                 }
-                "model_transaction_policy" => {
-                    self.each(field, |this, field| match field.name.as_str() {
-                        "decoupled" if !this.boolean(field) => {}
-                        _ => this.unknown(field),
-                    })
-                }
+                "model_transaction_policy" => self.each(field, |this, field| match &*field.name {
+                    "decoupled" if !this.boolean(field) => {}
+                    _ => this.unknown(field),
+                }),
                 field_name if IGNORED.contains(&field_name) => {}
                 _ => self.unknown(field),
             }
@@ -119,7 +117,7 @@ impl Translation {
     fn tensor(&mut self, field: &Field) -> Option<String> {
         let mut name = None;
         let mut labels = None;
-        self.each(field, |this, field| match field.name.as_str() {
+        self.each(field, |this, field| match &*field.name {
             "name" => name = Some(this.text(field)),
             "label_filename" => labels = Some(this.text(field)),
             "data_type" | "dims" | "format" | "optional" => {}
@@ -135,7 +133,7 @@ impl Translation {
     }
 
     fn batching(&mut self, field: &Field) {
-        self.each(field, |this, field| match field.name.as_str() {
+        self.each(field, |this, field| match &*field.name {
             "preferred_batch_size" => {
                 let count = this.positive(field);
                 this.settings.preferred_batch.extend(count);
@@ -148,7 +146,7 @@ impl Translation {
     }
 
     fn queue_policy(&mut self, field: &Field) {
-        self.each(field, |this, field| match field.name.as_str() {
+        self.each(field, |this, field| match &*field.name {
             "max_queue_size" => {
                 let count = this.count(field);
                 this.settings.max_waiting = (count > 0).then_some(count);
@@ -171,7 +169,7 @@ impl Translation {
 
     fn instances(&mut self, field: &Field) {
         let mut count = 1;
-        self.each(field, |this, field| match field.name.as_str() {
+        self.each(field, |this, field| match &*field.name {
             "count" => count = this.positive(field).unwrap_or(1),
             "name" | "kind" | "gpus" | "profile" | "passive" | "host_policy" | "rate_limiter"
             | "secondary_devices" => {}
@@ -183,11 +181,11 @@ impl Translation {
 
     fn sequences(&mut self, field: &Field) {
         let mut sequence = SequenceSettings::default();
-        self.each(field, |this, field| match field.name.as_str() {
+        self.each(field, |this, field| match &*field.name {
             "max_sequence_idle_microseconds" => sequence.idle = this.duration(field),
             "control_input" => this.control(field, &mut sequence),
             "state" => sequence.states.extend(this.state(field)),
-            "direct" | "oldest" => this.each(field, |this, field| match field.name.as_str() {
+            "direct" | "oldest" => this.each(field, |this, field| match &*field.name {
                 "preferred_batch_size" => {
                     let count = this.positive(field);
                     this.settings.preferred_batch.extend(count);
@@ -205,11 +203,11 @@ impl Translation {
     fn control(&mut self, field: &Field, sequence: &mut SequenceSettings) {
         let mut name = None;
         let mut kinds = Vec::new();
-        self.each(field, |this, field| match field.name.as_str() {
+        self.each(field, |this, field| match &*field.name {
             "name" => name = Some(this.text(field)),
             "control" => {
                 let mut values = Vec::new();
-                this.each(field, |this, field| match field.name.as_str() {
+                this.each(field, |this, field| match &*field.name {
                     "kind" => kinds.push((this.word(field), field.place)),
                     "int32_false_true" | "fp32_false_true" | "bool_false_true" => {
                         let value = this.word(field);
@@ -250,10 +248,10 @@ impl Translation {
 
     fn state(&mut self, field: &Field) -> Option<StateSettings> {
         let (mut input, mut output) = (None, None);
-        self.each(field, |this, field| match field.name.as_str() {
+        self.each(field, |this, field| match &*field.name {
             "input_name" => input = Some(this.text(field)),
             "output_name" => output = Some(this.text(field)),
-            "initial_state" => this.each(field, |this, field| match field.name.as_str() {
+            "initial_state" => this.each(field, |this, field| match &*field.name {
                 "name" | "data_type" | "dims" => {}
                 "zero_data" if this.boolean(field) => {}
                 _ => this.unknown(field),
@@ -271,7 +269,7 @@ impl Translation {
 
     fn ensemble(&mut self, field: &Field) {
         let mut steps = Vec::new();
-        self.each(field, |this, field| match field.name.as_str() {
+        self.each(field, |this, field| match &*field.name {
             "step" => steps.extend(this.step(field)),
             _ => this.unknown(field),
         });
@@ -283,7 +281,7 @@ impl Translation {
         let mut model = None;
         let mut version = None;
         let (mut inputs, mut outputs) = (BTreeMap::new(), BTreeMap::new());
-        self.each(field, |this, field| match field.name.as_str() {
+        self.each(field, |this, field| match &*field.name {
             "model_name" => model = Some(this.text(field)),
             "model_version" => match this.word(field).as_str() {
                 "-1" => {}
@@ -308,7 +306,7 @@ impl Translation {
     /// An entry of a map from texts to texts.
     fn entry(&mut self, field: &Field) -> Option<(String, String)> {
         let (mut key, mut value) = (None, None);
-        self.each(field, |this, field| match field.name.as_str() {
+        self.each(field, |this, field| match &*field.name {
             "key" => key = Some(this.text(field)),
             "value" => value = Some(this.text(field)),
             _ => this.unknown(field),
