@@ -27,7 +27,7 @@ pub(crate) const Y_SCALE: usize = 7;
 pub(crate) const ADDEND: usize = 9;
 
 /// Data movement of quantized tensors.
-pub(crate) const MOVEMENTS: &[Rule] = &[movement::pair, movement::moved];
+pub(crate) const MOVEMENTS: &[Rule] = &[movement::pair, movement::moved, movement::concatenated];
 
 /// Operators on quantized tensors, for graphs whose weights are not folded into f32.
 pub(crate) const RULES: &[Rule] = &[

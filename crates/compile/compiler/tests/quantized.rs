@@ -434,6 +434,46 @@ fn other_parameters_behind_a_movement_are_computed() {
 }
 
 #[test]
+fn tensors_with_other_parameters_are_quantized_before_they_are_joined() {
+    let text = "graph \"g\" (%x: f32[2, 6]) -> (%y: i8[2, 18]) {
+    const %s: f32[] = [0.02]
+    const %s1: f32[] = [0.0078125]
+    const %s2: f32[] = [0.01]
+    const %z: i8[] = [-3]
+    const %z1: u8[] = [128]
+    %a: i8[2, 6] = QuantizeLinear(%x, %s, %z)
+    %b: u8[2, 6] = QuantizeLinear(%x, %s1, %z1)
+    %c: i8[2, 6] = QuantizeLinear(%x, %s2)
+    %da: f32[2, 6] = DequantizeLinear(%a, %s, %z)
+    %db: f32[2, 6] = DequantizeLinear(%b, %s1, %z1)
+    %dc: f32[2, 6] = DequantizeLinear(%c, %s2)
+    %all: f32[2, 18] = Concat(%da, %db, %dc) {axis = 1}
+    %y: i8[2, 18] = QuantizeLinear(%all, %s, %z)
+}";
+    let graph: Graph = text.parse().unwrap();
+    let registry = registry();
+    let compiled = compiled(&graph, &registry, &["CpuRef"], 0.0);
+    let concat = compiled
+        .graph
+        .nodes
+        .iter()
+        .find(|node| node.op.name == "Concat");
+    let inputs = concat.unwrap().inputs.iter().flatten();
+    let types: Vec<_> = inputs
+        .map(|&value| compiled.graph.value(value).ty.clone().unwrap().dtype())
+        .collect();
+    assert_eq!(types, [DataType::I8; 3], "{}", compiled.graph);
+    let count = |name: &str| {
+        operators(&compiled)
+            .iter()
+            .filter(|found| **found == name)
+            .count()
+    };
+    assert_eq!(count("QuantizeLinear"), 5, "{}", compiled.graph);
+    assert_eq!(count("DequantizeLinear"), 2, "{}", compiled.graph);
+}
+
+#[test]
 fn scales_that_are_none_are_refused() {
     let graph = |scale: &str| -> Graph {
         let text = format!(

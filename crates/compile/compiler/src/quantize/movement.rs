@@ -56,13 +56,7 @@ fn inside(rewriter: &Rewriter<'_>, node: &Node, operands: fn(&Node) -> usize) ->
     let Some((parameters, output)) = quantization(rewriter, node)? else {
         return Ok(Outcome::Keep);
     };
-    let Some(x) = rewriter.input(node, 0).filter(|&x| rewriter.uses(x) == 1) else {
-        return Ok(Outcome::Keep);
-    };
-    let Some(inner) = rewriter
-        .producer(x)
-        .filter(|inner| inner.outputs.len() == 1)
-    else {
+    let Some(inner) = quantized_alone(rewriter, node) else {
         return Ok(Outcome::Keep);
     };
     let count = operands(inner);
@@ -82,6 +76,49 @@ fn inside(rewriter: &Rewriter<'_>, node: &Node, operands: fn(&Node) -> usize) ->
     }
     new.outputs.clone_from(&node.outputs);
     Ok(Outcome::Replace(new))
+}
+
+/// Concat between both, of tensors with other parameters: these are quantized like the result before it, each element as
+/// behind it, so that it moves bytes.
+pub(crate) fn concatenated(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
+    let Some((parameters, output)) = quantization(rewriter, node)? else {
+        return Ok(Outcome::Keep);
+    };
+    let inner = quantized_alone(rewriter, node).filter(|inner| inner.op.name == "Concat");
+    let Some(mut concat) = inner.cloned() else {
+        return Ok(Outcome::Keep);
+    };
+    let dtype = rewriter.ty(output)?.dtype();
+    let mut operands = Vec::with_capacity(concat.inputs.len());
+    for &input in &concat.inputs {
+        let Some(operand) = Quantized::of(rewriter, input)? else {
+            return Ok(Outcome::Keep);
+        };
+        let is_same = rewriter.ty(operand.bytes)?.dtype() == dtype
+            && operand.parameters.equal(parameters, rewriter);
+        operands.push(is_same.then_some(operand.bytes));
+    }
+    for (input, operand) in concat.inputs.iter_mut().zip(operands) {
+        let bytes = match operand {
+            Some(bytes) => bytes,
+            None => {
+                let mut inputs = node.inputs.clone();
+                inputs[0] = *input;
+                let attributes = node.attributes.clone();
+                rewriter.emit(&node.name, node.op.name, attributes, &inputs)?
+            }
+        };
+        *input = Some(bytes);
+    }
+    concat.outputs.clone_from(&node.outputs);
+    Ok(Outcome::Replace(concat))
+}
+
+/// The node with one output, whose result `node` alone reads.
+fn quantized_alone<'r>(rewriter: &'r Rewriter<'_>, node: &Node) -> Option<&'r Node> {
+    let x = rewriter.input(node, 0).filter(|&x| rewriter.uses(x) == 1)?;
+    let inner = rewriter.producer(x)?;
+    (inner.outputs.len() == 1).then_some(inner)
 }
 
 /// The parameters of a QuantizeLinear with one scale, and its output.
