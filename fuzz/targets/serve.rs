@@ -23,7 +23,8 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some(text) = bytes.strip_prefix(b"settings\n") {
         if let Ok(text) = std::str::from_utf8(text) {
             for problem in read_settings(text).into_iter().filter_map(Result::err) {
-                assert!(problem.all().count() > 0);
+                // Its message must be printable too.
+                let _ = problem.to_string();
             }
         }
         return;

@@ -361,25 +361,23 @@ impl Translation {
         }
     }
 
-    /// A count of at most 2^31 - 1.
     fn count(&mut self, field: &Field) -> usize {
-        let count = integer(&field.value).filter(|&count| i32::try_from(count).is_ok());
-        count.map_or_else(
-            || {
-                self.mistyped(field, "an integer from 0 to 2147483647", &field.value);
-                0
-            },
-            |count| count as usize,
-        )
+        self.integer(field, 0).unwrap_or(0)
     }
 
     fn positive(&mut self, field: &Field) -> Option<usize> {
-        let count = integer(&field.value).filter(|&count| i32::try_from(count).is_ok());
-        let count = count.filter(|&count| count > 0);
-        if count.is_none() {
-            self.mistyped(field, "an integer from 1 to 2147483647", &field.value);
+        self.integer(field, 1)
+    }
+
+    /// An integer from `least` to the greatest `int32`.
+    fn integer(&mut self, field: &Field, least: u64) -> Option<usize> {
+        let found = integer(&field.value).filter(|&found| found >= least);
+        let found = found.and_then(|found| i32::try_from(found).ok());
+        if found.is_none() {
+            let expected = format!("an integer from {least} to {}", i32::MAX);
+            self.mistyped(field, &expected, &field.value);
         }
-        count.map(|count| count as usize)
+        found.and_then(|found| usize::try_from(found).ok())
     }
 
     /// Microseconds, at most a million seconds as in other settings.

@@ -78,8 +78,8 @@ fn inside(rewriter: &Rewriter<'_>, node: &Node, operands: fn(&Node) -> usize) ->
     Ok(Outcome::Replace(new))
 }
 
-/// Concat between both, of tensors with other parameters: these are quantized like the result before it, each element as
-/// behind it, so that it moves bytes.
+/// QuantizeLinear of a Concat of dequantized tensors whose parameters differ from those of the result. It is an elementwise
+/// operator, so it is moved to the inputs of the Concat, which then moves bytes.
 pub(crate) fn concatenated(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
     let Some((parameters, output)) = quantization(rewriter, node)? else {
         return Ok(Outcome::Keep);
