@@ -1,5 +1,6 @@
 //! Ensembles: models that pass tensors to each other, which are not copied.
 
+use crate::first::begun;
 use crate::loaded_model::Call;
 use crate::port::Port;
 use crate::queue::Execution;
@@ -154,7 +155,9 @@ impl Ensemble {
                 let inputs = self.steps[step].inputs.iter();
                 let inputs: Vec<Tensor> = inputs.filter_map(|&it| tensors[it].clone()).collect();
                 let (model, call) = (self.steps[step].model.clone(), call.clone());
-                running.spawn(async move { (step, model.execute_step(inputs, &call).await) });
+                // In the order of the requests: a step may continue a sequence.
+                let work = async move { (step, model.execute_step(inputs, &call).await) };
+                running.spawn(begun(work).await);
             }
             let Some(finished) = running.join_next().await else {
                 break;

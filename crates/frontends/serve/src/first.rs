@@ -1,4 +1,4 @@
-//! Two futures at once.
+//! Two futures at once, and the first part of one.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -23,4 +23,16 @@ pub async fn first<A: Future, B: Future>(one: A, other: B) -> First<A::Output, B
         other.as_mut().poll(context).map(First::Other)
     })
     .await
+}
+
+/// Polls a future once, and returns the rest of it: what it does before it first waits is done in the order of these calls.
+pub async fn begun<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    let mut work = Box::pin(work);
+    let first = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
+    async move {
+        match first {
+            Poll::Ready(done) => done,
+            Poll::Pending => work.await,
+        }
+    }
 }

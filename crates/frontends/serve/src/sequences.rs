@@ -196,7 +196,7 @@ impl Sequences {
         let states = cell.clone().lock_owned().await;
         if !position.is_first && states.is_none() {
             let text = format!(
-                "the first request of sequence {} failed: start it again (sequence_start)",
+                "sequence {} has ended, or its first request failed: start it again (sequence_start)",
                 position.id
             );
             return Err(Refusal::invalid(text));
@@ -302,30 +302,35 @@ impl Sequences {
         let bytes: usize = states.iter().map(|state| state.bytes().len()).sum();
         let mut table = self.lock();
         let own = table.sequences.get(&position.id);
-        // Another request may have started a sequence of the same id.
+        // Another request may have started a sequence of the same id; those that wait behind this one continue the old one.
         let own = own.filter(|entry| Arc::ptr_eq(&entry.states, &turn.cell));
-        let Some(before) = own.map(|entry| entry.bytes) else {
-            return Ok(());
-        };
+        let before = own.map(|entry| entry.bytes);
         if position.is_last {
-            table.remove(&position.id);
+            if before.is_some() {
+                table.remove(&position.id);
+            }
+            // Requests that wait behind the last one have no state to continue from.
+            *turn.states = None;
             return Ok(());
         }
-        if table.bytes - before + bytes > self.limits.bytes {
-            table.expire(Instant::now(), self.limits.idle);
-        }
-        if table.bytes - before + bytes > self.limits.bytes {
-            table.remove(&position.id);
-            let text = format!(
-                "the states of all sequences take more than {} bytes (sequence.max_bytes): the sequence has ended",
-                self.limits.bytes
-            );
-            return Err(Refusal::new(Status::TooLarge, text));
-        }
-        table.bytes = table.bytes - before + bytes;
-        if let Some(entry) = table.sequences.get_mut(&position.id) {
-            entry.bytes = bytes;
-            entry.used = Instant::now();
+        if let Some(before) = before {
+            if table.bytes - before + bytes > self.limits.bytes {
+                table.expire(Instant::now(), self.limits.idle);
+            }
+            if table.bytes - before + bytes > self.limits.bytes {
+                table.remove(&position.id);
+                *turn.states = None;
+                let text = format!(
+                    "the states of all sequences take more than {} bytes (sequence.max_bytes): the sequence has ended",
+                    self.limits.bytes
+                );
+                return Err(Refusal::new(Status::TooLarge, text));
+            }
+            table.bytes = table.bytes - before + bytes;
+            if let Some(entry) = table.sequences.get_mut(&position.id) {
+                entry.bytes = bytes;
+                entry.used = Instant::now();
+            }
         }
         *turn.states = Some(states);
         Ok(())

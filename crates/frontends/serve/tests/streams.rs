@@ -3,7 +3,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{Served, request, serve, wait_until};
+use common::{Served, request, serve, serve_files, wait_until};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -11,6 +11,7 @@ use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::pin::Pin;
@@ -26,9 +27,36 @@ struct InferRequest {
     model_name: String,
     #[prost(string, tag = "3")]
     id: String,
+    #[prost(btree_map = "string, message", tag = "4")]
+    parameters: BTreeMap<String, Parameter>,
     #[prost(message, repeated, tag = "5")]
     inputs: Vec<Input>,
     #[prost(bytes = "bytes", repeated, tag = "7")]
+    raw: Vec<Bytes>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Parameter {
+    #[prost(bool, optional, tag = "1")]
+    boolean: Option<bool>,
+    #[prost(int64, optional, tag = "2")]
+    integer: Option<i64>,
+}
+
+/// The answer in a stream as far as these tests need it.
+#[derive(Clone, PartialEq, Message)]
+struct StreamAnswer {
+    #[prost(string, tag = "1")]
+    error: String,
+    #[prost(message, optional, tag = "2")]
+    response: Option<InferAnswer>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct InferAnswer {
+    #[prost(string, tag = "3")]
+    id: String,
+    #[prost(bytes = "bytes", repeated, tag = "6")]
     raw: Vec<Bytes>,
 }
 
@@ -44,8 +72,12 @@ struct Input {
 
 /// A request for images of zeros, with its prefix.
 fn images(rows: usize, id: &str) -> Bytes {
-    let message = InferRequest {
-        model_name: "digits".into(),
+    images_of("digits", rows, id)
+}
+
+fn images_of(model: &str, rows: usize, id: &str) -> Bytes {
+    framed(&InferRequest {
+        model_name: model.into(),
         id: id.into(),
         inputs: vec![Input {
             name: "image".into(),
@@ -53,7 +85,39 @@ fn images(rows: usize, id: &str) -> Bytes {
             shape: vec![rows as i64, 1, 8, 8],
         }],
         raw: vec![vec![0; rows * 256].into()],
+        ..InferRequest::default()
+    })
+}
+
+/// A request of a sequence to the model `sum`, which adds `x` to its state.
+fn addition(sequence: i64, x: f32, is_first: bool, is_last: bool) -> Bytes {
+    let boolean = |value| Parameter {
+        boolean: Some(value),
+        integer: None,
     };
+    let number = Parameter {
+        boolean: None,
+        integer: Some(sequence),
+    };
+    framed(&InferRequest {
+        model_name: "sum".into(),
+        id: format!("{sequence}"),
+        parameters: BTreeMap::from([
+            ("sequence_id".into(), number),
+            ("sequence_start".into(), boolean(is_first)),
+            ("sequence_end".into(), boolean(is_last)),
+        ]),
+        inputs: vec![Input {
+            name: "x".into(),
+            datatype: "FP32".into(),
+            shape: vec![1, 2],
+        }],
+        raw: vec![[x.to_le_bytes(); 2].concat().into()],
+    })
+}
+
+/// A message with its prefix.
+fn framed(message: &InferRequest) -> Bytes {
     let bytes = message.encode_to_vec();
     [&[0][..], &(bytes.len() as u32).to_be_bytes(), &bytes]
         .concat()
@@ -121,6 +185,96 @@ async fn next(answer: &mut Incoming) -> Frame<Bytes> {
         .expect("in time")
         .expect("a frame")
         .expect("it is whole")
+}
+
+/// The next answer of a stream.
+async fn next_answer(answer: &mut Incoming, read: &mut Vec<u8>) -> StreamAnswer {
+    loop {
+        if let Some((head, rest)) = read.split_first_chunk::<5>() {
+            let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+            if let Some((message, rest)) = rest.split_at_checked(length) {
+                let message = StreamAnswer::decode(message).unwrap();
+                *read = rest.to_vec();
+                return message;
+            }
+        }
+        read.extend_from_slice(&next(answer).await.into_data().expect("an answer"));
+    }
+}
+
+#[test]
+fn answers_of_a_stream_are_in_the_order_of_its_requests() {
+    let served = serve(|_| {}, |_| {});
+    runtime().block_on(async {
+        let mut client = connect(&served).await;
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut answer = call(&mut client, "ModelStreamInfer", Parts(receiver)).await;
+        // Answers of large requests, of requests that are refused at once, and of small ones.
+        let kinds = [("digits", 2000), ("none", 1), ("digits", 1)];
+        let count = 40;
+        for at in 0..count {
+            let (model, rows) = kinds[at % kinds.len()];
+            let message = images_of(model, rows, &at.to_string());
+            sender.send(message).unwrap();
+        }
+        drop(sender);
+        let mut read = Vec::new();
+        for at in 0..count {
+            let found = next_answer(&mut answer, &mut read).await;
+            let is_known = kinds[at % kinds.len()].0 == "digits";
+            assert_eq!(found.error.is_empty(), is_known, "{}", found.error);
+            assert_eq!(found.response.unwrap().id, at.to_string());
+        }
+    });
+}
+
+#[test]
+fn requests_of_a_stream_are_executed_in_their_order() {
+    let settings = "
+        batch_delay = 0.001
+        [sequence]
+        start_input = 'start'
+        [[sequence.state]]
+        input = 'h'
+        output = 'h_next'";
+    let sum = include_bytes!("data/sum.onnx");
+    let served = serve_files(&[("sum.onnx", sum), ("sum.toml", settings.as_bytes())]);
+    runtime().block_on(async {
+        let mut client = connect(&served).await;
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut answer = call(&mut client, "ModelStreamInfer", Parts(receiver)).await;
+        let steps = 20;
+        // All are sent before the first answer is read; ids are used again after the end of their sequence.
+        for round in 0..3 {
+            for step in 0..steps {
+                for sequence in [1, 2] {
+                    let x = (sequence * (round + step)) as f32;
+                    let message = addition(sequence, x, step == 0, step == steps - 1);
+                    sender.send(message).unwrap();
+                }
+            }
+        }
+        sender.send(addition(1, 0.0, false, false)).unwrap();
+        drop(sender);
+        let mut read = Vec::new();
+        for round in 0..3 {
+            let mut sums = [0.0; 2];
+            for step in 0..steps {
+                for sequence in [1, 2] {
+                    let found = next_answer(&mut answer, &mut read).await;
+                    assert_eq!(found.error, "");
+                    let response = found.response.unwrap();
+                    assert_eq!(response.id, sequence.to_string());
+                    let sum = &mut sums[sequence - 1];
+                    *sum -= (sequence as i64 * (round + step)) as f32;
+                    let raw = f32::from_le_bytes(response.raw[0][..4].try_into().unwrap());
+                    assert_eq!(raw, *sum, "{round}, {step}, {sequence}");
+                }
+            }
+        }
+        let after = next_answer(&mut answer, &mut read).await;
+        assert!(after.error.contains("sequence_start"), "{}", after.error);
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::frames::{AnswerPacking, MessageReader};
 use super::{Answer, Call, decoded, headed, late, trailers};
-use crate::first::{First, first};
+use crate::first::{First, begun, first};
 use crate::status::{Refusal, Status};
 use bytes::Bytes;
 use hyper::HeaderMap;
@@ -12,12 +12,12 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout_at;
 
-/// Answers each message of a call, at most `concurrent` of them at a time, in the order in which the answers are
-/// ready. `work` has the message and its size. When the caller goes away, all work is cancelled.
+/// Answers each message of a call, at most `concurrent` of them at a time, in the order of the messages. The work of each
+/// begins in that order too. `work` has the message and its size. When the caller goes away, all work is cancelled.
 pub fn respond<B, M, R, W>(
     call: Call,
     headers: &HeaderMap,
@@ -71,6 +71,8 @@ where
 {
     let free = Arc::new(Semaphore::new(concurrent));
     let mut running = JoinSet::new();
+    // Dropped when the answer to the request before is sent; there is none before the first.
+    let (_, mut sent_before) = oneshot::channel::<()>();
     let mut ending = call.app.ending.subscribe();
     let ended = loop {
         // The semaphore is never closed.
@@ -91,15 +93,20 @@ where
         let size = message.bytes.len();
         let work = match decoded(message.bytes) {
             Err(refusal) => break Err(refusal),
-            Ok(decoded) => work(decoded, size),
+            // Requests of a sequence, and of a queue, have their turns in the order in which they are polled first.
+            Ok(decoded) => begun(work(decoded, size)).await,
         };
         let (answers, reservation) = (answers.clone(), message.reservation);
+        let (sent, is_sent) = oneshot::channel();
+        let turn = std::mem::replace(&mut sent_before, is_sent);
         running.spawn(async move {
-            let answer = work.await;
+            let frame = packing.frame(&work.await);
             drop(reservation);
+            // Its sender is dropped, never used.
+            let _ = turn.await;
             // The caller may be gone.
-            let _ = answers.send(Frame::data(packing.frame(&answer))).await;
-            drop(permit);
+            let _ = answers.send(Frame::data(frame)).await;
+            drop((sent, permit));
         });
     };
     while running.join_next().await.is_some() {}
