@@ -35,6 +35,9 @@ pub struct Serve {
     /// Where gRPC is served instead.
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     pub grpc: Option<SocketAddr>,
+    /// The name of the server in its metadata, for clients that check for "triton".
+    #[arg(long, value_name = "NAME", default_value = "tenon")]
+    pub server_name: String,
     /// Require the token in the first line of a file: Authorization: Bearer TOKEN.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,

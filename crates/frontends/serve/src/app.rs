@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use tenon::Control;
 use tokio::sync::watch;
 
-/// The name of the server in metadata.
+/// The backend in the configurations of models, and the name of the server in metadata unless another one is set.
 pub const NAME: &str = "tenon";
 
 /// The extensions of the protocol.
@@ -52,6 +52,8 @@ pub enum Protocols {
 pub struct App {
     /// The models.
     pub repository: Arc<Repository>,
+    /// The name of the server in metadata.
+    pub name: String,
     /// The tokens.
     pub access: Access,
     /// The memory of bodies.
@@ -94,6 +96,7 @@ impl App {
     pub fn new(options: &ServerOptions, repository: Arc<Repository>) -> Self {
         Self {
             repository,
+            name: options.name.clone(),
             access: options.access.clone(),
             body_memory: BodyMemory::new(options.max_total_bytes),
             body_limits: BodyLimits {

@@ -20,6 +20,8 @@ pub struct Ensemble {
     outputs: Vec<Port>,
     /// The tensor of each output.
     answered: Vec<usize>,
+    /// The model of each output, and its name there.
+    sources: Vec<(Arc<ServedModel>, String)>,
     tensors: usize,
 }
 
@@ -73,12 +75,16 @@ impl Ensemble {
         let inputs = tensors.consume(&settings.steps, &models, &mut problems);
         let order = tensors.order(&settings.steps, &mut problems);
         let mut outputs = Vec::new();
+        let mut sources = Vec::new();
         for name in &settings.outputs {
             match tensors.produced.get(name) {
-                Some((_, port)) => outputs.push(Port {
-                    name: name.clone(),
-                    ..port.clone()
-                }),
+                Some((step, port)) => {
+                    sources.push((models[*step].clone(), port.name.clone()));
+                    outputs.push(Port {
+                        name: name.clone(),
+                        ..port.clone()
+                    });
+                }
                 None => {
                     let text = format!("no step has the output '{name}'");
                     let place = Location::field("ensemble.outputs");
@@ -111,6 +117,7 @@ impl Ensemble {
         Ok(Self {
             steps,
             answered: answered.collect(),
+            sources,
             inputs,
             outputs,
             tensors: tensors.positions.len(),
@@ -125,6 +132,12 @@ impl Ensemble {
     /// Its outputs.
     pub fn outputs(&self) -> &[Port] {
         &self.outputs
+    }
+
+    /// The model that makes an output, and the name of the output there.
+    pub fn source(&self, output: usize) -> Option<(&ServedModel, &str)> {
+        let (model, name) = self.sources.get(output)?;
+        Some((model, name))
     }
 
     /// Whether its models are those of another ensemble of the same settings.

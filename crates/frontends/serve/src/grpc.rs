@@ -8,7 +8,7 @@ mod stream;
 mod tensors;
 
 use crate::access::Action;
-use crate::app::{App, Arrival, EXTENSIONS, NAME};
+use crate::app::{App, Arrival, EXTENSIONS};
 use crate::body::{self, ReadBody};
 use crate::status::{Refusal, Status};
 use bytes::Bytes;
@@ -192,7 +192,7 @@ impl Call {
                 ready: app.is_ready(),
             }),
             "ServerMetadata" => packing.frame(&ServerMetadataResponse {
-                name: NAME.to_owned(),
+                name: app.name.clone(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 extensions: EXTENSIONS.map(str::to_owned).into(),
             }),

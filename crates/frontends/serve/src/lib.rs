@@ -41,6 +41,7 @@ mod queue;
 mod rate_limit;
 mod raw_data;
 mod repository;
+mod reshape;
 mod rest;
 mod sequences;
 mod served_model;

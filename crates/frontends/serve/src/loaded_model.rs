@@ -3,10 +3,12 @@
 use crate::executor::Executor;
 use crate::port::Port;
 use crate::queue::{BatchOptions, BatchQueue, Execution};
+use crate::reshape::{PortSettings, Reshape};
 use crate::sequences::{SequencePosition, Sequences};
-use crate::settings::SequenceSettings;
+use crate::settings::Settings;
 use crate::statistics::Statistics;
 use crate::status::{Refusal, Status};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 use tenon::{Control, Dimension, Error, Result, Signature, Tensor};
@@ -30,6 +32,8 @@ pub struct LoadedModel {
     sequences: Option<Sequences>,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
+    /// For each input, and each output, the shape that it has for callers.
+    reshapes: [Vec<Option<Reshape>>; 2],
 }
 
 impl LoadedModel {
@@ -40,7 +44,7 @@ impl LoadedModel {
     pub fn new(
         executor: Executor,
         options: &BatchOptions,
-        sequence: Option<&SequenceSettings>,
+        settings: &Settings,
         statistics: Arc<Statistics>,
     ) -> Result<Self> {
         let ports = |signatures: &[Signature], problems: &mut Vec<Error>| {
@@ -58,7 +62,8 @@ impl LoadedModel {
         let interface = executor.interface();
         let inputs = ports(&interface.inputs, &mut problems);
         let outputs = ports(&interface.outputs, &mut problems);
-        let sequences = sequence.map(|settings| Sequences::new(interface, settings));
+        let sequences = settings.sequence.as_ref();
+        let sequences = sequences.map(|settings| Sequences::new(interface, settings));
         let sequences = match sequences {
             Some(Err(error)) => {
                 problems.push(error);
@@ -67,23 +72,34 @@ impl LoadedModel {
             Some(Ok(sequences)) => Some(sequences),
             None => None,
         };
-        Error::from_all(problems).map_or(Ok(()), Err)?;
+        Error::from_all(std::mem::take(&mut problems)).map_or(Ok(()), Err)?;
         let visible = |ports: Vec<Port>, is_hidden: &dyn Fn(&Sequences, usize) -> bool| {
             let ports = ports.into_iter().enumerate();
             let visible = ports.filter(|(at, _)| {
                 let sequences = sequences.as_ref();
                 !sequences.is_some_and(|sequences| is_hidden(sequences, *at))
             });
-            visible.map(|(_, port)| port).collect()
+            visible.map(|(_, port)| port).collect::<Vec<Port>>()
         };
-        let inputs = visible(inputs, &Sequences::has_input);
-        let outputs = visible(outputs, &Sequences::has_output);
+        let mut inputs = visible(inputs, &Sequences::has_input);
+        let mut outputs = visible(outputs, &Sequences::has_output);
+        let has_batch = settings.max_batch_size.is_some_and(|rows| rows > 0);
+        let mut reshape = |ports: &mut [Port], settings: &BTreeMap<String, PortSettings>| {
+            reshapes(ports, settings, has_batch, &mut problems)
+        };
+        let reshapes = [
+            reshape(&mut inputs, &settings.inputs),
+            reshape(&mut outputs, &settings.outputs),
+        ];
+        problems.extend(settings.batch_problems(inputs.iter().chain(&outputs)));
+        Error::from_all(problems).map_or(Ok(()), Err)?;
         let queue = BatchQueue::new(executor.clone(), options.clone(), statistics);
         let queue = queue.map_err(|error| Error::io("a thread", "start", error))?;
-        let max_rows = match queue.is_joining() {
+        let joined_rows = match queue.is_joining() {
             true => options.max_rows,
             false => 0,
         };
+        let max_rows = settings.max_batch_size.unwrap_or(joined_rows);
         Ok(Self {
             executor,
             queue,
@@ -91,6 +107,7 @@ impl LoadedModel {
             sequences,
             inputs,
             outputs,
+            reshapes,
         })
     }
 
@@ -109,7 +126,7 @@ impl LoadedModel {
         self.sequences.as_ref()
     }
 
-    /// The most rows that are joined; 0 without dynamic batching.
+    /// The greatest batch of the configuration: of Triton's settings, or the most rows that are joined; 0 for none.
     pub fn max_rows(&self) -> usize {
         self.max_rows
     }
@@ -152,6 +169,18 @@ impl LoadedModel {
         inputs: Vec<Tensor>,
         call: &Call,
     ) -> std::result::Result<Execution, Refusal> {
+        let [of_inputs, of_outputs] = &self.reshapes;
+        let inputs = reshaped(inputs, of_inputs, Reshape::for_model)?;
+        let mut execution = self.execute_in_turn(inputs, call).await?;
+        execution.outputs = reshaped(execution.outputs, of_outputs, Reshape::for_caller)?;
+        Ok(execution)
+    }
+
+    async fn execute_in_turn(
+        &self,
+        inputs: Vec<Tensor>,
+        call: &Call,
+    ) -> std::result::Result<Execution, Refusal> {
         let (sequences, position) = match (&self.sequences, &call.sequence) {
             (None, None) => return self.run(inputs, call).await,
             (Some(sequences), Some(position)) => (sequences, position),
@@ -189,4 +218,34 @@ impl LoadedModel {
             .finished()
             .await
     }
+}
+
+/// Gives ports the shapes that callers see. Settings of other ports are without effect, as are their names.
+fn reshapes(
+    ports: &mut [Port],
+    settings: &BTreeMap<String, PortSettings>,
+    has_batch: bool,
+    problems: &mut Vec<Error>,
+) -> Vec<Option<Reshape>> {
+    let reshapes = ports.iter_mut().map(|port| {
+        let reshape = settings.get(&port.name)?.apply(port, has_batch);
+        reshape.unwrap_or_else(|error| {
+            problems.push(error);
+            None
+        })
+    });
+    reshapes.collect()
+}
+
+fn reshaped(
+    tensors: Vec<Tensor>,
+    reshapes: &[Option<Reshape>],
+    to: impl Fn(&Reshape, &Tensor) -> std::result::Result<Tensor, Refusal>,
+) -> std::result::Result<Vec<Tensor>, Refusal> {
+    let pairs = tensors.into_iter().zip(reshapes);
+    let reshaped = pairs.map(|(tensor, reshape)| match reshape {
+        None => Ok(tensor),
+        Some(reshape) => to(reshape, &tensor),
+    });
+    reshaped.collect()
 }

@@ -156,8 +156,7 @@ impl ModelLoader {
                 (Executor::of_worker(worker, interface), bytes)
             }
         };
-        let sequence = settings.sequence.as_ref();
-        let model = LoadedModel::new(executor, &batches, sequence, statistics.clone())?;
+        let model = LoadedModel::new(executor, &batches, settings, statistics.clone())?;
         if settings.warm_up.unwrap_or(true) {
             model.warm_up(control);
         }

@@ -15,6 +15,34 @@ pub struct Port {
     pub datatype: &'static str,
     /// The extents; -1 for those that requests choose.
     pub shape: Vec<i64>,
+    /// The order of its dimensions.
+    pub format: Format,
+}
+
+/// The order of the dimensions of an image, for clients: the server does not use it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Format {
+    /// It is unknown, or no image.
+    #[default]
+    None = 0,
+    /// Height, width, channels.
+    Nhwc = 1,
+    /// Channels, height, width.
+    Nchw = 2,
+}
+
+impl Format {
+    /// All of them with their names in configurations.
+    pub const ALL: [(Self, &'static str); 3] = [
+        (Self::None, "FORMAT_NONE"),
+        (Self::Nhwc, "FORMAT_NHWC"),
+        (Self::Nchw, "FORMAT_NCHW"),
+    ];
+
+    /// The name in configurations.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
 }
 
 impl Port {
@@ -39,6 +67,7 @@ impl Port {
             dtype,
             datatype,
             shape: extents.collect(),
+            format: Format::None,
         })
     }
 

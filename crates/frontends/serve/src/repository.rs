@@ -421,7 +421,13 @@ impl Repository {
             Ok(number) => self.find_version(name, Some(number)),
             Err(_) => self.read(|models| {
                 let versions = models.get(name).ok_or_else(|| unknown(name))?;
-                Err(no_version(name, text, versions))
+                let known = listed(versions);
+                // The first words are Triton's, which clients look for.
+                let text = format!(
+                    "failed to get model version from specified version string '{text}': expected a positive integer, \
+                     as {known}, or none for the highest one"
+                );
+                Err(Refusal::invalid(text))
             }),
         }
     }
@@ -523,14 +529,21 @@ fn reason(error: &Error, is_served: bool) -> String {
 }
 
 fn unknown(name: &str) -> Refusal {
-    Refusal::new(Status::NotFound, format!("there is no model {name:?}"))
+    // Clients of Triton look for the first words.
+    let text =
+        format!("Request for unknown model: there is no model {name:?} (/v2/models lists them)");
+    Refusal::new(Status::NotFound, text)
 }
 
 fn no_version(name: &str, text: &str, versions: &BTreeMap<u64, Version>) -> Refusal {
-    let known: Vec<String> = versions.keys().map(u64::to_string).collect();
-    let known = known.join(", ");
+    let known = listed(versions);
     let text = format!("'{name}' has no version {text:?}: it has {known}");
     Refusal::new(Status::NotFound, text)
+}
+
+fn listed(versions: &BTreeMap<u64, Version>) -> String {
+    let known: Vec<String> = versions.keys().map(u64::to_string).collect();
+    known.join(", ")
 }
 
 fn unavailable(name: &str, reason: &str) -> Refusal {

@@ -1,7 +1,7 @@
 //! The REST protocol.
 
 use crate::access::Action;
-use crate::app::{App, Arrival, EXTENSIONS, NAME};
+use crate::app::{App, Arrival, EXTENSIONS};
 use crate::body::ReadBody;
 use crate::exposition;
 use crate::json_answer::{JsonAnswer, error_body};
@@ -170,7 +170,7 @@ where
         Page::Server => {
             let version = env!("CARGO_PKG_VERSION");
             Ok(ok(
-                &json!({"name": NAME, "version": version, "extensions": EXTENSIONS}),
+                &json!({"name": app.name, "version": version, "extensions": EXTENSIONS}),
             ))
         }
         Page::Live => Ok(ok(&json!({"live": true}))),

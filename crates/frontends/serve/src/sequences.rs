@@ -37,6 +37,7 @@ pub struct Sequences {
     states: Vec<State>,
     start: Option<usize>,
     end: Option<usize>,
+    ready: Option<usize>,
     id: Option<usize>,
     table: Mutex<Table>,
 }
@@ -128,14 +129,14 @@ impl Sequences {
                 output: to,
             });
         }
-        let mut control = |field: &str, name: &Option<String>| {
+        let mut control = |field: &str, name: &Option<String>, takes_text: bool| {
             let name = name.as_deref()?;
             let found = input(field, name, &mut problems)?;
             let signature = &model.inputs[found];
             let batch = model.batch.as_deref();
-            let is_number = signature.ty.dtype() != DataType::String;
+            let is_text = signature.ty.dtype() == DataType::String;
             let mut extents = signature.shape.iter();
-            if !is_number
+            if (is_text && !takes_text)
                 || !extents.all(|it| is_batch(Some(it), batch) || *it == Dimension::Fixed(1))
             {
                 let text =
@@ -144,9 +145,10 @@ impl Sequences {
             }
             Some(found)
         };
-        let start = control("sequence.start_input", &settings.start_input);
-        let end = control("sequence.end_input", &settings.end_input);
-        let id = control("sequence.id_input", &settings.id_input);
+        let start = control("sequence.start_input", &settings.start_input, false);
+        let end = control("sequence.end_input", &settings.end_input, false);
+        let ready = control("sequence.ready_input", &settings.ready_input, false);
+        let id = control("sequence.id_input", &settings.id_input, true);
         Error::from_all(problems).map_or(Ok(()), Err)?;
         Ok(Self {
             limits: Limits {
@@ -157,6 +159,7 @@ impl Sequences {
             states,
             start,
             end,
+            ready,
             id,
             table: Mutex::default(),
         })
@@ -166,7 +169,7 @@ impl Sequences {
     pub fn has_input(&self, input: usize) -> bool {
         let mut states = self.states.iter();
         states.any(|state| state.input == input)
-            || [self.start, self.end, self.id].contains(&Some(input))
+            || [self.start, self.end, self.ready, self.id].contains(&Some(input))
     }
 
     /// Whether an output is a state.
@@ -247,6 +250,7 @@ impl Sequences {
         let batch = model.batch.as_deref();
         let inputs = model.inputs.iter().enumerate().map(|(at, signature)| {
             let value = |value: u64| filled(signature, batch, rows, value);
+            let is_text = signature.ty.dtype() == DataType::String;
             if let Some(state) = self.states.iter().position(|state| state.input == at) {
                 return match turn.states.as_ref().filter(|_| !position.is_first) {
                     Some(states) => Ok(states[state].clone()),
@@ -259,12 +263,22 @@ impl Sequences {
             if self.end == Some(at) {
                 return value(position.is_last.into());
             }
+            if self.ready == Some(at) {
+                return value(1);
+            }
             if self.id == Some(at) {
-                return match position.id {
-                    SequenceId::Number(number) => value(number),
-                    SequenceId::Text(_) => Err(Refusal::invalid(
-                        "sequence_id: the model needs a number (sequence.id_input)",
-                    )),
+                return match &position.id {
+                    SequenceId::Number(number) if is_text => {
+                        texts(signature, batch, rows, &number.to_string())
+                    }
+                    SequenceId::Number(number) => value(*number),
+                    SequenceId::Text(text) if is_text => texts(signature, batch, rows, text),
+                    SequenceId::Text(text) => match text.parse() {
+                        Ok(number) => value(number),
+                        Err(_) => Err(Refusal::invalid(format!(
+                            "sequence_id: expected a number, or its digits (sequence.id_input), found {text:?}"
+                        ))),
+                    },
                 };
             }
             let missing = || Refusal::new(Status::Internal, "an input is missing");
@@ -421,23 +435,40 @@ fn is_batch(dimension: Option<&Dimension>, batch: Option<&str>) -> bool {
     }
 }
 
-/// A tensor of one value; its symbolic extents are the batch, or the smallest.
+/// The type of an input whose symbolic extents are the batch, or the smallest.
+fn type_of(signature: &Signature, batch: Option<&str>, rows: usize) -> tenon::Result<TensorType> {
+    let extents = signature.shape.iter().map(|dimension| match dimension {
+        Dimension::Fixed(size) => *size,
+        it if is_batch(Some(it), batch) => rows,
+        Dimension::Symbolic { min, .. } => usize::try_from(*min).unwrap_or(usize::MAX),
+    });
+    TensorType::new(signature.ty.dtype(), extents.collect::<Vec<_>>())
+}
+
+/// A tensor of one value.
 fn filled(
     signature: &Signature,
     batch: Option<&str>,
     rows: usize,
     value: u64,
 ) -> Result<Tensor, Refusal> {
-    let extents = signature.shape.iter().map(|dimension| match dimension {
-        Dimension::Fixed(size) => *size,
-        it if is_batch(Some(it), batch) => rows,
-        Dimension::Symbolic { min, .. } => usize::try_from(*min).unwrap_or(usize::MAX),
-    });
-    let ty = TensorType::new(signature.ty.dtype(), extents.collect::<Vec<_>>())?;
+    let ty = type_of(signature, batch, rows)?;
     if value == 0 {
         return Ok(Tensor::zeroed(ty)?);
     }
     let values = vec![value; ty.elements()];
     let tensor = Tensor::from_slice(ty.shape().clone(), &values)?;
     Ok(convert(&tensor, ty.dtype())?)
+}
+
+/// A tensor of one text.
+fn texts(
+    signature: &Signature,
+    batch: Option<&str>,
+    rows: usize,
+    text: &str,
+) -> Result<Tensor, Refusal> {
+    let ty = type_of(signature, batch, rows)?;
+    let texts = vec![text; ty.elements()];
+    Ok(Tensor::from_strings(ty.shape().clone(), &texts)?)
 }

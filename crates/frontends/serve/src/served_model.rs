@@ -17,7 +17,7 @@ use crate::status::{Refusal, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tenon::Tensor;
+use tenon::{Error, Tensor};
 
 /// A model that answers requests.
 pub struct ServedModel {
@@ -28,6 +28,7 @@ pub struct ServedModel {
     cache: Option<AnswerCache>,
     labels: Arc<ClassLabels>,
     timeout: Option<Duration>,
+    max_rows: usize,
     statistics: Arc<Statistics>,
     /// The size of its package.
     bytes: u64,
@@ -85,6 +86,10 @@ impl ServedModel {
         statistics: Arc<Statistics>,
     ) -> tenon::Result<Self> {
         let rate = settings.max_rate;
+        let max_rows = match &kind {
+            Kind::Model(model) => model.max_rows(),
+            Kind::Ensemble(_) => settings.max_batch_size.unwrap_or(0),
+        };
         let served = Self {
             name: name.to_owned(),
             version,
@@ -93,10 +98,15 @@ impl ServedModel {
             cache: settings.cache_bytes.map(AnswerCache::new),
             labels,
             timeout: settings.timeout,
+            max_rows,
             statistics,
             bytes: 0,
         };
         served.labels.check(served.outputs())?;
+        if served.is_ensemble() {
+            let ports = served.inputs().iter().chain(served.outputs());
+            Error::from_all(settings.batch_problems(ports)).map_or(Ok(()), Err)?;
+        }
         Ok(served)
     }
 
@@ -161,9 +171,9 @@ impl ServedModel {
         }
     }
 
-    /// The most rows that are joined; 0 without dynamic batching.
+    /// The greatest batch of the configuration; 0 for none.
     pub fn max_rows(&self) -> usize {
-        self.model().map_or(0, LoadedModel::max_rows)
+        self.max_rows
     }
 
     /// Whether it is an ensemble.
@@ -201,14 +211,18 @@ impl ServedModel {
             let data_type = datatype::configuration_name(port.dtype);
             json!({"name": port.name, "data_type": data_type, "dims": self.dims(port)})
         };
-        let ports = |ports: &[Port]| ports.iter().map(port).collect::<Vec<Value>>();
+        let input = |input: &Port| {
+            let mut input_json = port(input);
+            input_json["format"] = input.format.name().into();
+            input_json
+        };
         json!({
             "name": self.name,
             "platform": self.platform(),
             "backend": "tenon",
             "max_batch_size": self.max_rows(),
-            "input": ports(self.inputs()),
-            "output": ports(self.outputs()),
+            "input": self.inputs().iter().map(input).collect::<Vec<Value>>(),
+            "output": self.outputs().iter().map(port).collect::<Vec<Value>>(),
         })
     }
 
@@ -249,7 +263,7 @@ impl ServedModel {
             let tensor = &execution.outputs[index];
             let tensor = match output.classes {
                 None => tensor.clone(),
-                Some(count) => classes(self.labels.find(&output.name), tensor, count)
+                Some(count) => classes(self.labels(index, &output.name), tensor, count)
                     .map_err(|error| error.at(format_args!("output '{}'", output.name)))?,
             };
             Ok(AnsweredOutput {
@@ -321,6 +335,15 @@ impl ServedModel {
         let execution = ensemble.execute(inputs, call).await?;
         self.statistics.executed(1, execution.compute);
         Ok(execution)
+    }
+
+    /// The names of the classes that an output scores: those of an ensemble, or those of the step that makes it.
+    fn labels(&self, index: usize, output: &str) -> Option<&[String]> {
+        let own = self.labels.find(output);
+        own.or_else(|| {
+            let (model, output) = self.ensemble()?.source(index)?;
+            model.labels.find(output)
+        })
     }
 
     fn model(&self) -> Option<&LoadedModel> {

@@ -1,7 +1,7 @@
 //! The listeners of a server, its connections, and its end.
 
 use crate::access::Access;
-use crate::app::{App, Protocols};
+use crate::app::{App, NAME, Protocols};
 use crate::connection::{ConnectionTimes, Graceful, Listener, accept};
 use crate::repository::Repository;
 use crate::tls::Tls;
@@ -26,6 +26,8 @@ pub struct ServerOptions {
     pub http: SocketAddr,
     /// A separate address of gRPC.
     pub grpc: Option<SocketAddr>,
+    /// The name of the server in metadata.
+    pub name: String,
     /// The tokens.
     pub access: Access,
     /// Whether other machines may use the server without a token.
@@ -67,6 +69,7 @@ impl ServerOptions {
         Self {
             http,
             grpc: None,
+            name: NAME.to_owned(),
             access: Access::default(),
             insecure: false,
             has_uploads: false,

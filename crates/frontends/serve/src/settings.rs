@@ -1,6 +1,8 @@
 //! Settings of one model in TOML, `NAME.toml` beside its file or `NAME/model.toml` in its folder, or in Triton's
 //! `NAME/config.pbtxt` (docs/serving.md, "Settings").
 
+use crate::port::Port;
+use crate::reshape::PortSettings;
 use crate::triton_config;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +16,15 @@ use tenon::{Error, ErrorKind, Location, Result};
 pub struct Settings {
     /// The most rows of a joined execution.
     pub max_batch: Option<usize>,
+    /// Triton's `max_batch_size`, which configurations have whether requests are joined or not.
+    #[serde(skip)]
+    pub max_batch_size: Option<usize>,
+    /// What Triton's form says about inputs.
+    #[serde(skip)]
+    pub inputs: BTreeMap<String, PortSettings>,
+    /// What it says about outputs.
+    #[serde(skip)]
+    pub outputs: BTreeMap<String, PortSettings>,
     /// Rows with which an execution starts at once, in ascending order.
     #[serde(default)]
     pub preferred_batch: BTreeSet<usize>,
@@ -64,7 +75,9 @@ pub struct SequenceSettings {
     pub start_input: Option<String>,
     /// The input that is 1 in the last one.
     pub end_input: Option<String>,
-    /// The input that receives the number of the sequence.
+    /// The input that is 1 in every request.
+    pub ready_input: Option<String>,
+    /// The input that receives the id of the sequence.
     pub id_input: Option<String>,
 }
 
@@ -186,6 +199,22 @@ impl Settings {
             problems.extend(self.problems_of_ensemble());
         }
         problems
+    }
+
+    /// Inputs and outputs that have no batch, where the greatest batch of the configuration is above 0.
+    pub fn batch_problems<'a>(&self, ports: impl Iterator<Item = &'a Port>) -> Vec<Error> {
+        let rows = self.max_batch_size.unwrap_or(0);
+        let without = ports.filter(|port| rows > 0 && port.shape.first() != Some(&-1));
+        let problems = without.map(|port| {
+            let text = format!(
+                "'{}' has no batch, its shape is {:?}",
+                port.name, port.shape
+            );
+            let error =
+                Error::new(ErrorKind::BadInput, text).found(format_args!("max_batch_size {rows}"));
+            error.expected("max_batch_size 0, or a first extent that requests choose")
+        });
+        problems.collect()
     }
 
     /// An ensemble executes by its models, whose settings have batches and sequences.

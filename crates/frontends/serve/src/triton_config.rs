@@ -2,6 +2,8 @@
 //! [`ModelConfig`](https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/user_guide/model_configuration.html)
 //! in the text format of Protocol Buffers (docs/serving.md, "Triton's configurations").
 
+use crate::port::Format;
+use crate::reshape::PortSettings;
 use crate::settings::{EnsembleSettings, SequenceSettings, Settings, StateSettings, StepSettings};
 use crate::text_format::{Field, Message, Position, Value};
 use std::collections::BTreeMap;
@@ -59,8 +61,17 @@ impl Translation {
                     }
                 }
                 "max_batch_size" => max_batch = self.count(field),
-                "input" => drop(self.tensor(field)),
-                "output" => outputs.extend(self.tensor(field)),
+                "input" => {
+                    if let Some((name, port)) = self.tensor(field) {
+                        self.settings.inputs.insert(name, port);
+                    }
+                }
+                "output" => {
+                    if let Some((name, port)) = self.tensor(field) {
+                        outputs.push(name.clone());
+                        self.settings.outputs.insert(name, port);
+                    }
+                }
                 "dynamic_batching" => {
                     joins = true;
                     self.batching(field);
@@ -89,6 +100,9 @@ impl Translation {
                 _ => self.unknown(field),
             }
         }
+        self.settings.max_batch_size = Some(max_batch);
+        self.settings.inputs.retain(|_, port| !port.is_empty());
+        self.settings.outputs.retain(|_, port| !port.is_empty());
         match &mut self.settings.ensemble {
             Some(ensemble) => ensemble.outputs = outputs,
             // Without a batch, and without a scheduler that joins requests, each is executed alone.
@@ -113,23 +127,69 @@ impl Translation {
         }
     }
 
-    /// The name of an input or output. Its type and shape are those of the model.
-    fn tensor(&mut self, field: &Field) -> Option<String> {
+    /// The name of an input or output, and what it has beside the type and shape of the model.
+    fn tensor(&mut self, field: &Field) -> Option<(String, PortSettings)> {
         let mut name = None;
         let mut labels = None;
+        let mut port = PortSettings::default();
+        let mut dims = Vec::new();
+        let mut reshape = None;
         self.each(field, |this, field| match &*field.name {
             "name" => name = Some(this.text(field)),
             "label_filename" => labels = Some(this.text(field)),
-            "data_type" | "dims" | "format" | "optional" => {}
+            "format" => port.format = this.format(field),
+            "dims" => dims.extend(this.extent(field)),
+            "reshape" => {
+                let mut shape = Vec::new();
+                this.each(field, |this, field| match &*field.name {
+                    "shape" => shape.extend(this.extent(field)),
+                    _ => this.unknown(field),
+                });
+                reshape = Some((shape, field.place));
+            }
+            "data_type" | "optional" => {}
             _ => this.unknown(field),
         });
+        if let Some((shape, place)) = reshape {
+            let counts = [&dims, &shape].map(|extents| count_of(extents));
+            if counts[0].is_none() || counts[0] != counts[1] {
+                let expected = format!("as many elements, and extents of -1, as dims, {dims:?}");
+                let text = "the shape of reshape does not fit";
+                self.problem(place, text, &expected, format!("{shape:?}"));
+            }
+            port.reshape = Some((dims, shape));
+        }
         if name.is_none() {
             self.problem(field.place, "a tensor without a name", "name", "none");
         }
         if let (Some(name), Some(labels)) = (&name, labels) {
             self.settings.labels.insert(name.clone(), labels.into());
         }
-        name
+        Some((name?, port))
+    }
+
+    fn format(&mut self, field: &Field) -> Format {
+        let found = self.word(field);
+        let mut known = Format::ALL.iter().enumerate();
+        let known = known.find(|(at, (_, name))| *name == found || at.to_string() == found);
+        let Some((_, (format, _))) = known else {
+            let expected = "FORMAT_NONE, FORMAT_NHWC or FORMAT_NCHW";
+            self.mistyped(field, expected, &field.value);
+            return Format::None;
+        };
+        *format
+    }
+
+    /// An extent: -1 is one that requests choose.
+    fn extent(&mut self, field: &Field) -> Option<i64> {
+        let extent = match &field.value {
+            Value::Word(word) if word == "-1" => Some(-1),
+            value => integer(value).and_then(|extent| i64::try_from(extent).ok()),
+        };
+        if extent.is_none() {
+            self.mistyped(field, "-1 or an integer of at least 0", &field.value);
+        }
+        extent
     }
 
     fn batching(&mut self, field: &Field) {
@@ -199,7 +259,7 @@ impl Translation {
         self.settings.sequence = Some(sequence);
     }
 
-    /// An input that has the start, the end or the number of a sequence.
+    /// An input that has the start, the end or the id of a sequence, or that is 1 for each row.
     fn control(&mut self, field: &Field, sequence: &mut SequenceSettings) {
         let mut name = None;
         let mut kinds = Vec::new();
@@ -233,11 +293,11 @@ impl Translation {
         for (kind, place) in kinds {
             let input = match kind.as_str() {
                 "CONTROL_SEQUENCE_START" | "0" => &mut sequence.start_input,
+                "CONTROL_SEQUENCE_READY" | "1" => &mut sequence.ready_input,
                 "CONTROL_SEQUENCE_END" | "2" => &mut sequence.end_input,
                 "CONTROL_SEQUENCE_CORRID" | "3" => &mut sequence.id_input,
                 found => {
-                    let expected =
-                        "CONTROL_SEQUENCE_START, CONTROL_SEQUENCE_END or CONTROL_SEQUENCE_CORRID";
+                    let expected = "CONTROL_SEQUENCE_START, _READY, _END or _CORRID";
                     self.problem(place, "a control that is not supported", expected, found);
                     continue;
                 }
@@ -419,6 +479,14 @@ impl Translation {
     }
 }
 
+/// The product of extents without those of -1, and the count of these; `None` for one beyond 64 bits.
+fn count_of(extents: &[i64]) -> Option<(i64, usize)> {
+    let mut fixed = extents.iter().filter(|extent| **extent != -1);
+    let product = fixed.try_fold(1i64, |product, &extent| product.checked_mul(extent));
+    let free = extents.iter().filter(|extent| **extent == -1).count();
+    Some((product?, free))
+}
+
 /// Decimal, or hexadecimal after `0x`.
 fn integer(value: &Value) -> Option<u64> {
     let Value::Word(word) = value else {
@@ -443,6 +511,7 @@ mod tests {
     fn configurations_are_settings() {
         let expected = Settings {
             max_batch: Some(16),
+            max_batch_size: Some(16),
             preferred_batch: BTreeSet::from([4, 8]),
             batch_delay: Some(Duration::from_micros(200)),
             max_waiting: Some(64),
@@ -485,13 +554,13 @@ mod tests {
     #[test]
     fn all_problems_are_reported_with_their_places() {
         let text = "name: \"other\"\nmax_batch_size: -1\nunknown_field: 1\nmodel_transaction_policy { decoupled: true }
-            input { dims: 3 reshape { shape: 1 } }\ndynamic_batching: 3\nresponse_cache { enable: yes }
+            input { dims: 3 reshape { shape: [2, -1] } format: FORMAT_CHW }\ndynamic_batching: 3\nresponse_cache { enable: yes }
             sequence_batching { control_input { name: 'r' control { kind: CONTROL_SEQUENCE_READY int32_false_true: [1, 0] } }
             state { input_name: 'h' } iterative_sequence: true }
             instance_group { count: 0 }\nensemble_scheduling { step { input_map { key: 'x' } } }";
         let error = parse(text, "m").unwrap_err();
         let lines: Vec<_> = error.all().map(|error| error.location().line).collect();
-        let expected = [1, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 9, 10, 11, 11];
+        let expected = [1, 2, 3, 4, 5, 5, 5, 6, 7, 8, 9, 9, 10, 11, 11];
         assert_eq!(lines, expected.map(Some), "{error}");
         let error = parse(
             "max_batch_size: 4 dynamic_batching { preferred_batch_size: 8 }",

@@ -249,7 +249,7 @@ def cancel(address, images):
 def configurations():
     """The configurations of the tests are Triton's."""
     files = sorted(Path(__file__).parent.glob("data/configs/*.pbtxt"))
-    assert len(files) == 3, files
+    assert len(files) == 4, files
     for file in files:
         config = text_format.Parse(file.read_text(), model_config_pb2.ModelConfig())
         assert config.WhichOneof("scheduling_choice"), file

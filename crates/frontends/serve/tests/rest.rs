@@ -44,7 +44,7 @@ fn the_server_and_its_models_are_described() {
     assert_eq!(served.get("/v2/models/digits/ready").json(), ready);
     let config = served.get("/v2/models/digits/config").json();
     assert_eq!(config["max_batch_size"], 32);
-    let input = json!([{"name": "image", "data_type": "TYPE_FP32", "dims": [1, 8, 8]}]);
+    let input = json!([{"name": "image", "data_type": "TYPE_FP32", "dims": [1, 8, 8], "format": "FORMAT_NONE"}]);
     assert_eq!(config["input"], input);
     let index = served.post("/v2/repository/index", b"").json();
     let row = json!([{"name": "digits", "version": "1", "state": "READY", "reason": ""}]);
@@ -184,8 +184,8 @@ fn bad_requests_are_refused_with_a_sentence() {
             "POST",
             "/v2/models/digits/versions/../infer",
             json_request(0),
-            404,
-            "no version",
+            400,
+            "failed to get model version from specified version string '..'",
         ),
         ("POST", infer, b"{".to_vec(), 400, "line 1"),
         ("POST", infer, b"".to_vec(), 400, "line 1"),

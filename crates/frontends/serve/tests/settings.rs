@@ -271,7 +271,11 @@ fn a_repository_of_triton_is_served() {
             include_bytes!("data/configs/sequence.pbtxt"),
         ),
         ("negative/1/model.neff", &negative),
-        ("negative/config.pbtxt", b"max_batch_size: 8"),
+        (
+            "negative/config.pbtxt",
+            b"max_batch_size: 8 output { name: 'out' label_filename: 'sides.txt' }",
+        ),
+        ("negative/sides.txt", b"left\nright"),
         ("absolute/1/model.neff", &absolute),
         ("absolute/config.pbtxt", b"colour: 1"),
         ("absolute/model.toml", b"max_batch = 3"),
@@ -292,7 +296,14 @@ fn a_repository_of_triton_is_served() {
     ]);
     let configuration = |name: &str| served.get(&format!("/v2/models/{name}/config")).json();
     assert_eq!(configuration("digits")["max_batch_size"], 16);
-    assert_eq!(configuration("negative")["max_batch_size"], 0);
+    // Requests of it are not joined, and its configuration has the batch.
+    let negative = configuration("negative");
+    assert_eq!(negative["max_batch_size"], 8);
+    assert_eq!(negative["input"][0]["dims"], json!([2]));
+    assert_eq!(negative["input"][0]["format"], "FORMAT_NONE");
+    let ensemble = configuration("both_steps");
+    assert_eq!(ensemble["max_batch_size"], 8);
+    assert_eq!(ensemble["output"][0]["dims"], json!([2]));
     assert_eq!(configuration("absolute")["max_batch_size"], 3);
     let image =
         json!({"name": "image", "shape": [1, 1, 8, 8], "datatype": "FP32", "data": vec![0.0; 64]});
@@ -314,6 +325,14 @@ fn a_repository_of_triton_is_served() {
     let request = request(json!({}), &[("x", &[-3.0, 4.0])]);
     let answer = served.post("/v2/models/both_steps/infer", &request);
     assert_eq!(output(&answer, "z"), [-3.0, -4.0]);
+    // Its classes have the names of the model that makes the output.
+    let mut classes: Value = serde_json::from_slice(&request).unwrap();
+    classes["outputs"] = json!([{"name": "z", "parameters": {"classification": 1}}]);
+    let answer = served.post(
+        "/v2/models/both_steps/infer",
+        classes.to_string().as_bytes(),
+    );
+    assert_eq!(answer.json()["outputs"][0]["data"], json!(["-3:0:left"]));
     let odd = reason(&served, "odd");
     assert!(
         odd.contains("labels of output \"no\": cannot read"),
@@ -323,6 +342,92 @@ fn a_repository_of_triton_is_served() {
     assert!(
         labels.ends_with("unknown output: expected out, found no"),
         "{labels}"
+    );
+}
+
+#[test]
+fn shapes_of_callers_become_those_of_the_model() {
+    let negative = package("negative");
+    let image = "max_batch_size: 4
+        input { name: 'in' format: FORMAT_NHWC dims: [1, 2, 1] reshape { shape: [2] } }
+        output { name: 'out' dims: [2, 1] reshape { shape: 2 } }";
+    let served = serve_files(&[
+        ("image/1/model.neff", &negative),
+        ("image/config.pbtxt", image.as_bytes()),
+        ("other/1/model.neff", &negative),
+        (
+            "other/config.pbtxt",
+            b"input { name: 'in' dims: 3 reshape { shape: [1, 3] } }",
+        ),
+        ("fixed/1/model.neff", &package("negative")),
+        (
+            "fixed/config.pbtxt",
+            b"max_batch_size: 4 input { name: 'in'\ndims: 3\nreshape { shape: 2 } }",
+        ),
+    ]);
+    let metadata = served.get("/v2/models/image").json();
+    assert_eq!(metadata["inputs"][0]["shape"], json!([-1, 1, 2, 1]));
+    assert_eq!(metadata["outputs"][0]["shape"], json!([-1, 2, 1]));
+    let configuration = served.get("/v2/models/image/config").json();
+    assert_eq!(configuration["max_batch_size"], 4);
+    assert_eq!(configuration["input"][0]["dims"], json!([1, 2, 1]));
+    assert_eq!(configuration["input"][0]["format"], "FORMAT_NHWC");
+    let infer = |shape: Value| {
+        let data = [1.0, 2.0, 3.0, 4.0];
+        let input = json!({"name": "in", "shape": shape, "datatype": "FP32", "data": data});
+        let request = json!({"inputs": [input]}).to_string();
+        served.post("/v2/models/image/infer", request.as_bytes())
+    };
+    let answer = infer(json!([2, 1, 2, 1]));
+    assert_eq!(output(&answer, "out"), [-1.0, -2.0, -3.0, -4.0]);
+    assert_eq!(answer.json()["outputs"][0]["shape"], json!([2, 2, 1]));
+    assert!(infer(json!([2, 2])).error().contains("[-1, 1, 2, 1]"));
+    assert!(reason(&served, "other").contains("[-1, 2]"));
+    let fixed = reason(&served, "fixed");
+    assert!(fixed.contains("dims, [3]"), "{fixed}");
+}
+
+#[test]
+fn texts_have_batches_and_sequences_have_texts() {
+    let configuration = include_bytes!("data/configs/numbered.pbtxt");
+    let served = serve_files(&[
+        ("texts.neff", &package("texts")),
+        ("numbered/1/model.neff", &package("numbered")),
+        ("numbered/config.pbtxt", configuration),
+    ]);
+    let texts = served.get("/v2/models/texts/config").json();
+    assert_eq!(texts["max_batch_size"], 32, "{}", reason(&served, "texts"));
+    assert_eq!(reason(&served, "numbered"), "");
+    std::thread::scope(|scope| {
+        for at in 0..8 {
+            let served = &served;
+            scope.spawn(move || {
+                let rows: Vec<String> = (0..2 * (1 + at % 3))
+                    .map(|it| format!("{at}.{it}"))
+                    .collect();
+                let shape = [rows.len() / 2, 2];
+                let input =
+                    json!({"name": "in", "shape": shape, "datatype": "BYTES", "data": rows});
+                let request = json!({"inputs": [input]}).to_string();
+                for _ in 0..20 {
+                    let answer = served.post("/v2/models/texts/infer", request.as_bytes());
+                    assert_eq!(answer.json()["outputs"][0]["data"], json!(rows));
+                }
+            });
+        }
+    });
+    let send = |id: Value, start: bool, x: i32| {
+        let input = json!({"name": "x", "shape": [2, 1], "datatype": "INT32", "data": [x, 0]});
+        let parameters = json!({"sequence_id": id, "sequence_start": start});
+        let request = json!({"parameters": parameters, "inputs": [input]}).to_string();
+        served.post("/v2/models/numbered/infer", request.as_bytes())
+    };
+    // The rows are ready, and have the id of their sequence.
+    assert_eq!(output(&send(json!("1000"), true, 5), "y"), [1005.0, 1000.0]);
+    assert_eq!(output(&send(json!(2000), true, 1), "y"), [2001.0, 2000.0]);
+    assert_eq!(
+        output(&send(json!("1000"), false, 2), "y"),
+        [1007.0, 1000.0]
     );
 }
 

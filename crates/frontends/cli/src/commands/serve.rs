@@ -108,6 +108,7 @@ fn start(flags: &Serve) -> Result<Server> {
     let repository = Repository::new(&flags.folder, models, report)?;
     let mut options = ServerOptions::new(flags.http);
     options.grpc = flags.grpc;
+    options.name.clone_from(&flags.server_name);
     options.access = access;
     options.insecure = flags.insecure;
     options.has_uploads = flags.allow_uploads;

@@ -68,6 +68,7 @@ pub fn configuration(app: &App, request: &ModelRequest) -> Result<ModelConfigRes
     let model = find(app, &request.name, &request.version)?;
     let input = model.inputs().iter().map(|port| ModelInput {
         data_type: datatype::configuration_index(port.dtype),
+        format: port.format as i32,
         dims: model.dims(port).to_vec(),
         name: port.name.clone(),
     });

@@ -185,6 +185,9 @@ pub struct ModelInput {
     pub name: String,
     #[prost(int32, tag = "2")]
     pub data_type: i32,
+    /// `ModelInput.Format`.
+    #[prost(int32, tag = "3")]
+    pub format: i32,
     #[prost(int64, repeated, tag = "4")]
     pub dims: Vec<i64>,
 }

@@ -23,6 +23,14 @@ pub fn read(request: &ModelInferRequest) -> Result<InferRequest, Refusal> {
     let parameters = parameters(&request.parameters);
     parameters.check_supported()?;
     let raw = &request.raw_input_contents;
+    let has_contents = |input: &&InferTensor| input.contents.is_some();
+    if let (false, Some(input)) = (raw.is_empty(), request.inputs.iter().find(has_contents)) {
+        let text = format!(
+            "contents field must not be specified when using raw_input_contents for '{}' for model '{}': send one of them",
+            input.name, request.model_name
+        );
+        return Err(Refusal::invalid(text));
+    }
     if !raw.is_empty() && raw.len() != request.inputs.len() {
         let (inputs, raw) = (request.inputs.len(), raw.len());
         let text = format!(
@@ -110,12 +118,11 @@ fn parameters(given: &BTreeMap<String, InferParameter>) -> Parameters {
 fn tensor(input: &InferTensor, raw: Option<&Bytes>) -> Result<Tensor, Refusal> {
     parameters(&input.parameters).check_supported()?;
     let ty = tensor_type(&input.datatype, &input.shape)?;
-    match (raw, &input.contents) {
-        (Some(raw), None) => raw_data::read(raw, ty),
-        (Some(_), Some(_)) => Err(Refusal::invalid("both contents and raw_input_contents")),
-        (None, contents) => {
+    match raw {
+        Some(raw) => raw_data::read(raw, ty),
+        None => {
             let none = InferTensorContents::default();
-            typed(contents.as_ref().unwrap_or(&none), ty)
+            typed(input.contents.as_ref().unwrap_or(&none), ty)
         }
     }
 }
@@ -235,7 +242,10 @@ mod tests {
     #[test]
     fn raw_contents_are_of_all_inputs() {
         let mut raw_input = input("UINT8", &[2], InferTensorContents::default());
-        assert!(read(&request(raw_input.clone(), &[&[1, 2]])).is_err());
+        // Before the count of raw contents.
+        let both = read(&request(raw_input.clone(), &[&[1, 2], &[3]])).unwrap_err();
+        let text = "contents field must not be specified when using raw_input_contents for 'x' for model ''";
+        assert!(both.text.starts_with(text), "{both}");
         raw_input.contents = None;
         let read_raw = |raw: &[&'static [u8]]| read(&request(raw_input.clone(), raw));
         assert_eq!(read_raw(&[&[1, 2]]).unwrap().inputs[0].1.bytes(), [1, 2]);

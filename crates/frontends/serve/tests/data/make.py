@@ -12,6 +12,15 @@ MODELS = {
         y = Neg(h_next)
         first = Neg(start)
     }""",
+    # A running sum, to which the id of the sequence is added.
+    "numbered": """(int32[N, 1] x, int32[N, 1] h, int32[N, 1] ready, string[N, 1] id)
+        => (int32[N, 1] y, int32[N, 1] h_next) {
+        taken = Mul(x, ready)
+        h_next = Add(taken, h)
+        number = Cast<to = 6>(id)
+        y = Add(h_next, number)
+    }""",
+    "texts": "(string[N, 2] in) => (string[N, 2] out) { out = Identity(in) }",
     "negative": "(float[N, 2] in) => (float[N, 2] out) { out = Neg(in) }",
     "absolute": "(float[N, 2] in) => (float[N, 2] out) { out = Abs(in) }",
     "both": """(float[N, 2] a, float[N, 2] b) => (float[N, 2] sum, float[N, 2] product) {
