@@ -44,7 +44,10 @@ pub struct Serve {
     /// Let requests with the token in this file load and unload models.
     #[arg(long, value_name = "FILE")]
     pub admin_token_file: Option<PathBuf>,
-    /// Let them also bring models, which are written into the folder as NAME/VERSION/.
+    /// Let programs of this machine load and unload models without a token; all addresses must be loopback ones.
+    #[arg(long, conflicts_with = "admin_token_file")]
+    pub allow_model_control: bool,
+    /// Let requests with the admin token also bring models, which are written into the folder as NAME/VERSION/.
     #[arg(long, requires = "admin_token_file")]
     pub allow_uploads: bool,
     /// Allow an address that other machines reach without a token.

@@ -2,7 +2,7 @@
 
 use crate::status::{Refusal, Status};
 use blake3::Hash;
-use hyper::header::{AUTHORIZATION, HOST};
+use hyper::header::{AUTHORIZATION, HOST, ORIGIN};
 use hyper::{HeaderMap, Request};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,6 +24,8 @@ pub enum Action {
 pub struct Access {
     token: Option<Token>,
     admin_token: Option<Token>,
+    has_model_control: bool,
+    has_shared_memory: bool,
 }
 
 /// A secret, kept as its hash: hashes are compared in constant time, and of one length.
@@ -52,6 +54,25 @@ impl Access {
         Ok(self)
     }
 
+    /// Allows programs of this machine to change the models without the admin token.
+    #[must_use]
+    pub fn model_control(mut self, is_allowed: bool) -> Self {
+        self.has_model_control = is_allowed;
+        self
+    }
+
+    /// Allows programs of this machine to use its shared memory in requests.
+    #[must_use]
+    pub fn shared_memory(mut self, is_allowed: bool) -> Self {
+        self.has_shared_memory = is_allowed;
+        self
+    }
+
+    /// Whether requests may use shared memory.
+    pub fn has_shared_memory(&self) -> bool {
+        self.has_shared_memory
+    }
+
     /// Whether requests need a token.
     pub fn has_token(&self) -> bool {
         self.token.is_some()
@@ -61,8 +82,25 @@ impl Access {
     /// whose clients need certificates, or that allows everyone.
     ///
     /// # Errors
-    /// An address that is not of the loopback interface, without a token and not allowed.
+    /// An address that is not of the loopback interface, without a token and not allowed, or with what only programs of this
+    /// machine may do.
     pub fn check_address(&self, address: SocketAddr, is_allowed: bool) -> Result<()> {
+        let local = [
+            (self.has_model_control, "--allow-model-control"),
+            (self.has_shared_memory, "--allow-shared-memory"),
+        ];
+        if let (false, Some((_, flag))) = (
+            address.ip().is_loopback(),
+            local.iter().find(|(is_allowed, _)| *is_allowed),
+        ) {
+            let text = format!(
+                "{address} is reachable from other machines, and {flag} is for programs of this one"
+            );
+            let help = format!(
+                "listen on 127.0.0.1, or leave out {flag}; --admin-token-file allows others to load models"
+            );
+            return Err(Error::new(ErrorKind::Usage, text).help(help));
+        }
         if address.ip().is_loopback() || self.has_token() || is_allowed {
             return Ok(());
         }
@@ -88,13 +126,26 @@ impl Access {
                 "the host must be localhost, 127.0.0.1 or [::1]; with a token any host is allowed";
             return Err(Refusal::new(Status::Misdirected, text));
         }
+        if (self.has_model_control || self.has_shared_memory)
+            && !self.has_token()
+            && action != Action::Probe
+            && request.headers().contains_key(ORIGIN)
+        {
+            // Any page may send requests to localhost, which would change models or memory here.
+            let text = "requests of pages in browsers (Origin) are refused where model control or shared memory is allowed";
+            return Err(Refusal::new(Status::Forbidden, text));
+        }
         let given = bearer(request.headers());
+        let action = match action {
+            Action::Administer if self.has_model_control => Action::Use,
+            action => action,
+        };
         let is = |known: &Option<Token>| known.is_some() && given.as_ref() == known.as_ref();
         match action {
             Action::Probe => Ok(()),
             Action::Administer if self.admin_token.is_none() => Err(Refusal::new(
                 Status::Forbidden,
-                "models are loaded and unloaded by requests only with --admin-token-file",
+                "models are loaded and unloaded by requests only with --admin-token-file, or --allow-model-control",
             )),
             Action::Administer if is(&self.admin_token) => Ok(()),
             Action::Use if !self.has_token() || is(&self.token) || is(&self.admin_token) => Ok(()),
@@ -169,6 +220,7 @@ mod tests {
         Access {
             token: token.map(hashed),
             admin_token: admin.map(hashed),
+            ..Access::default()
         }
     }
 
@@ -215,6 +267,45 @@ mod tests {
         let of = |action| status(&open, &request("localhost:8000", None), action);
         assert_eq!(of(Action::Use), None);
         assert_eq!(of(Action::Administer), Some(Status::Forbidden));
+    }
+
+    #[test]
+    fn programs_of_this_machine_control_models_if_that_is_allowed() {
+        let control = |access: Access| access.model_control(true);
+        let local = control(access(None, None));
+        let page = |access: &Access, action| {
+            let mut request = request("localhost", None);
+            let origin = "http://localhost:3000".parse().unwrap();
+            request.headers_mut().insert(ORIGIN, origin);
+            status(access, &request, action)
+        };
+        assert_eq!(
+            status(&local, &request("localhost", None), Action::Administer),
+            None
+        );
+        assert_eq!(page(&local, Action::Administer), Some(Status::Forbidden));
+        assert_eq!(page(&local, Action::Probe), None);
+        assert_eq!(page(&access(None, None), Action::Use), None);
+        // With a token its holders do.
+        let with_token = control(access(Some("t"), None));
+        let of = |authorization| {
+            status(
+                &with_token,
+                &request("any", authorization),
+                Action::Administer,
+            )
+        };
+        assert_eq!(of(None), Some(Status::Unauthenticated));
+        assert_eq!(of(Some("Bearer t")), None);
+        // Addresses that other machines reach are refused, whatever else is given.
+        for access in [with_token, access(Some("t"), None).shared_memory(true)] {
+            assert!(
+                access
+                    .check_address("0.0.0.0:8000".parse().unwrap(), true)
+                    .is_err()
+            );
+            assert!(access.check_address(LOCAL.parse().unwrap(), false).is_ok());
+        }
     }
 
     #[test]

@@ -238,17 +238,26 @@ impl App {
     /// Loads a model, or the files that the request brings.
     ///
     /// # Errors
-    /// Uploads that the server does not allow; as [`Repository::load`] and [`Repository::upload`].
-    pub fn load(&self, name: &str, upload: Upload) -> Result<(), Refusal> {
+    /// What `read` refuses; uploads that the server does not allow; as [`Repository::load`] and [`Repository::upload`].
+    pub fn load(
+        &self,
+        name: &str,
+        read: impl FnOnce() -> Result<Upload, Refusal>,
+    ) -> Result<(), Refusal> {
         let control = Control::new();
-        match (upload.is_empty(), self.has_uploads) {
-            (true, _) => self.repository.load(name, &control),
-            (false, true) => self.repository.upload(name, &upload, &control),
-            (false, false) => {
-                let text = "this server loads models of its folder only (--allow-uploads)";
-                Err(Refusal::new(Status::Unsupported, text))
+        let load = || {
+            let upload = read()?;
+            match (upload.is_empty(), self.has_uploads) {
+                (true, _) => self.repository.load(name, upload.max_batch_size, &control),
+                (false, true) => self.repository.upload(name, &upload, &control),
+                (false, false) => {
+                    let text = "this server loads models of its folder only (--allow-uploads)";
+                    Err(Refusal::new(Status::Unsupported, text))
+                }
             }
-        }
+        };
+        // Triton's words, which clients look for.
+        load().map_err(|refusal| refusal.at(format_args!("failed to load '{name}'")))
     }
 
     /// Counts a refused request that no model counts.

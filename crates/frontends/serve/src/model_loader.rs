@@ -58,7 +58,7 @@ impl ModelLoader {
         Self { options }
     }
 
-    /// Loads a version from its files.
+    /// Loads a version from its files, with another greatest batch if one is given.
     ///
     /// # Errors
     /// Settings that are malformed or do not fit the model; a file that cannot be read, compiled or loaded.
@@ -67,6 +67,7 @@ impl ModelLoader {
         name: &str,
         version: u64,
         source: &ModelSource,
+        max_batch_size: Option<usize>,
         statistics: Arc<Statistics>,
         control: &Control,
     ) -> Result<LoadedSource> {
@@ -74,6 +75,9 @@ impl ModelLoader {
             Some(file) => Settings::read(&file.path, name)?,
             None => Settings::default(),
         };
+        if let Some(rows) = max_batch_size {
+            settings = settings.with_max_batch_size(rows);
+        }
         let file = source.model.as_ref().or(source.settings.as_ref());
         let path = file.map_or(Path::new(""), |file| &file.path);
         let folder = source.settings.as_ref().and_then(|file| file.path.parent());

@@ -25,6 +25,8 @@ pub struct Repository {
 /// One version of a model.
 struct Version {
     source: ModelSource,
+    /// The greatest batch of the request that loaded it, instead of that of its settings.
+    max_batch_size: Option<usize>,
     /// The loaded model; it is the one before when its replacement is broken.
     served: Option<Arc<ServedModel>>,
     /// Of an ensemble.
@@ -156,7 +158,7 @@ impl Repository {
                     })
                 });
                 if !is_known && control.check().is_ok() {
-                    self.load_version(name, version, source, control);
+                    self.load_version(name, version, source, None, control);
                 }
             }
         }
@@ -223,11 +225,19 @@ impl Repository {
         gone
     }
 
-    fn load_version(&self, name: &str, version: u64, source: &ModelSource, control: &Control) {
+    fn load_version(
+        &self,
+        name: &str,
+        version: u64,
+        source: &ModelSource,
+        max_batch_size: Option<usize>,
+        control: &Control,
+    ) {
         let statistics = self.write(|models| {
             let versions = models.entry(name.to_owned()).or_default();
             let entry = versions.entry(version).or_insert_with(|| Version {
                 source: source.clone(),
+                max_batch_size,
                 served: None,
                 plan: None,
                 state: VersionState::Loading,
@@ -235,10 +245,12 @@ impl Repository {
                 statistics: Arc::default(),
             });
             entry.source = source.clone();
+            entry.max_batch_size = max_batch_size;
             entry.state = VersionState::Loading;
             entry.statistics.clone()
         });
-        let loaded = (self.loader).load(name, version, source, statistics, control);
+        let loader = &self.loader;
+        let loaded = loader.load(name, version, source, max_batch_size, statistics, control);
         match loaded {
             Ok(LoadedSource::Model(served)) => {
                 self.replace(name, version, Ok(served), Replacement::Keep);
@@ -306,11 +318,17 @@ impl Repository {
         }
     }
 
-    /// Loads a model again that was unloaded, or whose file changed.
+    /// Loads a model again that was unloaded, whose file changed, or that has another greatest batch than the given one. That
+    /// one is in effect until it is loaded the next time.
     ///
     /// # Errors
     /// No model of this name in the folder; a file that cannot be loaded.
-    pub fn load(&self, name: &str, control: &Control) -> std::result::Result<(), Refusal> {
+    pub fn load(
+        &self,
+        name: &str,
+        max_batch_size: Option<usize>,
+        control: &Control,
+    ) -> std::result::Result<(), Refusal> {
         let loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let files = scan(&self.folder).map_err(|error| {
             let text = format!(
@@ -324,11 +342,13 @@ impl Repository {
             let is_current = self.read(|models| {
                 let known = models.get(name).and_then(|versions| versions.get(&version));
                 known.is_some_and(|known| {
-                    known.source == *source && known.state == VersionState::Current
+                    known.source == *source
+                        && known.max_batch_size == max_batch_size
+                        && known.state == VersionState::Current
                 })
             });
             if !is_current {
-                self.load_version(name, version, source, control);
+                self.load_version(name, version, source, max_batch_size, control);
             }
         }
         self.update_ensembles();
@@ -378,7 +398,7 @@ impl Repository {
             }
             staged.move_to(&self.folder.join(name))?;
         }
-        self.load(name, control)
+        self.load(name, upload.max_batch_size, control)
     }
 
     /// Unloads all versions of a model, until [`Self::load`].

@@ -191,7 +191,7 @@ where
         }
         Page::Load(model) => {
             let read = app.read(headers, body).await?;
-            tokio::task::block_in_place(|| app.load(model, upload(&read)?))?;
+            tokio::task::block_in_place(|| app.load(model, || upload(&read)))?;
             Ok(ok(&json!({})))
         }
         Page::Unload(model) => {

@@ -201,6 +201,18 @@ impl Settings {
         problems
     }
 
+    /// With another greatest batch. Requests that are not joined are not joined then either.
+    #[must_use]
+    pub fn with_max_batch_size(mut self, rows: usize) -> Self {
+        self.max_batch_size = Some(rows);
+        if self.ensemble.is_none() {
+            let is_joining = self.max_batch != Some(1);
+            self.max_batch = Some(if is_joining { rows.max(1) } else { 1 });
+            self.preferred_batch.retain(|&preferred| preferred <= rows);
+        }
+        self
+    }
+
     /// Inputs and outputs that have no batch, where the greatest batch of the configuration is above 0.
     pub fn batch_problems<'a>(&self, ports: impl Iterator<Item = &'a Port>) -> Vec<Error> {
         let rows = self.max_batch_size.unwrap_or(0);

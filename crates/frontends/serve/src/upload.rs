@@ -1,4 +1,4 @@
-//! Models that requests to load bring: parameters `file:VERSION/NAME` of the extension "model_repository".
+//! What requests to load bring: parameters `file:VERSION/NAME` and `config` of the extension "model_repository".
 
 use crate::model_files::{MODEL_EXTENSIONS, is_model_name};
 use crate::status::{Refusal, Status};
@@ -9,9 +9,11 @@ use std::path::Path;
 use tempfile::TempDir;
 use tenon::{Error, Result};
 
-/// The files of a model, by version and name.
+/// The files of a model, by version and name, and its configuration.
 #[derive(Debug, Default)]
 pub struct Upload {
+    /// The greatest batch, instead of that of the settings.
+    pub max_batch_size: Option<usize>,
     versions: BTreeMap<u64, BTreeMap<String, Vec<u8>>>,
 }
 
@@ -22,15 +24,8 @@ pub struct StagedUpload {
     models: BTreeMap<u64, String>,
 }
 
-/// What a configuration may say: the model describes itself.
-const IGNORED: [&str; 6] = [
-    "backend",
-    "input",
-    "max_batch_size",
-    "name",
-    "output",
-    "platform",
-];
+/// What a configuration may say without effect: the model describes itself.
+const IGNORED: [&str; 5] = ["backend", "input", "name", "output", "platform"];
 
 impl Upload {
     /// The start of the name of a parameter with a file.
@@ -48,7 +43,8 @@ impl Upload {
     /// are settings here.
     pub fn add(&mut self, parameter: &str, value: &[u8]) -> Result<(), Refusal> {
         if parameter == "config" {
-            return check_configuration(value);
+            self.max_batch_size = max_batch_size(value)?;
+            return Ok(());
         }
         let Some(path) = parameter.strip_prefix(Self::FILE) else {
             let text = format!("parameter {parameter:?}: expected config or file:VERSION/NAME");
@@ -59,7 +55,8 @@ impl Upload {
         };
         let (version, name) = path
             .split_once('/')
-            .ok_or_else(|| invalid("file:VERSION/NAME"))?;
+            // The first words are Triton's, which clients look for.
+            .ok_or_else(|| invalid("file:VERSION/NAME").at("Invalid file path"))?;
         let number: Option<u64> = version.parse().ok();
         let number = number.filter(|&number| number > 0 && number.to_string() == version);
         let number = number.ok_or_else(|| invalid("a version that is a positive integer"))?;
@@ -151,23 +148,32 @@ fn unwritable(action: &'static str, error: std::io::Error) -> Refusal {
     Refusal::new(Status::Internal, error.to_string())
 }
 
-fn check_configuration(text: &[u8]) -> Result<(), Refusal> {
+/// The greatest batch of a configuration in JSON; numbers may be strings, as in the JSON of Protocol Buffers.
+fn max_batch_size(text: &[u8]) -> Result<Option<usize>, Refusal> {
     let fields: Result<BTreeMap<String, Value>, _> = serde_json::from_slice(text);
-    let fields = fields.map_err(|error| {
+    let mut fields = fields.map_err(|error| {
         Refusal::invalid(format!("parameter \"config\" is no JSON object: {error}"))
     })?;
-    match fields
-        .keys()
-        .find(|field| !IGNORED.contains(&field.as_str()))
-    {
-        None => Ok(()),
-        Some(field) => {
-            let text = format!(
-                "parameter \"config\": {field:?} is not read; settings are in NAME/model.toml of the model folder"
-            );
-            Err(Refusal::new(Status::Unsupported, text))
-        }
+    let found = fields.remove("max_batch_size");
+    let mut names = fields.keys();
+    if let Some(field) = names.find(|field| !IGNORED.contains(&field.as_str())) {
+        let text = format!(
+            "parameter \"config\": {field:?} is not read; settings are in NAME/model.toml of the model folder"
+        );
+        return Err(Refusal::new(Status::Unsupported, text));
     }
+    let Some(found) = found else { return Ok(None) };
+    let number: Option<i32> = match &found {
+        Value::String(digits) => digits.parse().ok(),
+        other => other.as_i64().and_then(|number| number.try_into().ok()),
+    };
+    let number = number.and_then(|number| usize::try_from(number).ok());
+    number.map(Some).ok_or_else(|| {
+        let most = i32::MAX;
+        Refusal::invalid(format!(
+            "parameter \"config\": max_batch_size: expected an integer from 0 to {most}, found {found}"
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -233,8 +239,20 @@ mod tests {
 
     #[test]
     fn configurations_say_what_the_model_says() {
-        let add = |text: &str| Upload::default().add("config", text.as_bytes());
-        assert!(add(r#"{"backend": "tenon", "max_batch_size": 8}"#).is_ok());
+        let add = |text: &str| {
+            let mut upload = Upload::default();
+            upload
+                .add("config", text.as_bytes())
+                .map(|()| upload.max_batch_size)
+        };
+        let of = |text: &str| add(text).unwrap();
+        assert_eq!(of(r#"{"backend": "tenon", "max_batch_size": 8}"#), Some(8));
+        assert_eq!(of(r#"{"max_batch_size": "16"}"#), Some(16));
+        assert_eq!(of("{}"), None);
+        for bad in ["-1", "\"x\"", "1.5", "3000000000", "null", "[1]"] {
+            let text = format!("{{\"max_batch_size\": {bad}}}");
+            assert!(add(&text).unwrap_err().text.contains("integer"), "{bad}");
+        }
         assert!(
             add(r#"{"dynamic_batching": {}}"#)
                 .unwrap_err()

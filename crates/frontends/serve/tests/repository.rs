@@ -2,10 +2,13 @@
 
 mod common;
 
-use common::{Served, answered_scores, digits, is_close, model, scores, serve_files, wait_until};
+use common::{
+    Served, answered_scores, digits, is_close, model, scores, serve_files, serve_folder, wait_until,
+};
 use serde_json::Value;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use tenon_serve::{Access, ServerOptions};
 
 /// Writes beside a file, then renames.
 fn replace(served: &Served, path: &str, bytes: &[u8]) {
@@ -140,4 +143,44 @@ fn models_that_the_protocol_lacks_are_refused() {
         assert_eq!(found["state"], "UNAVAILABLE", "{name}");
         assert_ne!(found["reason"], "", "{name}");
     }
+}
+
+#[test]
+fn programs_of_this_machine_may_load_and_unload() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("digits.neff"), digits()).unwrap();
+    fs::write(folder.path().join("broken.neff"), b"none").unwrap();
+    let allow = |options: &mut ServerOptions| {
+        options.access = Access::default().model_control(true);
+    };
+    let served = serve_folder(folder, allow, |_| {});
+    let send = |action: &str, config: &str| {
+        let body = serde_json::json!({"parameters": {"config": config}}).to_string();
+        served.post(&format!("/v2/repository/models/{action}"), body.as_bytes())
+    };
+    let rows = || served.get("/v2/models/digits/config").json()["max_batch_size"].clone();
+    assert_eq!(
+        send("digits/load", "{\"max_batch_size\": \"16\"}").status,
+        200
+    );
+    assert_eq!(rows(), 16);
+    // It is in effect until the next time.
+    assert_eq!(send("digits/load", "{}").status, 200);
+    assert_eq!(rows(), 32);
+    for (model, config, status) in [
+        ("digits", "{{", 400),
+        ("digits", "{\"max_batch_size\": \"many\"}", 400),
+        ("broken", "{}", 400),
+        ("absent", "{}", 404),
+    ] {
+        let answer = send(&format!("{model}/load"), config);
+        assert_eq!(answer.status, status, "{}", answer.error());
+        let text = format!("failed to load '{model}': ");
+        assert!(answer.error().starts_with(&text), "{}", answer.error());
+    }
+    assert_eq!(rows(), 32);
+    assert_eq!(send("digits/unload", "{}").status, 200);
+    assert_eq!(served.get("/v2/models/digits/ready").status, 503);
+    assert_eq!(send("digits/load", "{}").status, 200);
+    assert_eq!(served.get("/v2/models/digits/ready").status, 200);
 }

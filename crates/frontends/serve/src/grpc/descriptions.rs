@@ -118,6 +118,12 @@ pub fn index(app: &App, request: &RepositoryIndexRequest) -> RepositoryIndexResp
 
 /// `RepositoryModelLoad`.
 pub fn load(app: &App, request: &RepositoryModelRequest) -> Result<Empty, Refusal> {
+    tokio::task::block_in_place(|| app.load(request.model(), || upload(request)))?;
+    Ok(Empty {})
+}
+
+/// The files and the configuration that a request to load brings.
+fn upload(request: &RepositoryModelRequest) -> Result<Upload, Refusal> {
     let mut upload = Upload::default();
     for (name, parameter) in &request.parameters {
         match &parameter.choice {
@@ -129,8 +135,7 @@ pub fn load(app: &App, request: &RepositoryModelRequest) -> Result<Empty, Refusa
             }
         }
     }
-    tokio::task::block_in_place(|| app.load(request.model(), upload))?;
-    Ok(Empty {})
+    Ok(upload)
 }
 
 /// `RepositoryModelUnload`.
