@@ -1,5 +1,5 @@
 //! Packed B, as in GotoBLAS and BLIS: panels of 16 columns, `[N / 16][K][16]`, the last panel padded
-//! with zeros; of f16 and bf16 in pairs of rows, `[N / 16][K / 2][16][2]`. The layouts are the same on every CPU.
+//! with zeros; of bf16 in pairs of rows, `[N / 16][K / 2][16][2]`, of f16 with an even number of rows. The layouts are the same on every CPU.
 
 use crate::floats::FloatType;
 use crate::simd::transpose::transpose4;
@@ -17,7 +17,7 @@ pub(crate) const LAYOUT: &str = "panels16:f32";
 pub(crate) fn layout(float: FloatType) -> &'static str {
     match float {
         FloatType::F32 => LAYOUT,
-        FloatType::F16 => "panels16x2:f16",
+        FloatType::F16 => "panels16:f16",
         FloatType::Bf16 => "panels16x2:bf16",
     }
 }
@@ -102,18 +102,19 @@ pub(crate) fn word_rows(float: FloatType, depth: usize) -> usize {
 
 /// Rounds panels of `depth` rows to f16 or bf16, in pairs of rows.
 pub(crate) fn pair_rows(float: FloatType, from: &[f32], depth: usize, to: &mut [f32]) {
-    let round = |element: f32| match float {
-        FloatType::F16 => f16::from_f32(element).to_bits(),
-        _ => bf16::from_f32(element).to_bits(),
-    };
     let pairs = depth.div_ceil(2);
     let panels = from.chunks_exact((depth * WIDTH).max(1));
     for (from, to) in panels.zip(to.chunks_exact_mut((pairs * WIDTH).max(1))) {
         for (rows, to) in from.chunks(2 * WIDTH).zip(to.as_chunks_mut::<WIDTH>().0) {
-            let (first, second) = rows.split_at(WIDTH);
-            for (column, to) in to.iter_mut().enumerate() {
-                let second = second.get(column).copied().unwrap_or(0.0);
-                let bits = [first[column], second].map(round);
+            let mut elements = [0.0; 2 * WIDTH];
+            elements[..rows.len()].copy_from_slice(rows);
+            for (at, to) in to.iter_mut().enumerate() {
+                let bits = match float {
+                    FloatType::F16 => {
+                        [2 * at, 2 * at + 1].map(|at| f16::from_f32(elements[at]).to_bits())
+                    }
+                    _ => [at, WIDTH + at].map(|at| bf16::from_f32(elements[at]).to_bits()),
+                };
                 *to = f32::from_bits(u32::from(bits[0]) | u32::from(bits[1]) << 16);
             }
         }
@@ -122,23 +123,17 @@ pub(crate) fn pair_rows(float: FloatType, from: &[f32], depth: usize, to: &mut [
 
 /// The reverse, in f32.
 pub(crate) fn split_pairs(float: FloatType, from: &[f32], depth: usize, to: &mut [f32]) {
-    let widen = |bits: u16| match float {
-        FloatType::F16 => f16::from_bits(bits).to_f32(),
-        _ => bf16::from_bits(bits).to_f32(),
-    };
     let pairs = depth.div_ceil(2);
     let panels = from.chunks_exact((pairs * WIDTH).max(1));
     for (from, to) in panels.zip(to.chunks_exact_mut((depth * WIDTH).max(1))) {
-        for (from, rows) in from
-            .as_chunks::<WIDTH>()
-            .0
-            .iter()
-            .zip(to.chunks_mut(2 * WIDTH))
-        {
-            for (nth, row) in rows.chunks_exact_mut(WIDTH).enumerate() {
-                for (word, to) in from.iter().zip(row) {
-                    *to = widen((word.to_bits() >> (16 * nth)) as u16);
-                }
+        let words = from.as_chunks::<WIDTH>().0.iter();
+        for (words, rows) in words.zip(to.chunks_mut(2 * WIDTH)) {
+            for (at, element) in rows.iter_mut().enumerate() {
+                let bits = |word: usize, nth: usize| (words[word].to_bits() >> (16 * nth)) as u16;
+                *element = match float {
+                    FloatType::F16 => f16::from_bits(bits(at / 2, at % 2)).to_f32(),
+                    _ => bf16::from_bits(bits(at % WIDTH, at / WIDTH)).to_f32(),
+                };
             }
         }
     }

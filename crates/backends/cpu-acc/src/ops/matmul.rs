@@ -1,6 +1,6 @@
 //! Matrix products: `tenon.MatMul`, `MatMul`, `Gemm`. A is read in place; B is packed in panels: when
 //! compiling if it is a constant, else into scratch memory. Of f16 and bf16 rows of A are converted when they
-//! are packed, B and bias before; a constant B of bf16 stays so.
+//! are packed, B and bias before; a constant B stays so.
 
 mod run;
 
@@ -171,9 +171,9 @@ impl MatMul {
 
     /// The type of packed matrices of B.
     fn packed_type(&self) -> FloatType {
-        match (self.float, self.weights) {
-            (FloatType::F32, weights) | (_, weights @ FloatType::Bf16) if self.constant => weights,
-            _ => FloatType::F32,
+        match self.constant {
+            true => self.weights,
+            false => FloatType::F32,
         }
     }
 

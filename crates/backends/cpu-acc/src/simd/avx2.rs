@@ -272,22 +272,6 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn f16_of_pairs(self, words: __m256, nth: usize) -> __m256 {
-        unsafe {
-            let words = _mm256_castps_si256(words);
-            let low = if nth == 0 {
-                _mm256_and_si256(words, _mm256_set1_epi32(0xFFFF))
-            } else {
-                _mm256_srli_epi32::<16>(words)
-            };
-            // The first four halves are in the first 64 bits, the others in the third.
-            let halves = _mm256_packus_epi32(low, low);
-            let halves = _mm256_permute4x64_epi64::<0b1000>(halves);
-            _mm256_cvtph_ps(_mm256_castsi256_si128(halves))
-        }
-    }
-
-    #[inline(always)]
     fn bf16_of_pairs(self, words: __m256, nth: usize) -> __m256 {
         unsafe {
             let words = _mm256_castps_si256(words);

@@ -262,19 +262,6 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn f16_of_pairs(self, words: __m512, nth: usize) -> __m512 {
-        unsafe {
-            let words = _mm512_castps_si512(words);
-            let low = if nth == 0 {
-                words
-            } else {
-                _mm512_srli_epi32::<16>(words)
-            };
-            _mm512_cvtph_ps(_mm512_cvtepi32_epi16(low))
-        }
-    }
-
-    #[inline(always)]
     fn bf16_of_pairs(self, words: __m512, nth: usize) -> __m512 {
         unsafe {
             let words = _mm512_castps_si512(words);

@@ -270,15 +270,6 @@ pub(crate) trait Simd:
         })
     }
 
-    /// The first f16 of each word in f32, or the second if `nth` is 1.
-    #[inline(always)]
-    fn f16_of_pairs(self, words: Self::V, nth: usize) -> Self::V {
-        map_words(self, [words; 3], |[word, ..]| {
-            let bits = (word >> (16 * nth)) as u16;
-            f16::from_bits(bits).to_f32().to_bits()
-        })
-    }
-
     /// The bytes of `from`, at most [`Arithmetic::LANES`], with the bits of `flip` inverted, in f32; other lanes are
     /// unspecified.
     #[inline(always)]
@@ -345,7 +336,7 @@ pub(crate) trait Simd:
         let mut lanes = [0.0; MAX_LANES];
         for (index, lane) in lanes[..Self::LANES].iter_mut().enumerate() {
             // SAFETY: the caller guarantees `LANES` elements.
-            *lane = unsafe { *from.add(index) }.to_f32();
+            *lane = widened(unsafe { *from.add(index) });
         }
         self.load(&lanes)
     }
@@ -453,6 +444,31 @@ pub(crate) trait Simd:
         // SAFETY: the count is the slice's length.
         unsafe { self.store_part_ptr(v, to.as_mut_ptr(), to.len()) }
     }
+}
+
+/// An f16 in f32, without a branch, so that the compiler can convert vectors.
+#[inline(always)]
+fn widened(half: f16) -> f32 {
+    /// Between the exponents of the types.
+    const BIAS: u32 = (127 - 15) << 23;
+    /// The exponent of subnormal elements of f16.
+    const LEAST: u32 = BIAS + (1 << 23);
+    let bits = u32::from(half.to_bits());
+    let magnitude = (bits & 0x7FFF) << 13;
+    let normal = magnitude + BIAS;
+    let subnormal = (f32::from_bits(magnitude + LEAST) - f32::from_bits(LEAST)).to_bits();
+    let finite = if magnitude < 1 << 23 {
+        subnormal
+    } else {
+        normal
+    };
+    // Infinity and NaN.
+    let magnitude = if magnitude >= 0x1F << 23 {
+        finite | 0xFF << 23
+    } else {
+        finite
+    };
+    f32::from_bits(magnitude | (bits & 0x8000) << 16)
 }
 
 /// Applies `function` to the words of each lane.
@@ -579,6 +595,18 @@ mod tests {
                 assert_eq!(out[..count], input[..count]);
                 assert!(out[count..].iter().all(|&x| x == 9.0));
             }
+        }
+    }
+
+    #[test]
+    fn every_f16_is_widened() {
+        for bits in 0..=u16::MAX {
+            let (half, found) = (f16::from_bits(bits), widened(f16::from_bits(bits)));
+            let same = found.to_bits() == half.to_f32().to_bits();
+            assert!(
+                same || half.is_nan() && found.is_nan(),
+                "{half} ({bits:#x}): {found}"
+            );
         }
     }
 

@@ -1,9 +1,12 @@
 //! The types of matrix products. A and B are made of words of 32 bits: an element of f32, or two
-//! elements of f16 or bf16 or four of 8 bits that are adjacent along the depth. Sums have 32 bits.
+//! elements of bf16 or four of 8 bits that are adjacent along the depth. Two rows of f16 are one row of words, one behind
+//! the other. Sums have 32 bits.
 
 #![allow(unsafe_code, reason = "vector instructions and disjoint slices")]
 
 use super::Simd;
+use crate::panels::WIDTH;
+use half::f16;
 
 /// The product that a micro-kernel computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,10 +59,14 @@ pub(crate) trait Product<S: Simd> {
     fn row(_: S, word: S::V) -> S::V {
         word
     }
-    /// What word `nth` of a row of A is multiplied by, of words of B.
+    /// What word `nth` of a row of A is multiplied by: a vector from column `column` on of a panel's row of words.
+    ///
+    /// # Safety
+    /// `row` is valid for reading [`WIDTH`] words, and `column` is the first of a vector in them.
     #[inline(always)]
-    fn columns(_: S, words: S::V, _nth: usize) -> S::V {
-        words
+    unsafe fn columns(s: S, row: *const f32, column: usize, _nth: usize) -> S::V {
+        // SAFETY: as this function requires.
+        unsafe { s.load_ptr(row.add(column)) }
     }
     /// `sum + row * columns`; `row` has the same word in all lanes.
     fn multiply_add(s: S, row: S::V, columns: S::V, sum: S::V) -> S::V;
@@ -109,8 +116,9 @@ impl<S: Simd> Product<S> for WidenedBf16 {
     const ROW_WORDS: usize = 2;
 
     #[inline(always)]
-    fn columns(s: S, words: S::V, nth: usize) -> S::V {
-        s.bf16_of_pairs(words, nth)
+    unsafe fn columns(s: S, row: *const f32, column: usize, nth: usize) -> S::V {
+        // SAFETY: as this function requires.
+        s.bf16_of_pairs(unsafe { s.load_ptr(row.add(column)) }, nth)
     }
 
     #[inline(always)]
@@ -119,7 +127,7 @@ impl<S: Simd> Product<S> for WidenedBf16 {
     }
 }
 
-/// f32 by f16, likewise.
+/// f32 by f16, likewise: the instruction that reads and converts a vector needs one that is adjacent.
 pub(crate) enum WidenedF16 {}
 
 impl<S: Simd> Product<S> for WidenedF16 {
@@ -127,8 +135,9 @@ impl<S: Simd> Product<S> for WidenedF16 {
     const ROW_WORDS: usize = 2;
 
     #[inline(always)]
-    fn columns(s: S, words: S::V, nth: usize) -> S::V {
-        s.f16_of_pairs(words, nth)
+    unsafe fn columns(s: S, row: *const f32, column: usize, nth: usize) -> S::V {
+        // SAFETY: a row of words is two rows of as many f16.
+        unsafe { s.widen_ptr(row.cast::<f16>().add(nth * WIDTH + column)) }
     }
 
     #[inline(always)]
@@ -178,8 +187,9 @@ impl<S: Simd> Product<S> for Pairs {
     const ROW_WORDS: usize = 2;
 
     #[inline(always)]
-    fn columns(s: S, words: S::V, nth: usize) -> S::V {
-        s.pairs_of_bytes(words, nth)
+    unsafe fn columns(s: S, row: *const f32, column: usize, nth: usize) -> S::V {
+        // SAFETY: as this function requires.
+        s.pairs_of_bytes(unsafe { s.load_ptr(row.add(column)) }, nth)
     }
 
     #[inline(always)]

@@ -270,10 +270,9 @@ unsafe fn step<S: Simd, P: Product<S>, const ROWS: usize, const VECTORS: usize>(
     for nth in 0..P::ROW_WORDS {
         let mut columns = [s.splat(0.0); VECTORS];
         for (v, column) in columns.iter_mut().enumerate() {
-            let at = v / per_panel * panel_stride + v % per_panel * S::LANES;
-            // SAFETY: `at` is the offset of one vector of one of the panels; the caller guarantees 16
-            // elements at each.
-            *column = P::columns(s, unsafe { s.load_ptr(b.add(at)) }, nth);
+            let panel = b.wrapping_add(v / per_panel * panel_stride);
+            // SAFETY: the caller guarantees 16 elements or words of each panel, of which this is one of the vectors.
+            *column = unsafe { P::columns(s, panel, v % per_panel * S::LANES, nth) };
         }
         for (row, sums) in rows.iter().zip(&mut *sums) {
             // SAFETY: the caller guarantees the elements or words of each row. Words of bytes may be unaligned.
