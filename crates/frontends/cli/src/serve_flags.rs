@@ -50,6 +50,10 @@ pub struct Serve {
     /// Let requests with the admin token also bring models, which are written into the folder as NAME/VERSION/.
     #[arg(long, requires = "admin_token_file")]
     pub allow_uploads: bool,
+    /// Let programs of this machine register its shared memory for inputs and outputs; all addresses must be loopback
+    /// ones.
+    #[arg(long)]
+    pub allow_shared_memory: bool,
     /// Allow an address that other machines reach without a token.
     #[arg(long)]
     pub insecure: bool,

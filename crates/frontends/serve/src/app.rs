@@ -7,6 +7,7 @@ use crate::infer::{InferAnswer, InferRequest};
 use crate::repository::Repository;
 use crate::served_model::ServedModel;
 use crate::server::ServerOptions;
+use crate::shared_memory::SharedMemory;
 use crate::statistics::RequestTimes;
 use crate::status::{Refusal, Status};
 use crate::upload::Upload;
@@ -26,8 +27,8 @@ use tokio::sync::watch;
 /// The backend in the configurations of models, and the name of the server in metadata unless another one is set.
 pub const NAME: &str = "tenon";
 
-/// The extensions of the protocol.
-pub const EXTENSIONS: [&str; 7] = [
+/// The extensions of the protocol that every server has.
+const EXTENSIONS: [&str; 7] = [
     "binary_tensor_data",
     "classification",
     "model_configuration",
@@ -60,6 +61,8 @@ pub struct App {
     pub body_memory: Arc<BodyMemory>,
     /// Limits of one body.
     pub body_limits: BodyLimits,
+    /// The shared memory that callers have registered.
+    pub shared_memory: SharedMemory,
     /// Whether requests with the admin token may write models.
     pub has_uploads: bool,
     /// Keeps threads awake after requests.
@@ -94,11 +97,18 @@ pub struct Arrival {
 impl App {
     /// The state of a server at its start.
     pub fn new(options: &ServerOptions, repository: Arc<Repository>) -> Self {
+        let body_memory = BodyMemory::new(options.max_total_bytes);
+        let shared_memory = SharedMemory::new(
+            options.access.has_shared_memory(),
+            options.max_body_bytes,
+            body_memory.clone(),
+        );
         Self {
+            shared_memory,
             repository,
             name: options.name.clone(),
             access: options.access.clone(),
-            body_memory: BodyMemory::new(options.max_total_bytes),
+            body_memory,
             body_limits: BodyLimits {
                 bytes: options.max_body_bytes,
                 time: options.body_timeout,
@@ -166,6 +176,13 @@ impl App {
         checked.inspect_err(|refusal| self.count_refused(refusal.status))
     }
 
+    /// The extensions of the protocol that callers may use.
+    pub fn extensions(&self) -> Vec<&'static str> {
+        let memory = self.shared_memory.is_allowed();
+        let memory = memory.then_some("system_shared_memory");
+        EXTENSIONS.into_iter().chain(memory).collect()
+    }
+
     /// Whether requests for inference are served.
     pub fn is_ready(&self) -> bool {
         self.is_loaded.load(Ordering::Relaxed) && !self.is_draining.load(Ordering::Relaxed)
@@ -213,7 +230,10 @@ impl App {
             let (answer, queue, compute) = model.infer(request, deadline).await?;
             let start = Instant::now();
             let bytes = answer.outputs.iter().map(|o| o.tensor.bytes().len());
-            let written = body::heavy(bytes.sum(), || encode(&answer))?;
+            let written = body::heavy(bytes.sum(), || {
+                answer.write_regions()?;
+                encode(&answer)
+            })?;
             let times = RequestTimes {
                 total: arrival.time.elapsed(),
                 queue,

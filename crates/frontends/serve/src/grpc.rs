@@ -4,12 +4,14 @@ mod descriptions;
 mod frames;
 mod messages;
 mod reflection;
+mod shared_memory;
 mod stream;
 mod tensors;
 
 use crate::access::Action;
-use crate::app::{App, Arrival, EXTENSIONS};
+use crate::app::{App, Arrival};
 use crate::body::{self, ReadBody};
+use crate::shared_memory::{RequestRegions, cuda_unsupported};
 use crate::status::{Refusal, Status};
 use bytes::Bytes;
 use frames::{AnswerPacking, MessageReader};
@@ -194,7 +196,7 @@ impl Call {
             "ServerMetadata" => packing.frame(&ServerMetadataResponse {
                 name: app.name.clone(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                extensions: EXTENSIONS.map(str::to_owned).into(),
+                extensions: app.extensions().into_iter().map(str::to_owned).collect(),
             }),
             HEALTH => packing.frame(&descriptions::health(app, &decoded(bytes)?)?),
             "ModelReady" => packing.frame(&descriptions::model_ready(app, &decoded(bytes)?)?),
@@ -204,6 +206,20 @@ impl Call {
             "RepositoryIndex" => packing.frame(&descriptions::index(app, &decoded(bytes)?)),
             "RepositoryModelLoad" => packing.frame(&descriptions::load(app, &decoded(bytes)?)?),
             "RepositoryModelUnload" => packing.frame(&descriptions::unload(app, &decoded(bytes)?)?),
+            "SystemSharedMemoryStatus" => {
+                packing.frame(&shared_memory::status(app, &decoded(bytes)?)?)
+            }
+            "SystemSharedMemoryRegister" => {
+                packing.frame(&shared_memory::register(app, decoded(bytes)?)?)
+            }
+            "SystemSharedMemoryUnregister" => {
+                packing.frame(&shared_memory::unregister(app, &decoded(bytes)?))
+            }
+            "CudaSharedMemoryStatus" => {
+                packing.frame(&shared_memory::cuda_status(&decoded(bytes)?)?)
+            }
+            "CudaSharedMemoryRegister" => return Err(cuda_unsupported()),
+            "CudaSharedMemoryUnregister" => packing.frame(&Empty {}),
             other => {
                 let name = other.rsplit('/').next().unwrap_or_default();
                 let text = format!("the method {name:?} is not supported");
@@ -221,7 +237,7 @@ impl Call {
     ) -> Result<ModelInferResponse, Refusal> {
         let model = descriptions::find(&self.app, &request.model_name, &request.model_version);
         let model = model.inspect_err(|refusal| self.app.count_refused(refusal.status))?;
-        let decode = || tensors::read(request);
+        let decode = || tensors::read(request, RequestRegions::new(&self.app.shared_memory));
         let (arrival, timeout) = (&self.arrival, self.timeout);
         self.app
             .infer(&model, arrival, timeout, size, decode, tensors::write)

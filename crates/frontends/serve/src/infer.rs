@@ -1,7 +1,12 @@
 //! Requests and answers of inference, independent of the form in which they travel.
 
+use crate::body::Reservation;
+use crate::raw_data;
 use crate::sequences::SequencePosition;
-use tenon::Tensor;
+use crate::shared_memory::RegionPart;
+use crate::status::Refusal;
+use std::borrow::Cow;
+use tenon::{DataType, Tensor};
 
 /// A request for inference.
 #[derive(Debug)]
@@ -20,6 +25,8 @@ pub struct InferRequest {
     pub priority: u64,
     /// The place in a sequence.
     pub sequence: Option<SequencePosition>,
+    /// The memory of inputs that were read from shared memory.
+    pub reservation: Option<Reservation>,
 }
 
 /// An output that the caller named.
@@ -31,6 +38,8 @@ pub struct RequestedOutput {
     pub is_binary: bool,
     /// The number of classes to return instead of the tensor (the extension "classification").
     pub classes: Option<u64>,
+    /// The shared memory that takes its elements.
+    pub region: Option<RegionPart>,
 }
 
 /// The answer of a model.
@@ -55,4 +64,31 @@ pub struct AnsweredOutput {
     pub tensor: Tensor,
     /// Whether it is binary.
     pub is_binary: bool,
+    /// As [`RequestedOutput::region`].
+    pub region: Option<RegionPart>,
+}
+
+impl InferAnswer {
+    /// Writes the outputs that the caller reads from shared memory: none of them, if one does not fit.
+    ///
+    /// # Errors
+    /// Outputs that do not fit their parts of regions; a region that cannot be written.
+    pub fn write_regions(&self) -> Result<(), Refusal> {
+        let mut parts = Vec::new();
+        for output in &self.outputs {
+            let Some(part) = &output.region else { continue };
+            let bytes = match output.tensor.dtype() {
+                DataType::String => {
+                    let mut bytes = Vec::new();
+                    raw_data::write(&output.tensor, &mut bytes);
+                    Cow::Owned(bytes)
+                }
+                _ => Cow::Borrowed(output.tensor.bytes()),
+            };
+            let checked = part.check(bytes.len());
+            checked.map_err(|error| error.at(format_args!("output '{}'", output.name)))?;
+            parts.push((part, bytes));
+        }
+        parts.iter().try_for_each(|(part, bytes)| part.write(bytes))
+    }
 }

@@ -62,7 +62,9 @@ fn write_output(
     write_json(body, datatype);
     body.extend_from_slice(b",\"shape\":");
     write_json(body, &tensor.shape()[..]);
-    if output.is_binary {
+    if output.region.is_some() {
+        // The elements are in shared memory.
+    } else if output.is_binary {
         let start = binary.len();
         raw_data::write(tensor, binary);
         let size = json!({"binary_data_size": binary.len() - start});
@@ -156,6 +158,7 @@ mod tests {
             name: name.into(),
             tensor,
             is_binary,
+            region: None,
         }
     }
 

@@ -5,6 +5,7 @@ use crate::infer::{InferRequest, RequestedOutput};
 use crate::json_data::JsonData;
 use crate::parameters::Parameters;
 use crate::raw_data;
+use crate::shared_memory::{REGION, RequestRegions};
 use crate::status::{Refusal, Status};
 use bytes::Bytes;
 use serde::Deserialize;
@@ -45,7 +46,11 @@ struct JsonOutput {
 ///
 /// # Errors
 /// Malformed JSON; tensors that do not fit their shapes; binary data whose sizes do not add up to the body.
-pub fn read(body: &Bytes, json_bytes: Option<usize>) -> Result<InferRequest, Refusal> {
+pub fn read(
+    body: &Bytes,
+    json_bytes: Option<usize>,
+    mut regions: RequestRegions<'_>,
+) -> Result<InferRequest, Refusal> {
     let length = json_bytes.unwrap_or(body.len());
     let Some((json, binary)) = body.split_at_checked(length) else {
         let text = format!(
@@ -63,11 +68,13 @@ pub fn read(body: &Bytes, json_bytes: Option<usize>) -> Result<InferRequest, Ref
     let request: JsonRequest<'_> = serde_json::from_slice(json)
         .map_err(|error| Refusal::invalid(format!("the request is malformed: {error}")))?;
     let parameters = request.parameters.unwrap_or_default();
-    parameters.check_supported()?;
+    parameters.check_of_request()?;
     let mut binary = Binary(binary);
     let inputs = request.inputs.into_iter().map(|input| {
         let place = format!("input '{}'", input.name);
-        let tensor = input.tensor(&mut binary).map_err(|error| error.at(place))?;
+        let tensor = input
+            .tensor(&mut binary, &mut regions)
+            .map_err(|error| error.at(place))?;
         Ok((input.name, tensor))
     });
     let inputs = inputs.collect::<Result<Vec<_>, Refusal>>()?;
@@ -80,15 +87,17 @@ pub fn read(body: &Bytes, json_bytes: Option<usize>) -> Result<InferRequest, Ref
     }
     let binary_outputs = parameters.bool("binary_data_output")?.unwrap_or(false);
     let outputs = request.outputs.unwrap_or_default().into_iter();
-    let outputs = outputs.map(|output| output.requested(binary_outputs));
+    let outputs = outputs.map(|output| output.requested(binary_outputs, &regions));
+    let outputs = outputs.collect::<Result<_, _>>()?;
     Ok(InferRequest {
         id: request.id.unwrap_or_default(),
         inputs,
-        outputs: outputs.collect::<Result<_, _>>()?,
+        outputs,
         binary_outputs,
         timeout_micros: parameters.unsigned("timeout")?.filter(|&micros| micros > 0),
         priority: parameters.unsigned("priority")?.unwrap_or(0),
         sequence: parameters.sequence()?,
+        reservation: regions.into_reservation(),
     })
 }
 
@@ -110,20 +119,32 @@ impl<'a> Binary<'a> {
 }
 
 impl JsonInput<'_> {
-    fn tensor(&self, binary: &mut Binary<'_>) -> Result<Tensor, Refusal> {
+    fn tensor(
+        &self,
+        binary: &mut Binary<'_>,
+        regions: &mut RequestRegions<'_>,
+    ) -> Result<Tensor, Refusal> {
         let ty = tensor_type(&self.datatype, &self.shape)?;
-        let size = match &self.parameters {
-            None => None,
-            Some(parameters) => {
-                parameters.check_supported()?;
-                parameters.unsigned("binary_data_size")?
-            }
+        let (size, tensor) = match &self.parameters {
+            None => (None, None),
+            Some(parameters) => (
+                parameters.unsigned("binary_data_size")?,
+                regions.input(parameters, &ty)?,
+            ),
         };
+        if let Some(tensor) = tensor {
+            return match (&self.data, size) {
+                (None, None) => Ok(tensor),
+                _ => Err(Refusal::invalid(format!(
+                    "both data and the parameter {REGION}"
+                ))),
+            };
+        }
         match (&self.data, size) {
             (Some(data), None) => data.to_tensor(ty),
             (None, Some(size)) => raw_data::read(binary.take(size)?, ty),
             (None, None) => Err(Refusal::invalid(
-                "neither data nor the parameter binary_data_size",
+                "neither data nor the parameter binary_data_size or shared_memory_region",
             )),
             (Some(_), Some(_)) => Err(Refusal::invalid(
                 "both data and the parameter binary_data_size",
@@ -133,20 +154,26 @@ impl JsonInput<'_> {
 }
 
 impl JsonOutput {
-    fn requested(self, binary_outputs: bool) -> Result<RequestedOutput, Refusal> {
+    fn requested(
+        self,
+        binary_outputs: bool,
+        regions: &RequestRegions<'_>,
+    ) -> Result<RequestedOutput, Refusal> {
         let parameters = self.parameters.unwrap_or_default();
         let place = format_args!("output '{}'", self.name).to_string();
         let read = || {
-            parameters.check_supported()?;
+            let region = regions.output(&parameters)?;
             let is_binary = parameters.bool("binary_data")?.unwrap_or(binary_outputs);
             let classes = parameters.unsigned("classification")?;
-            Ok((is_binary, classes.filter(|&classes| classes > 0)))
+            let is_binary = is_binary && region.is_none();
+            Ok((is_binary, classes.filter(|&classes| classes > 0), region))
         };
-        let (is_binary, classes) = read().map_err(|error: Refusal| error.at(place))?;
+        let (is_binary, classes, region) = read().map_err(|error: Refusal| error.at(place))?;
         Ok(RequestedOutput {
             name: self.name,
             is_binary,
             classes,
+            region,
         })
     }
 }

@@ -47,6 +47,8 @@ mod sequences;
 mod served_model;
 mod server;
 mod settings;
+mod shared_memory;
+mod shared_memory_page;
 mod statistics;
 mod statistics_json;
 mod status;

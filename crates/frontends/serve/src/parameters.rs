@@ -1,7 +1,8 @@
 //! Parameters of requests, inputs and outputs.
 
 use crate::sequences::{SequenceId, SequencePosition};
-use crate::status::{Refusal, Status};
+use crate::shared_memory::REGION;
+use crate::status::Refusal;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -40,6 +41,18 @@ impl Parameters {
             None => Ok(None),
             Some(Parameter::Bool(value)) => Ok(Some(*value)),
             Some(other) => Err(misfit(name, "a boolean", other)),
+        }
+    }
+
+    /// A text.
+    ///
+    /// # Errors
+    /// A value of another kind.
+    pub fn text(&self, name: &str) -> Result<Option<&str>, Refusal> {
+        match self.0.get(name) {
+            None => Ok(None),
+            Some(Parameter::Text(text)) => Ok(Some(text)),
+            Some(other) => Err(misfit(name, "a string", other)),
         }
     }
 
@@ -92,14 +105,15 @@ impl Parameters {
         }))
     }
 
-    /// Refuses parameters of extensions that the server lacks: ignored, they would change the meaning of a request.
+    /// Refuses parameters that requests do not have: ignored, they would change the meaning of one.
     ///
     /// # Errors
     /// A region of shared memory.
-    pub fn check_supported(&self) -> Result<(), Refusal> {
-        if self.0.contains_key("shared_memory_region") {
-            let text = "shared memory is not supported: send the data in the request";
-            return Err(Refusal::new(Status::Unsupported, text));
+    pub fn check_of_request(&self) -> Result<(), Refusal> {
+        if self.0.contains_key(REGION) {
+            let text =
+                format!("the parameter {REGION} is one of inputs and outputs, not of requests");
+            return Err(Refusal::invalid(text));
         }
         Ok(())
     }
@@ -190,11 +204,16 @@ mod tests {
     }
 
     #[test]
-    fn extensions_that_are_missing_are_refused() {
-        let supported = |json| parameters(json).check_supported().map_err(|r| r.status);
-        assert_eq!(supported(r#"{"x": 1}"#), Ok(()));
-        let region = r#"{"shared_memory_region": "r"}"#;
-        assert_eq!(supported(region), Err(Status::Unsupported));
+    fn regions_are_parameters_of_tensors() {
+        assert!(parameters(r#"{"x": 1}"#).check_of_request().is_ok());
+        let region = parameters(r#"{"shared_memory_region": "r"}"#);
+        assert!(region.check_of_request().is_err());
+        assert_eq!(region.text(REGION), Ok(Some("r")));
+        assert!(
+            parameters(r#"{"shared_memory_region": 1}"#)
+                .text(REGION)
+                .is_err()
+        );
     }
 
     #[test]

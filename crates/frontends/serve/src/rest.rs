@@ -1,7 +1,7 @@
 //! The REST protocol.
 
 use crate::access::Action;
-use crate::app::{App, Arrival, EXTENSIONS};
+use crate::app::{App, Arrival};
 use crate::body::ReadBody;
 use crate::exposition;
 use crate::json_answer::{JsonAnswer, error_body};
@@ -10,6 +10,8 @@ use crate::overview;
 use crate::path::segments;
 use crate::port::Port;
 use crate::served_model::ServedModel;
+use crate::shared_memory::RequestRegions;
+use crate::shared_memory_page::SharedMemoryPage;
 use crate::statistics_json;
 use crate::status::{Refusal, Status};
 use crate::upload::Upload;
@@ -57,6 +59,7 @@ enum Page<'a> {
     OpenApi,
     Overview,
     Model(&'a str, Option<&'a str>, ModelPage),
+    SharedMemory(SharedMemoryPage<'a>),
 }
 
 /// A page of a model.
@@ -94,6 +97,7 @@ impl<'a> Page<'a> {
             ["v2", "models", model, ref rest @ ..] => {
                 Self::Model(model, None, ModelPage::of(rest)?)
             }
+            ["v2", ref rest @ ..] => Self::SharedMemory(SharedMemoryPage::of(rest)?),
             _ => return None,
         })
     }
@@ -103,6 +107,7 @@ impl<'a> Page<'a> {
             Self::Index | Self::Load(_) | Self::Unload(_) | Self::Model(_, _, ModelPage::Infer) => {
                 Method::POST
             }
+            Self::SharedMemory(page) => page.method(),
             _ => Method::GET,
         }
     }
@@ -170,7 +175,7 @@ where
         Page::Server => {
             let version = env!("CARGO_PKG_VERSION");
             Ok(ok(
-                &json!({"name": app.name, "version": version, "extensions": EXTENSIONS}),
+                &json!({"name": app.name, "version": version, "extensions": app.extensions()}),
             ))
         }
         Page::Live => Ok(ok(&json!({"live": true}))),
@@ -198,6 +203,10 @@ where
             app.read(headers, body).await?;
             tokio::task::block_in_place(|| app.repository.unload(model))?;
             Ok(ok(&json!({})))
+        }
+        Page::SharedMemory(page) => {
+            let read = app.read(headers, body).await?;
+            Ok(ok(&page.answer(app, &read.bytes)?))
         }
         Page::Metrics => {
             let page = exposition::page(app);
@@ -269,7 +278,8 @@ where
             .unwrap_or_else(|_| Err(late()))?,
     };
     let size = bytes.len();
-    let decode = || json_request::read(&bytes, json_bytes);
+    let regions = RequestRegions::new(&app.shared_memory);
+    let decode = || json_request::read(&bytes, json_bytes, regions);
     let answer = app.infer(&model, arrival, timeout, size, decode, JsonAnswer::new);
     let answer = answer.await?;
     let kind = match answer.json_bytes {

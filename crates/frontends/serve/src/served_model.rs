@@ -270,6 +270,7 @@ impl ServedModel {
                 name: output.name,
                 tensor,
                 is_binary: output.is_binary,
+                region: output.region,
             })
         });
         let answer = InferAnswer {
@@ -362,6 +363,7 @@ impl ServedModel {
                     name: output.name.clone(),
                     is_binary: request.binary_outputs,
                     classes: None,
+                    region: None,
                 };
                 (index, requested)
             });

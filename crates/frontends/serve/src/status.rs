@@ -46,6 +46,8 @@ statuses! {
     NotFound, http 404, grpc NotFound, reason "not_found";
     /// The page has other methods.
     Method, http 405, grpc Unimplemented, reason "method";
+    /// Something of that name exists already.
+    Exists, http 409, grpc AlreadyExists, reason "exists";
     /// The body came too slowly.
     SlowBody, http 408, grpc DeadlineExceeded, reason "slow_body";
     /// More bytes than the server accepts.

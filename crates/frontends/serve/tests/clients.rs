@@ -7,7 +7,8 @@
 mod common;
 
 use common::certificates::Authority;
-use common::{Served, digits, model, pixels, repository, scores, serve};
+use common::{Served, digits, model, pixels, repository, scores, serve, serve_folder};
+use std::ffi::OsString;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +17,22 @@ use tenon::Tensor;
 use tenon::tensor::npy::write_npy;
 use tenon_serve::{Access, ServerOptions, Tls, TlsFiles};
 
+/// The interpreter of the clients, if there is one.
+fn python() -> Option<OsString> {
+    let python = std::env::var_os("TENON_CLIENTS_PYTHON");
+    if python.is_none() {
+        eprintln!("skipped: TENON_CLIENTS_PYTHON names no interpreter with tritonclient");
+    }
+    python
+}
+
 /// Runs `clients.py` against a server; `false` if there is no interpreter for it.
 fn run_clients(action: &str, served: &Served) -> bool {
     run_clients_in(tempfile::tempdir().unwrap(), action, served)
 }
 
 fn run_clients_in(folder: TempDir, action: &str, served: &Served) -> bool {
-    let Some(python) = std::env::var_os("TENON_CLIENTS_PYTHON") else {
-        eprintln!("skipped: TENON_CLIENTS_PYTHON names no interpreter with tritonclient");
-        return false;
-    };
+    let Some(python) = python() else { return false };
     let model = model();
     let images: Vec<f32> = (0..4).flat_map(pixels).collect();
     let expected: Vec<f32> = (0..4).flat_map(|image| scores(&model, image)).collect();
@@ -97,6 +104,55 @@ fn clients_upload_models() {
     };
     let served = serve(change, |_| {});
     run_clients_in(folder, "upload", &served);
+}
+
+/// The expectations of Triton's own examples, without their code.
+#[test]
+fn examples_of_triton() {
+    let Some(python) = python() else { return };
+    let labels = "label_filename: 'sides.txt'";
+    let image = format!(
+        "max_batch_size: 4
+        input {{ name: 'in' format: FORMAT_NHWC dims: [1, 2, 1] reshape {{ shape: [2] }} }}
+        output {{ name: 'out' dims: 2 {labels} }}"
+    );
+    let named = "max_batch_size: 3 output { name: 'result' } ensemble_scheduling { step {
+        model_name: 'image' model_version: -1
+        input_map { key: 'in' value: 'in' } output_map { key: 'out' value: 'result' } } }";
+    let numbered = include_str!("data/configs/numbered.pbtxt");
+    let folder = tempfile::tempdir().unwrap();
+    let models = [
+        ("both", "both", "max_batch_size: 8"),
+        ("texts", "texts", "max_batch_size: 8"),
+        ("numbered", "numbered", numbered),
+        ("image", "negative", &image),
+        ("named", "", named),
+    ];
+    for (name, model, configuration) in models {
+        let at = folder.path().join(name);
+        std::fs::create_dir_all(at.join("1")).unwrap();
+        std::fs::write(at.join("config.pbtxt"), configuration).unwrap();
+        std::fs::write(at.join("sides.txt"), "left\nright").unwrap();
+        if !model.is_empty() {
+            let file = format!("crates/frontends/serve/tests/data/{model}.onnx");
+            std::fs::copy(repository(&file), at.join("1/model.onnx")).unwrap();
+        }
+    }
+    let change = |options: &mut ServerOptions| {
+        options.name = "triton".into();
+        options.access = Access::default().model_control(true).shared_memory(true);
+    };
+    let served = serve_folder(folder, change, |_| {});
+    let address = served.address.to_string();
+    let script = repository("crates/frontends/serve/tests/triton.py");
+    let output = Command::new(python)
+        .arg(script)
+        .args([&address, &address])
+        .output();
+    let output = output.unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
 }
 
 #[test]

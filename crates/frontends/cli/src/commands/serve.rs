@@ -81,7 +81,9 @@ fn start(flags: &Serve) -> Result<Server> {
     if let Some(path) = &flags.admin_token_file {
         access = access.admin_token_file(path)?;
     }
-    access = access.model_control(flags.allow_model_control);
+    access = access
+        .model_control(flags.allow_model_control)
+        .shared_memory(flags.allow_shared_memory);
     // Before models are loaded, which may take long.
     let tls = certificates(flags)?;
     let is_allowed = flags.insecure || flags.tls_client_ca.is_some();

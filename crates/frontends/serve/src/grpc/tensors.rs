@@ -9,6 +9,7 @@ use crate::infer::{InferAnswer, InferRequest, RequestedOutput};
 use crate::json_request::tensor_type;
 use crate::parameters::{Parameter, Parameters};
 use crate::raw_data;
+use crate::shared_memory::{REGION, RequestRegions};
 use crate::status::Refusal;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -19,11 +20,17 @@ use tenon::{DataType, Tensor, TensorType};
 ///
 /// # Errors
 /// Tensors that do not fit their shapes; raw contents of some inputs only.
-pub fn read(request: &ModelInferRequest) -> Result<InferRequest, Refusal> {
+pub fn read(
+    request: &ModelInferRequest,
+    mut regions: RequestRegions<'_>,
+) -> Result<InferRequest, Refusal> {
     let parameters = parameters(&request.parameters);
-    parameters.check_supported()?;
+    parameters.check_of_request()?;
     let raw = &request.raw_input_contents;
     let has_contents = |input: &&InferTensor| input.contents.is_some();
+    let has_region = |input: &InferTensor| input.parameters.contains_key(REGION);
+    let expected = (request.inputs.iter()).filter(|input| !has_region(input));
+    let expected = expected.count();
     if let (false, Some(input)) = (raw.is_empty(), request.inputs.iter().find(has_contents)) {
         let text = format!(
             "contents field must not be specified when using raw_input_contents for '{}' for model '{}': send one of them",
@@ -31,15 +38,20 @@ pub fn read(request: &ModelInferRequest) -> Result<InferRequest, Refusal> {
         );
         return Err(Refusal::invalid(text));
     }
-    if !raw.is_empty() && raw.len() != request.inputs.len() {
-        let (inputs, raw) = (request.inputs.len(), raw.len());
+    if !raw.is_empty() && raw.len() != expected {
+        let raw = raw.len();
         let text = format!(
-            "{inputs} inputs and {raw} raw_input_contents: expected one for each input, or none"
+            "{expected} inputs and {raw} raw_input_contents: expected one for each input, or none"
         );
         return Err(Refusal::invalid(text));
     }
-    let inputs = request.inputs.iter().enumerate().map(|(at, input)| {
-        let tensor = tensor(input, raw.get(at));
+    let mut raw = raw.iter();
+    let inputs = request.inputs.iter().map(|input| {
+        let raw = match has_region(input) {
+            true => None,
+            false => raw.next(),
+        };
+        let tensor = tensor(input, raw, &mut regions);
         let tensor = tensor.map_err(|error| error.at(format_args!("input '{}'", input.name)))?;
         Ok((input.name.clone(), tensor))
     });
@@ -47,7 +59,7 @@ pub fn read(request: &ModelInferRequest) -> Result<InferRequest, Refusal> {
     let outputs = request.outputs.iter().map(|output| {
         let own = self::parameters(&output.parameters);
         let place = || format!("output '{}'", output.name);
-        own.check_supported().map_err(|error| error.at(place()))?;
+        let region = regions.output(&own).map_err(|error| error.at(place()))?;
         let classes = own.unsigned("classification");
         Ok(RequestedOutput {
             name: output.name.clone(),
@@ -55,20 +67,23 @@ pub fn read(request: &ModelInferRequest) -> Result<InferRequest, Refusal> {
             classes: classes
                 .map_err(|error| error.at(place()))?
                 .filter(|&classes| classes > 0),
+            region,
         })
     });
+    let outputs = outputs.collect::<Result<_, Refusal>>()?;
     Ok(InferRequest {
         id: request.id.clone(),
         inputs,
-        outputs: outputs.collect::<Result<_, Refusal>>()?,
+        outputs,
         binary_outputs: true,
         timeout_micros: parameters.unsigned("timeout")?.filter(|&micros| micros > 0),
         priority: parameters.unsigned("priority")?.unwrap_or(0),
         sequence: parameters.sequence()?,
+        reservation: regions.into_reservation(),
     })
 }
 
-/// Writes an answer; all outputs are raw.
+/// Writes an answer; all outputs are raw. Those in shared memory have no bytes.
 ///
 /// # Errors
 /// None: the form is that of answers over REST.
@@ -87,6 +102,9 @@ pub fn write(answer: &InferAnswer) -> Result<ModelInferResponse, Refusal> {
         ..InferTensor::default()
     });
     let raw = answer.outputs.iter().map(|output| {
+        if output.region.is_some() {
+            return Bytes::new();
+        }
         let mut bytes = Vec::with_capacity(output.tensor.bytes().len());
         raw_data::write(&output.tensor, &mut bytes);
         Bytes::from(bytes)
@@ -115,9 +133,20 @@ fn parameters(given: &BTreeMap<String, InferParameter>) -> Parameters {
     Parameters(known.collect())
 }
 
-fn tensor(input: &InferTensor, raw: Option<&Bytes>) -> Result<Tensor, Refusal> {
-    parameters(&input.parameters).check_supported()?;
+fn tensor(
+    input: &InferTensor,
+    raw: Option<&Bytes>,
+    regions: &mut RequestRegions<'_>,
+) -> Result<Tensor, Refusal> {
     let ty = tensor_type(&input.datatype, &input.shape)?;
+    if let Some(tensor) = regions.input(&parameters(&input.parameters), &ty)? {
+        return match input.contents {
+            None => Ok(tensor),
+            Some(_) => Err(Refusal::invalid(format!(
+                "both contents and the parameter {REGION}"
+            ))),
+        };
+    }
     match raw {
         Some(raw) => raw_data::read(raw, ty),
         None => {
@@ -192,7 +221,14 @@ fn check_count(found: usize, ty: &TensorType) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::body::BodyMemory;
     use crate::sequences::SequenceId;
+    use crate::shared_memory::SharedMemory;
+
+    fn read(request: &ModelInferRequest) -> Result<InferRequest, Refusal> {
+        let shared = SharedMemory::new(false, 0, BodyMemory::new(0));
+        super::read(request, RequestRegions::new(&shared))
+    }
 
     fn input(datatype: &str, shape: &[i64], contents: InferTensorContents) -> InferTensor {
         InferTensor {

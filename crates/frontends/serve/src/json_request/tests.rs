@@ -1,7 +1,14 @@
 //! Requests of JSON and binary data.
 
 use super::*;
+use crate::body::BodyMemory;
 use crate::sequences::SequenceId;
+use crate::shared_memory::SharedMemory;
+
+fn read(body: &Bytes, json_bytes: Option<usize>) -> Result<InferRequest, Refusal> {
+    let shared = SharedMemory::new(false, 0, BodyMemory::new(0));
+    super::read(body, json_bytes, RequestRegions::new(&shared))
+}
 
 fn read_text(json: &str, binary: &[u8]) -> Result<InferRequest, Refusal> {
     let body = [json.as_bytes(), binary].concat();
