@@ -205,6 +205,11 @@ fn mistakes_say_what_to_do() {
     };
     refused(&["serve", ".", "--http", "0.0.0.0:0"], "--token-file FILE");
     refused(&["serve", ".", "--grpc", "0.0.0.0:0"], "--insecure");
+    for flag in ["--allow-model-control", "--allow-shared-memory"] {
+        let text = format!("{flag} is for programs of this one");
+        let others = ["serve", ".", "--insecure", "--grpc", "0.0.0.0:0", flag];
+        refused(&others, &text);
+    }
     refused(&["serve", "none"], "NAME/VERSION/");
     refused(&["serve", ".", "--http", "here"], "127.0.0.1:8000");
     refused(&["serve", ".", "--instances", "0"], "at least 1");

@@ -148,7 +148,7 @@ fn unwritable(action: &'static str, error: std::io::Error) -> Refusal {
     Refusal::new(Status::Internal, error.to_string())
 }
 
-/// The greatest batch of a configuration in JSON; numbers may be strings, as in the JSON of Protocol Buffers.
+/// The greatest batch of a configuration in JSON; it may be a string, as an integer in the JSON of Protocol Buffers.
 fn max_batch_size(text: &[u8]) -> Result<Option<usize>, Refusal> {
     let fields: Result<BTreeMap<String, Value>, _> = serde_json::from_slice(text);
     let mut fields = fields.map_err(|error| {

@@ -76,7 +76,7 @@ def texts(client, module):
     assert [[text.decode() for text in row] for row in answer] == given.tolist(), answer
 
 
-def numbers(module, value):
+def inputs(module, value):
     return [tensor(module, "x", np.array([[value]], np.int32), "INT32")]
 
 
@@ -87,10 +87,10 @@ def sequences(client, module):
         total = 0
         for at, value in enumerate(values):
             place = {"sequence_start": at == 0, "sequence_end": at == len(values) - 1}
-            answer = client.infer("numbered", numbers(module, value), sequence_id=sequence, **place)
+            answer = client.infer("numbered", inputs(module, value), sequence_id=sequence, **place)
             total += value
             assert answer.as_numpy("y").tolist() == [[total + int(sequence)]]
-        refused(lambda: client.infer("numbered", numbers(module, 1), sequence_id=sequence), "sequence_start")
+        refused(lambda: client.infer("numbered", inputs(module, 1), sequence_id=sequence), "sequence_start")
 
 
 def stream(address):
@@ -107,11 +107,11 @@ def stream(address):
             identifier = f"{sequence}_{len(sent)}"
             place = {"sequence_start": at == 0, "sequence_end": at == len(values) - 1}
             client.async_stream_infer(
-                "numbered", numbers(triton_grpc, value), request_id=identifier, sequence_id=sequence, **place
+                "numbered", inputs(triton_grpc, value), request_id=identifier, sequence_id=sequence, **place
             )
             sent.append((identifier, total))
     # The model makes a number of the id.
-    client.async_stream_infer("numbered", numbers(triton_grpc, 1), sequence_id=str(uuid.uuid4()), sequence_start=True)
+    client.async_stream_infer("numbered", inputs(triton_grpc, 1), sequence_id=str(uuid.uuid4()), sequence_start=True)
     for identifier, total in sent:
         result, error = answers.get(timeout=60)
         assert error is None, error
