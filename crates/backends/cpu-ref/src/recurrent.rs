@@ -8,6 +8,7 @@ use crate::kernel::{
 };
 use crate::matmul::dot;
 use crate::number::{Number, WidenedArithmetic};
+use half::{bf16, f16};
 use tenon_backend::Inputs;
 use tenon_base::{Result, stop};
 use tenon_graph::Attributes;
@@ -215,28 +216,32 @@ impl RecurrentLayer {
 }
 
 /// The parameters of one direction.
-struct DirectionWeights<'a, T> {
-    w: &'a [T],
-    r: &'a [T],
+struct DirectionWeights<'a, T, W> {
+    w: &'a [W],
+    r: &'a [W],
     b: Option<&'a [T]>,
     peephole: Option<&'a [T]>,
     functions: &'a [ActivationFunction],
 }
 
-impl<'a, T: Number> DirectionWeights<'a, T> {
+impl<'a, T: Number, W: Number> DirectionWeights<'a, T, W> {
     fn new(inputs: &Inputs<'a>, layer: &'a RecurrentLayer, direction: usize) -> Result<Self> {
         let rows = layer.cell.gates() * layer.hidden;
-        let part = |all: &'a [T], size: usize| &all[direction * size..(direction + 1) * size];
+        fn part<T>(all: &[T], direction: usize, size: usize) -> &[T] {
+            &all[direction * size..(direction + 1) * size]
+        }
         let peephole = match layer.cell {
             CellKind::Lstm => inputs.optional::<T>(7)?,
             _ => None,
         };
         let each = layer.functions.len() / layer.directions.len();
         Ok(Self {
-            w: part(inputs.slice(1)?, rows * layer.features),
-            r: part(inputs.slice(2)?, rows * layer.hidden),
-            b: inputs.optional::<T>(3)?.map(|b| part(b, 2 * rows)),
-            peephole: peephole.map(|p| part(p, 3 * layer.hidden)),
+            w: part(inputs.slice(1)?, direction, rows * layer.features),
+            r: part(inputs.slice(2)?, direction, rows * layer.hidden),
+            b: inputs
+                .optional::<T>(3)?
+                .map(|b| part(b, direction, 2 * rows)),
+            peephole: peephole.map(|p| part(p, direction, 3 * layer.hidden)),
             functions: &layer.functions[direction * each..(direction + 1) * each],
         })
     }
@@ -272,10 +277,10 @@ impl<'a> SequenceState<'a> {
     }
 
     /// One step: updates `h` (and `c`) from `x`.
-    fn step<T: Number>(
+    fn step<T: Number, W: Number>(
         &mut self,
         layer: &RecurrentLayer,
-        weights: &DirectionWeights<'_, T>,
+        weights: &DirectionWeights<'_, T, W>,
         x: &[T],
     ) {
         let rows = self.gates.len();
@@ -298,7 +303,11 @@ impl<'a> SequenceState<'a> {
         dot(h, r)
     }
 
-    fn lstm<T: Number>(&mut self, layer: &RecurrentLayer, weights: &DirectionWeights<'_, T>) {
+    fn lstm<T: Number, W: Number>(
+        &mut self,
+        layer: &RecurrentLayer,
+        weights: &DirectionWeights<'_, T, W>,
+    ) {
         let (rows, hidden) = (self.gates.len(), layer.hidden);
         for (row, gate) in self.gates.iter_mut().enumerate() {
             *gate += Self::recurrence(self.h, weights.r, row) + weights.bias(1, row, rows);
@@ -325,7 +334,11 @@ impl<'a> SequenceState<'a> {
         }
     }
 
-    fn gru<T: Number>(&mut self, layer: &RecurrentLayer, weights: &DirectionWeights<'_, T>) {
+    fn gru<T: Number, W: Number>(
+        &mut self,
+        layer: &RecurrentLayer,
+        weights: &DirectionWeights<'_, T, W>,
+    ) {
         let (rows, hidden) = (self.gates.len(), layer.hidden);
         let [f, g] = [0, 1].map(|nth| weights.functions[nth]);
         for row in 0..2 * hidden {
@@ -351,7 +364,11 @@ impl<'a> SequenceState<'a> {
         self.h.copy_from_slice(self.next);
     }
 
-    fn rnn<T: Number>(&mut self, layer: &RecurrentLayer, weights: &DirectionWeights<'_, T>) {
+    fn rnn<T: Number, W: Number>(
+        &mut self,
+        layer: &RecurrentLayer,
+        weights: &DirectionWeights<'_, T, W>,
+    ) {
         let rows = self.gates.len();
         for (row, next) in self.next.iter_mut().enumerate() {
             let sum = Self::recurrence(self.h, weights.r, row) + weights.bias(1, row, rows);
@@ -387,18 +404,39 @@ fn layer(node: &Node<'_>, cell: CellKind) -> Result<Kernel, BuildError> {
     {
         return Err(unsupported_type(4, lengths.dtype()));
     }
-    let size = layer.scratch();
-    floats!(node.dtype(0)?, 0, T => Kernel::new(move |operands| {
+    let (x, weights) = (node.dtype(0)?, node.dtype(1)?);
+    if node.dtype(2)? != weights {
+        return Err(unsupported_type(2, node.dtype(2)?));
+    }
+    match (x, weights) {
+        (DataType::F32, DataType::F16) => kernel::<f32, f16>(layer),
+        (DataType::F32, DataType::BF16) => kernel::<f32, bf16>(layer),
+        _ if x != weights => Err(unsupported_type(1, weights)),
+        _ => floats!(x, 0, T => kernel::<T, T>(layer)),
+    }
+}
+
+fn kernel<T: Number, W: Number>(layer: RecurrentLayer) -> Result<Kernel, BuildError> {
+    let (cell, size) = (layer.cell, layer.scratch());
+    Kernel::new(move |operands| {
         let (inputs, mut outputs) = operands.split();
         let x = inputs.slice::<T>(0)?;
         let lengths = inputs.optional::<i32>(4)?;
         let initial_h = inputs.optional::<T>(5)?;
-        let initial_c = if cell == CellKind::Lstm { inputs.optional::<T>(6)? } else { None };
+        let initial_c = if cell == CellKind::Lstm {
+            inputs.optional::<T>(6)?
+        } else {
+            None
+        };
         let (mut y, mut y_h) = (outputs.optional::<T>(0)?, outputs.optional::<T>(1)?);
-        let mut y_c = if cell == CellKind::Lstm { outputs.optional::<T>(2)? } else { None };
+        let mut y_c = if cell == CellKind::Lstm {
+            outputs.optional::<T>(2)?
+        } else {
+            None
+        };
         let mut state = SequenceState::new(&layer, scratch(&mut outputs, size)?);
         for (direction, &backwards) in layer.directions.iter().enumerate() {
-            let weights = DirectionWeights::<T>::new(&inputs, &layer, direction)?;
+            let weights = DirectionWeights::<T, W>::new(&inputs, &layer, direction)?;
             for batch in 0..layer.batch {
                 let length = match lengths {
                     Some(lengths) => length(lengths[batch].into(), layer.steps)?,
@@ -424,5 +462,5 @@ fn layer(node: &Node<'_>, cell: CellKind) -> Result<Kernel, BuildError> {
         }
         Ok(())
     })
-    .with_scratch(size))
+    .with_scratch(size)
 }

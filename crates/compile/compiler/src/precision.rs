@@ -1,7 +1,8 @@
-//! Lower precision: weights of matrix products and convolutions of f32, and tables of embeddings, in f16 or bf16.
+//! Lower precision: weights of matrix products, convolutions and recurrent layers of f32, and tables of embeddings, in f16
+//! or bf16.
 //!
 //! All other tensors stay f32, and so do sums. A backend may round the other operand to the type of the weights
-//! (`tenon.Conv` and `tenon.MatMul` in docs/operators.md).
+//! (`tenon.Conv`, `tenon.MatMul` and `LSTM` in docs/operators.md).
 
 use crate::place::{Assignment, BackendSelector};
 use crate::rewrite::operator_of;
@@ -162,12 +163,21 @@ pub fn narrow_weights<'a>(
 ) -> Option<DataType> {
     let mut types = inputs.into_iter().map(|ty| ty.map(TensorType::dtype));
     let (x, weights) = (types.next()??, types.next()??);
-    let is_narrow = is_product(op) && x == DataType::F32 && weights != DataType::F32;
+    let is_narrow = has_weights(op) && x == DataType::F32 && weights != DataType::F32;
     is_narrow.then_some(weights)
 }
 
-fn is_product(op: &OperatorDef) -> bool {
-    matches!(op.name, "tenon.Conv" | "tenon.MatMul")
+/// The inputs with the weights of products.
+fn weights_of(op: &OperatorDef) -> &'static [usize] {
+    match op.name {
+        "tenon.Conv" | "tenon.MatMul" => &[1],
+        "LSTM" | "GRU" | "RNN" => &[1, 2],
+        _ => &[],
+    }
+}
+
+fn has_weights(op: &OperatorDef) -> bool {
+    !weights_of(op).is_empty()
 }
 
 /// What [`apply`] changed.
@@ -207,11 +217,13 @@ pub(crate) fn apply(
     };
     for node in std::mem::take(&mut graph.nodes) {
         let narrow = precisions.of(&node).narrow();
-        let Some((narrow, position)) = narrow.zip(position(graph, &node)) else {
+        let Some((narrow, positions)) = narrow.zip(positions(graph, &node)) else {
             graph.nodes.push(node);
             continue;
         };
-        let Some(value) = weights.narrow(graph, node.inputs[position], narrow)? else {
+        let values = positions.iter();
+        let values = values.map(|&it| weights.narrow(graph, node.inputs[it], narrow));
+        let Some(values) = values.collect::<Result<Option<Vec<_>>>>()? else {
             notes.push(format!(
                 "node '{}' stays in f32: it has weights beyond the range of {narrow}",
                 node.name
@@ -219,14 +231,14 @@ pub(crate) fn apply(
             graph.nodes.push(node);
             continue;
         };
-        let new = weights.with(graph, &node, (position, value))?;
+        let new = weights.with(graph, &node, (positions, &values))?;
         let before = Assignment::rank(selector.assignment(graph, &node));
         // A Cast is data movement, which any executor does.
         let after = new.first().and_then(|new| selector.assignment(graph, new));
         let is_reference = after.is_some_and(Assignment::is_reference);
         let is_kept = Assignment::rank(after) <= before && !is_reference;
         if is_kept {
-            if is_product(node.op) {
+            if has_weights(node.op) {
                 let original = Arc::new(single(graph, &node));
                 applied.originals.insert(node.name, original);
             }
@@ -256,8 +268,8 @@ fn single(graph: &Graph, node: &Node) -> Graph {
     new
 }
 
-/// The position of the input of a node that can be narrower: a constant of f32.
-fn position(graph: &Graph, node: &Node) -> Option<usize> {
+/// The positions of the inputs of a node that can be narrower: constants of f32.
+fn positions(graph: &Graph, node: &Node) -> Option<&'static [usize]> {
     let constant = |position: usize| {
         let value = graph.value(node.inputs.get(position).copied()??);
         value
@@ -268,16 +280,20 @@ fn position(graph: &Graph, node: &Node) -> Option<usize> {
     if node.op.name == "Gather" {
         let table = constant(0)?;
         let by_rows = table.shape().len() == 2 && node.attributes.int("axis", 0).ok()? == 0;
-        return (by_rows && table.ty().elements() >= LEAST_TABLE).then_some(0);
+        return (by_rows && table.ty().elements() >= LEAST_TABLE).then_some(&[0]);
     }
-    let weights = constant(1).filter(|_| is_product(node.op))?;
+    let positions = weights_of(node.op);
+    let weights = constant(*positions.first()?)?;
+    if !positions.iter().all(|&it| constant(it).is_some()) {
+        return None;
+    }
     let groups = node.attributes.int("group", 1).ok()?.max(1) as usize;
     let filters = weights.shape().first()? / groups;
     let is_f32 = node.inputs.first().copied()?.is_some_and(|x| {
         let ty = graph.value(x).ty.as_ref();
         ty.is_some_and(|ty| ty.dtype() == DataType::F32)
     });
-    (is_f32 && (groups == 1 || filters >= LEAST_FILTERS)).then_some(1)
+    (is_f32 && (groups == 1 || filters >= LEAST_FILTERS)).then_some(positions)
 }
 
 /// The converted constants of a graph.
@@ -311,18 +327,23 @@ impl NarrowWeights {
         Ok(new)
     }
 
-    /// A node with a narrower constant as an input; behind a Gather a Cast.
+    /// A node with narrower constants as inputs; behind a Gather a Cast.
     fn with(
         &mut self,
         graph: &mut Graph,
         node: &Node,
-        (position, value): (usize, ValueId),
+        (positions, values): (&[usize], &[ValueId]),
     ) -> Result<Vec<Node>> {
         let mut new = node.clone();
-        new.inputs[position] = Some(value);
-        let narrow = graph.value(value).ty.as_ref().map(TensorType::dtype);
+        for (&position, &value) in positions.iter().zip(values) {
+            new.inputs[position] = Some(value);
+        }
+        let narrow = values
+            .first()
+            .and_then(|&value| graph.value(value).ty.as_ref());
+        let narrow = narrow.map(TensorType::dtype);
         let output = node.outputs.first().copied().flatten();
-        let Some((narrow, output)) = narrow.zip(output).filter(|_| !is_product(node.op)) else {
+        let Some((narrow, output)) = narrow.zip(output).filter(|_| !has_weights(node.op)) else {
             return Ok(vec![new]);
         };
         let of = graph.value(output).clone();

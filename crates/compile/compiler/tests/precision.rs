@@ -8,16 +8,18 @@ use tenon_base::Pattern;
 use tenon_compiler::{Compiled, Options, Precision, Precisions, compile, compile_nodes};
 use tenon_graph::{DataType, Graph, Tensor, ValueId};
 
-/// A table of embeddings, a dense and a depthwise convolution, a product with a constant and one without.
+/// A table of embeddings, a dense and a depthwise convolution, a recurrent layer, a product with a constant and one without.
 fn graph() -> Graph {
     let mut graph: Graph =
-        "graph \"g\" (%ids: i64[6], %x: f32[1, 4, 6, 6]) -> (%y: f32[6, 6], %z: f32[1, 4, 4, 4]) {
+        "graph \"g\" (%ids: i64[6], %x: f32[1, 4, 6, 6]) -> (%y: f32[6, 6], %z: f32[1, 4, 4, 4], %h: f32[4, 1, 4, 5]) {
     %rows = Gather(%table, %ids) {axis = 0} @embedding
     %product = MatMul(%rows, %weights) @dense
     %transposed = Transpose(%product) {perm = [1, 0]}
     %y = MatMul(%product, %transposed) @variable
     %wide = Conv(%x, %filters) @wide
     %z = Conv(%wide, %kernels) {group = 4} @depthwise
+    %steps = Reshape(%z, %sizes) @steps
+    %h = GRU(%steps, %inputs, %states) {hidden_size = 5} @recurrent
 }"
         .replace(
             "    %rows",
@@ -25,6 +27,9 @@ fn graph() -> Graph {
     const %weights: f32[64, 40] = fill 0.0
     const %filters: f32[4, 4, 3, 3] = fill 0.0
     const %kernels: f32[4, 1, 1, 1] = fill 1.5
+    const %inputs: f32[1, 15, 4] = fill 0.0
+    const %states: f32[1, 15, 5] = fill 0.0
+    const %sizes: i64[3] = [4, 4, 4]
     %rows",
         )
         .parse()
@@ -34,6 +39,10 @@ fn graph() -> Graph {
         let Some(constant) = value.constant.take() else {
             continue;
         };
+        if constant.dtype() != DataType::F32 {
+            value.constant = Some(constant);
+            continue;
+        }
         let elements: Vec<f32> = (0..constant.ty().elements())
             .map(|_| {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -94,6 +103,7 @@ fn weights_of_products_and_tables_are_narrower() {
             // Backends compute it directly, in f32.
             ("depthwise", DataType::F32, None),
             ("embedding", narrow, None),
+            ("recurrent", narrow, weights.clone()),
             ("wide", narrow, weights),
         ];
         let expected_types =
@@ -134,6 +144,7 @@ fn exceptions_have_another_precision() {
         ("dense", DataType::F16),
         ("depthwise", DataType::F32),
         ("embedding", DataType::F16),
+        ("recurrent", DataType::F16),
         ("wide", DataType::F32),
     ];
     assert_eq!(

@@ -592,7 +592,7 @@ def halves():
 
 
 def precisions():
-    """Products of f32, which are compiled at the precision of their name; results have a magnitude of about 1."""
+    """Products and recurrent layers of f32, which are compiled at the precision of their name; results have a magnitude of about 1."""
     ids = rng.integers(0, 2048, 7)
     for precision in ["f16", "bf16"]:
         save = lambda name, *rest: write(f"{precision}-{name}", *rest, opset=21)
@@ -610,6 +610,11 @@ def precisions():
             conv = node("Conv", ["x", "w", "b"], ["z"], pads=[1, 1, 1, 1], strides=[1, 2], group=groups)
             inputs = {"x": normal(1, channels, 9, 8)}
             save(f"conv-{channels}-{groups}", [conv, node("Relu", ["z"], ["y"])], inputs, [("y", F)], constants)
+        for operator, gates in [("LSTM", 4), ("GRU", 3), ("RNN", 1)]:
+            rows = 24 * gates
+            constants = {"w": normal(1, rows, 41) / 6, "r": normal(1, rows, 24) / 5, "b": normal(1, 2 * rows) / 4}
+            step = node(operator, ["x", "w", "r", "b"], ["y", "h"], hidden_size=24)
+            save(operator.lower(), [step], {"x": normal(6, 3, 41)}, [("y", F), ("h", F)], constants)
 
 
 def contributed_elements():

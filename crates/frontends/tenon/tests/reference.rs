@@ -89,7 +89,7 @@ fn models_equal_the_reference() {
         Some(name.strip_suffix(".onnx")?.to_owned())
     });
     let names: Vec<String> = names.collect();
-    assert_eq!(names.len(), 259);
+    assert_eq!(names.len(), 265);
     for level in CpuLevel::ALL {
         // The only test of this process.
         let level = level.limit_to();

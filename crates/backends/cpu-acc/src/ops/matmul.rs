@@ -11,7 +11,7 @@ use super::prepared::{Fill, Preparation, Weights};
 use super::{split_scratch, total_len};
 use crate::activation::Activation;
 use crate::floats::{FloatType, Floats};
-use crate::ops::pairs::write_pairs;
+use crate::ops::pairs::{paired_words, write_pairs};
 use crate::panels::{Panels, layout, pack_columns, pack_rows, packed_len, word_rows};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::Level;
@@ -274,9 +274,10 @@ impl MatMul {
             ),
             if_used(self.bias.is_some() && is_half, self.columns),
             match self.product_of_pairs() {
-                // Of bf16, or of f32 where these are not read in place.
-                Some(_) if self.has_pairs_in_place() => self.paired_rows(),
-                Some(_) => self.paired_rows().saturating_mul(2),
+                Some(_) => {
+                    let rows = self.batches[1].elements().saturating_mul(self.rows);
+                    rows.saturating_mul(paired_words(self.depth))
+                }
                 None => if_used(self.converts_rows(), self.a_len()),
             },
         ]

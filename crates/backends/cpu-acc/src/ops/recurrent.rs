@@ -10,10 +10,11 @@ mod gate_function;
 mod run;
 
 use super::element_types::of_float;
+use super::pairs::paired_words;
 use super::prepared::{Fill, Preparation, Weights};
 use super::{Kernel, check_lengths, total_len};
 use crate::floats::{FloatElement, FloatType, Floats};
-use crate::panels::{LAYOUT, pack_columns, packed_len};
+use crate::panels::{layout, pack_columns, packed_len, word_rows};
 use crate::signature::{Signature, refuse};
 use crate::simd::Level;
 use crate::simd::disjoint::{Blocks, for_each_block};
@@ -71,7 +72,10 @@ impl Cell {
 #[derive(Debug, Clone)]
 struct Recurrent {
     level: Level,
+    /// The type of all operands but constant weights; sums and states are of f32.
     float: FloatType,
+    /// The type of W and R.
+    weights: FloatType,
     cell: Cell,
     steps: usize,
     batch: usize,
@@ -98,7 +102,9 @@ struct Recurrent {
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     let float = FloatType::of_input(signature.input(0)?.dtype(), 0)?;
     let x = signature.float_shape(0, float)?;
-    let r = signature.float_shape(2, float)?;
+    let weights = signature.type_of_weights(1, float)?;
+    signature.type_of_weights(2, float)?;
+    let r = signature.float_shape(2, weights)?;
     let (&[first, second, features], &[directions, _, hidden]) = (&x[..], &r[..]) else {
         return Err(refuse(
             "no kernel for operands of other than three dimensions",
@@ -125,6 +131,7 @@ pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refus
     let layer = Recurrent {
         level: signature.level,
         float,
+        weights,
         cell,
         steps,
         batch,
@@ -172,11 +179,23 @@ impl Recurrent {
         }
     }
 
-    /// Elements of one direction's packed weights.
+    /// The type of packed weights.
+    fn packed_type(&self) -> FloatType {
+        match self.float {
+            FloatType::F32 => self.weights,
+            _ => FloatType::F32,
+        }
+    }
+
+    /// Words of one direction's packed weights.
     fn packed(&self, input: usize) -> usize {
+        self.packed_rows(input, word_rows(self.packed_type(), self.depth(input)))
+    }
+
+    /// Elements of one direction's panels of `rows` rows.
+    fn packed_rows(&self, input: usize, rows: usize) -> usize {
         let [first, second] = self.parts(input);
-        let depth = self.depth(input);
-        packed_len(depth, first).saturating_add(packed_len(depth, second))
+        packed_len(rows, first).saturating_add(packed_len(rows, second))
     }
 
     /// The preparation of the weights of input `input`, `[direction][gate][depth]`.
@@ -187,17 +206,25 @@ impl Recurrent {
     ) -> Preparation<'a> {
         Preparation {
             input,
-            layout: LAYOUT,
+            layout: layout(self.packed_type()),
             len: self.backwards.len().saturating_mul(self.packed(input)),
-            fill: Fill::Floats(fill),
+            fill: match self.packed_type() {
+                FloatType::F32 => Fill::Floats(fill),
+                float => Fill::Pairs {
+                    fill,
+                    depth: self.depth(input),
+                    float,
+                },
+            },
         }
     }
 
-    /// Packs the weights of all directions.
+    /// Packs the weights of all directions in f32.
     fn fill(&self, input: usize, from: &[f32], to: &mut [f32]) {
         let size = self.depth(input) * self.gates();
         let directions = from.chunks_exact(size);
-        for (from, to) in directions.zip(to.chunks_exact_mut(self.packed(input))) {
+        let packed = self.packed_rows(input, self.depth(input));
+        for (from, to) in directions.zip(to.chunks_exact_mut(packed)) {
             self.pack(input, from, to);
         }
     }
@@ -215,7 +242,7 @@ impl Recurrent {
     }
 
     /// The parts of a direction's scratch memory.
-    fn sizes(&self) -> [usize; 11] {
+    fn sizes(&self) -> [usize; 12] {
         let states = self.batch.saturating_mul(self.hidden);
         let rows = self.steps.saturating_mul(self.batch);
         let packed = |input: usize| {
@@ -248,6 +275,12 @@ impl Recurrent {
                 depth.saturating_mul(self.gates())
             } else {
                 0
+            },
+            if self.packed_type() == FloatType::F32 {
+                0
+            } else {
+                let x = rows.saturating_mul(paired_words(self.features));
+                x.max(self.batch.saturating_mul(paired_words(self.hidden)))
             },
         ]
     }

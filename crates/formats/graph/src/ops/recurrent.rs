@@ -3,12 +3,13 @@
 //! With S steps, a batch of N, I features in and H out, and D directions (2 when bidirectional):
 //! X [S, N, I], W [D, g H, I], R [D, g H, H], B [D, 2 g H], initial states [D, N, H], where g is the
 //! number of gates; Y [S, D, N, H], Y_h and Y_c [D, N, H]. With `layout` 1 the batch comes first:
-//! X [N, S, I], states [N, D, H], Y [N, S, D, H].
+//! X [N, S, I], states [N, D, H], Y [N, S, D, H]. All have one type, or W and R are f16 or bf16 and the others are f32
+//! (an extension of ONNX); then products may round the other operand to the type of W and R.
 
 use super::rows::*;
 use super::shapes::{
-    Inferred, choice, expect_optional_shape, expect_shape, extent, invalid, product, rank,
-    same_dtype,
+    Inferred, choice, dtype_beside_weights, expect_optional_shape, expect_shape, extent, invalid,
+    product, rank,
 };
 use crate::Inference;
 use crate::operator::{AttributeDef, OperandDef};
@@ -40,7 +41,8 @@ const HIDDEN: AttributeDef = int("hidden_size", "number of features H; default t
 const LAYOUT: AttributeDef = int("layout", "1: the batch comes first; default 0");
 
 operators! { "recurrent"
-    /// Long short-term memory; gates in the order input, output, forget, cell.
+    /// Long short-term memory; gates in the order input, output, forget, cell. Beside f32, W and R may be f16 or bf16; then
+    /// products may round X and the hidden state to that type.
     Compute "LSTM"
         (X, W, R, B, LENGTHS, INITIAL_H, optional("initial_c", FLOATS), optional("P", FLOATS))
         -> (Y, Y_H, optional("Y_c", FLOATS))
@@ -51,7 +53,7 @@ operators! { "recurrent"
             int("input_forget", "1: the forget gate is 1 minus the input gate; default 0"),
             LAYOUT,
         ] lstm;
-    /// Gated recurrent unit; gates in the order update, reset, hidden.
+    /// Gated recurrent unit; gates in the order update, reset, hidden. W and R may be f16 or bf16 as in LSTM.
     Compute "GRU" (X, W, R, B, LENGTHS, INITIAL_H) -> (Y, Y_H)
         [
             ALPHA, BETA,
@@ -59,7 +61,7 @@ operators! { "recurrent"
             CLIP, DIRECTION, HIDDEN, LAYOUT,
             int("linear_before_reset", "1: the reset gate is applied after the matmul; default 0"),
         ] gru;
-    /// Y = activation(X W' + H R' + B), step by step.
+    /// Y = activation(X W' + H R' + B), step by step. W and R may be f16 or bf16 as in LSTM.
     Compute "RNN" (X, W, R, B, LENGTHS, INITIAL_H) -> (Y, Y_H)
         [
             ALPHA, BETA,
@@ -127,7 +129,7 @@ impl Sizes {
 /// Checks the operands of all layers, and returns the types of Y and Y_h.
 fn layer(node: &Inference<'_>, gates: usize) -> Result<(Sizes, Vec<TensorType>)> {
     // sequence_lens is not of the common type.
-    let dtype = same_dtype(node, &["X", "W", "R", "B"])?;
+    let dtype = dtype_beside_weights(node, &["X", "W", "R", "B"], 2)?;
     let sizes = Sizes::new(node)?;
     let rows = product(gates, sizes.hidden, "input 'R'")?;
     let features = node.input(0)?.shape()[2];

@@ -40,6 +40,25 @@ pub(crate) fn same_dtype(node: &Inference<'_>, names: &[&str]) -> Result<DataTyp
     Ok(first)
 }
 
+/// The type of all inputs but the `weights` inputs behind the first, which may have one type of 16 bits beside f32.
+pub(crate) fn dtype_beside_weights(
+    node: &Inference<'_>,
+    names: &[&str],
+    weights: usize,
+) -> Result<DataType> {
+    let narrow = node.input(1)?.dtype();
+    let dtype = node.input(0)?.dtype();
+    if dtype != DataType::F32 || !matches!(narrow, DataType::F16 | DataType::BF16) {
+        return same_dtype(node, names);
+    }
+    for (index, name) in names.iter().enumerate().skip(1) {
+        if let Some(ty) = node.optional(index) {
+            expect_dtype(ty, name, if index <= weights { narrow } else { dtype })?;
+        }
+    }
+    Ok(dtype)
+}
+
 /// Checks the element type of an input.
 pub(crate) fn expect_dtype(ty: &TensorType, name: &str, expected: DataType) -> Result<()> {
     if ty.dtype() == expected {

@@ -5,8 +5,9 @@ use super::matmul::product_shape;
 use super::quantize::{ScaleUse, expect_finite_quotient, expect_scales, expect_scales_of_product};
 use super::rows::*;
 use super::shapes::{
-    Inferred, broadcasts_to, choice, expect_dtype, expect_optional_shape, expect_scalar,
-    expect_shape, extent, invalid, one, one_or_each, positive, product, rank, same_dtype,
+    Inferred, broadcasts_to, choice, dtype_beside_weights, expect_dtype, expect_optional_shape,
+    expect_scalar, expect_shape, extent, invalid, one, one_or_each, positive, product, rank,
+    same_dtype,
 };
 use crate::elementwise::Program;
 use crate::geometry::Window;
@@ -218,27 +219,12 @@ fn convolution(node: &Inference<'_>, transposed: bool) -> Inferred {
     let dtype = if transposed {
         same_dtype(node, &names)?
     } else {
-        dtype_beside_weights(node, names)?
+        dtype_beside_weights(node, &names, 1)?
     };
     let shape = convolution_shape(node, 1, transposed)?;
     expect_optional_shape(node, 2, "B", &shape[shape.len() - 1..])?;
     expect_optional_shape(node, 3, "Z", &shape)?;
     one(dtype, shape)
-}
-
-/// The type of all inputs but the second, which may have 16 bits beside f32.
-fn dtype_beside_weights(node: &Inference<'_>, names: [&str; 4]) -> Result<DataType> {
-    let narrow = [DataType::F16, DataType::BF16];
-    let dtype = node.input(0)?.dtype();
-    if dtype != DataType::F32 || !narrow.contains(&node.input(1)?.dtype()) {
-        return same_dtype(node, &names);
-    }
-    for (index, name) in names.iter().enumerate().skip(2) {
-        if let Some(ty) = node.optional(index) {
-            expect_dtype(ty, name, dtype)?;
-        }
-    }
-    Ok(dtype)
 }
 
 fn quantized_conv(node: &Inference<'_>) -> Inferred {
@@ -349,7 +335,7 @@ fn convolution_shape(node: &Inference<'_>, weights: usize, transposed: bool) -> 
 }
 
 fn matmul(node: &Inference<'_>) -> Inferred {
-    let dtype = dtype_beside_weights(node, ["A", "B", "bias", "Z"])?;
+    let dtype = dtype_beside_weights(node, &["A", "B", "bias", "Z"], 1)?;
     let shape = matmul_shape(node, 1)?;
     expect_optional_shape(node, 2, "bias", &shape[shape.len() - 1..])?;
     expect_optional_shape(node, 3, "Z", &shape)?;

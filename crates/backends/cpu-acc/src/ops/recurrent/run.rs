@@ -2,9 +2,10 @@
 
 use super::cell_update::{CellUpdate, UpdatePhase};
 use super::{BoundRecurrent, Cell, Recurrent};
-use crate::floats::Floats;
+use crate::floats::{FloatType, Floats};
+use crate::ops::pairs::multiply_by_pairs;
 use crate::ops::split_scratch;
-use crate::panels::{Panels, packed_len};
+use crate::panels::{Panels, packed_len, word_rows};
 use crate::simd::disjoint::MatrixMut;
 use crate::simd::gemm::{Gemm, multiply};
 use crate::simd::rows::Matrix;
@@ -30,6 +31,8 @@ pub(super) struct LayerMemory<'a> {
     x: &'a mut [f32],
     /// Weights in f32, where they are of another type.
     weights: &'a mut [f32],
+    /// Rows in pairs, where packed weights have 16 bits.
+    pairs: &'a mut [f32],
 }
 
 impl<'a> LayerMemory<'a> {
@@ -46,6 +49,7 @@ impl<'a> LayerMemory<'a> {
             peepholes,
             x,
             weights,
+            pairs,
         ] = split_scratch(memory, layer.sizes());
         let (bias, hidden_bias) = biases.split_at_mut(layer.gates());
         Self {
@@ -60,6 +64,7 @@ impl<'a> LayerMemory<'a> {
             peepholes,
             x,
             weights,
+            pairs,
         }
     }
 }
@@ -98,10 +103,12 @@ impl RecurrentRun<'_> {
             c,
             packed,
             peepholes,
+            pairs,
             ..
         } = memory;
         let [_, r] = self.weights(direction, [&*packed[0], &*packed[1]]);
-        let (first, second) = r.split_at(packed_len(hidden, layer.parts(2)[0]));
+        let words = word_rows(layer.packed_type(), hidden);
+        let (first, second) = r.split_at(packed_len(words, layer.parts(2)[0]));
         let length = |sequence: usize| {
             self.lengths
                 .map_or(layer.steps, |lengths| lengths[sequence] as usize)
@@ -121,7 +128,7 @@ impl RecurrentRun<'_> {
         for nth in 0..longest {
             let [columns, later] = layer.parts(2);
             let output = MatrixMut::new(gates, layer.batch, columns, all);
-            self.multiply(h, layer.batch, first, None, output);
+            self.multiply((h, layer.batch), (first, None), pairs, output);
             let mut update = |phase: UpdatePhase, gates: &mut [f32], reset: &mut [f32]| {
                 for sequence in (0..layer.batch).filter(|&sequence| nth < length(sequence)) {
                     let row = layer.row(step_of(nth, sequence), sequence);
@@ -143,7 +150,7 @@ impl RecurrentRun<'_> {
             if later > 0 {
                 update(UpdatePhase::Reset, gates, reset);
                 let output = MatrixMut::new(&mut gates[columns..], layer.batch, later, all);
-                self.multiply(reset, layer.batch, second, None, output);
+                self.multiply((reset, layer.batch), (second, None), pairs, output);
             }
             update(UpdatePhase::State, gates, reset);
             for sequence in (0..layer.batch).filter(|&sequence| nth < length(sequence)) {
@@ -213,7 +220,7 @@ impl RecurrentRun<'_> {
         let [w, _] = self.weights(direction, [&*memory.packed[0], &*memory.packed[1]]);
         let output = MatrixMut::new(memory.input_gates, rows, all, all);
         let x = self.x.load(level, 0..rows * layer.features, memory.x);
-        self.multiply(x, rows, w, Some(memory.bias), output);
+        self.multiply((x, rows), (w, Some(memory.bias)), memory.pairs, output);
     }
 
     /// The packed weights of a direction.
@@ -227,21 +234,25 @@ impl RecurrentRun<'_> {
         })
     }
 
-    /// The product of the rows of `a` and a packed matrix.
+    /// The product of the rows of `a` and a packed matrix, and a bias.
     fn multiply(
         &self,
-        a: &[f32],
-        rows: usize,
-        panels: &[f32],
-        bias: Option<&[f32]>,
+        (a, rows): (&[f32], usize),
+        (panels, bias): (&[f32], Option<&[f32]>),
+        pairs: &mut [f32],
         output: MatrixMut<'_>,
     ) {
-        let depth = a.len() / rows;
+        let layer = &self.bound.layer;
+        let (depth, float) = (a.len() / rows, layer.packed_type());
         let gemm = Gemm {
             bias,
-            ..Gemm::new(Panels::new(panels, depth, output.columns()))
+            ..Gemm::new(Panels::of(float, panels, depth, output.columns()))
         };
-        let a = Matrix::new(a, rows, depth, depth);
-        multiply(self.bound.layer.level, &a, &gemm, output);
+        if float == FloatType::F32 {
+            let a = Matrix::new(a, rows, depth, depth);
+            multiply(layer.level, &a, &gemm, output);
+        } else {
+            multiply_by_pairs(layer.level, (a, depth), &gemm, pairs, output);
+        }
     }
 }
