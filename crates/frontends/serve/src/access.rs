@@ -86,19 +86,23 @@ impl Access {
     /// machine may do.
     pub fn check_address(&self, address: SocketAddr, is_allowed: bool) -> Result<()> {
         let local = [
-            (self.has_model_control, "--allow-model-control"),
-            (self.has_shared_memory, "--allow-shared-memory"),
+            (
+                self.has_model_control,
+                "--allow-model-control",
+                "use --admin-token-file FILE instead",
+            ),
+            (
+                self.has_shared_memory,
+                "--allow-shared-memory",
+                "leave it out",
+            ),
         ];
-        if let (false, Some((_, flag))) = (
-            address.ip().is_loopback(),
-            local.iter().find(|(is_allowed, _)| *is_allowed),
-        ) {
+        let flag = local.iter().find(|(is_allowed, ..)| *is_allowed);
+        if let (false, Some((_, flag, other))) = (address.ip().is_loopback(), flag) {
             let text = format!(
                 "{address} is reachable from other machines, and {flag} is for programs of this one"
             );
-            let help = format!(
-                "listen on 127.0.0.1, or leave out {flag}; --admin-token-file allows others to load models"
-            );
+            let help = format!("listen on 127.0.0.1, or {other}");
             return Err(Error::new(ErrorKind::Usage, text).help(help));
         }
         if address.ip().is_loopback() || self.has_token() || is_allowed {
