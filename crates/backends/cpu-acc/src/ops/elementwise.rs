@@ -6,6 +6,7 @@
 
 mod function;
 mod run;
+mod small;
 
 use super::broadcast::Broadcast;
 use super::element_types::refuse_type;
@@ -15,6 +16,7 @@ use crate::signature::{Signature, refuse};
 use crate::simd::Level;
 use function::Function;
 use run::REGISTERS;
+use small::SmallProgram;
 use tenon_backend::{NodeView, Refusal, WorkloadPlan};
 use tenon_graph::elementwise::{Instruction, Operand, Program};
 use tenon_tensor::{DataType, TensorType};
@@ -56,6 +58,8 @@ struct Input {
     is_single: bool,
     /// Whether an instruction reads it as a slice, even if one element is repeated.
     is_slice: bool,
+    /// Whether it has an element for each one of the output, in the same order.
+    is_dense: bool,
     /// Whether the output may replace it.
     is_replaceable: bool,
 }
@@ -76,6 +80,8 @@ struct Elementwise {
     inputs: Vec<Input>,
     steps: Vec<Step>,
     output: Format,
+    /// The program of few elements.
+    small: Option<SmallProgram>,
 }
 
 pub(super) fn kernel(signature: &Signature<'_>) -> Result<Box<dyn Kernel>, Refusal> {
@@ -109,13 +115,14 @@ fn kernel_of(signature: &Signature<'_>, program: &Program) -> Result<Box<dyn Ker
     let mut inputs = Vec::with_capacity(inference.inputs.len());
     for index in 0..inference.inputs.len() {
         let ty = signature.input(index)?;
-        let is_dense = ty.elements() == output.elements() && output.elements() > 1;
+        let is_dense = ty.elements() == output.elements();
         inputs.push(Input {
             format: Format::of(ty.dtype(), index)?,
             loops: Broadcast::new(output.shape(), [ty.shape()])?,
             is_single: ty.elements() == 1,
             is_slice: false,
-            is_replaceable: is_dense && ty.dtype() == output.dtype(),
+            is_dense,
+            is_replaceable: is_dense && output.elements() > 1 && ty.dtype() == output.dtype(),
         });
     }
     let mut registers = Registers::new(program);
@@ -148,6 +155,7 @@ fn kernel_of(signature: &Signature<'_>, program: &Program) -> Result<Box<dyn Ker
     }
     Ok(Box::new(Elementwise {
         level: signature.level,
+        small: SmallProgram::of(&inputs, &steps, output.elements()),
         inputs,
         steps,
         output: Format::of(output.dtype(), 0)?,

@@ -321,7 +321,7 @@ pub(super) unsafe fn map_unary<S: Simd>(
 
 /// `min(max(x, low), high)`
 #[inline(always)]
-fn clamp<S: Arithmetic>(s: S, low: f32, high: f32, x: S::V) -> S::V {
+pub(crate) fn clamp<S: Arithmetic>(s: S, low: f32, high: f32, x: S::V) -> S::V {
     s.min(s.splat(high), s.max(s.splat(low), x))
 }
 
