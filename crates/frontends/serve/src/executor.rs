@@ -2,7 +2,7 @@
 
 use crate::worker::Worker;
 use std::collections::BTreeMap;
-use tenon::{Control, DataType, Dimension, Model, Result, RunOptions, Signature, Tensor};
+use tenon::{Control, Model, Result, RunOptions, Signature, Tensor};
 
 /// A model that executes, in this process or in another one.
 pub struct Executor {
@@ -22,7 +22,7 @@ pub struct Interface {
     pub inputs: Vec<Signature>,
     /// The outputs.
     pub outputs: Vec<Signature>,
-    /// The dimension along which requests are joined. The parts of a batch with strings are executed one after the other.
+    /// The dimension along which requests are joined.
     pub batch: Option<String>,
     /// What the model says about itself, as the labels of classes.
     pub metadata: BTreeMap<String, String>,
@@ -34,8 +34,7 @@ impl Interface {
         Self {
             inputs: model.inputs().to_vec(),
             outputs: model.outputs().to_vec(),
-            batch: (model.batch_dimension().map(str::to_owned))
-                .or_else(|| batch_of_strings(model.inputs(), model.outputs())),
+            batch: model.batch_dimension().map(str::to_owned),
             metadata: model.metadata().clone(),
         }
     }
@@ -104,36 +103,6 @@ pub fn run(model: &Model, runs: &[&[Tensor]], control: &Control) -> Result<Vec<V
     let runs: Vec<&[(&str, &Tensor)]> = runs.iter().map(Vec::as_slice).collect();
     let outputs = model.run_batch_with(&runs, control)?;
     Ok(outputs.into_iter().map(|run| run.into_tensors()).collect())
-}
-
-/// The batch of a model with strings, which the runtime does not join: the symbol that is the first extent of all outputs
-/// and of some inputs, and that no other extent has.
-fn batch_of_strings(inputs: &[Signature], outputs: &[Signature]) -> Option<String> {
-    let first = |port: &Signature| match port.shape.first()? {
-        Dimension::Symbolic { expression, .. } => Some(expression.to_string()),
-        Dimension::Fixed(_) => None,
-    };
-    let symbol = first(outputs.first()?)?;
-    let is_in_name = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
-    let mentions = |dimension: &Dimension| match dimension {
-        Dimension::Symbolic { expression, .. } => {
-            let mut words = expression.split(|c: char| !is_in_name(c));
-            words.any(|word| word == symbol)
-        }
-        Dimension::Fixed(_) => false,
-    };
-    let is_batch = |port: &Signature| first(port).as_ref() == Some(&symbol);
-    let mut ports = inputs.iter().chain(outputs);
-    let has_strings = ports.any(|port| port.ty.dtype() == DataType::String);
-    let mut ports = inputs.iter().chain(outputs);
-    let fits = symbol.chars().all(is_in_name)
-        && outputs.iter().all(is_batch)
-        && inputs.iter().any(is_batch)
-        && ports.all(|port| {
-            let skipped = usize::from(is_batch(port));
-            port.kind.is_tensor() && !port.shape.iter().skip(skipped).any(mentions)
-        });
-    (has_strings && fits).then_some(symbol)
 }
 
 fn named<'a>(model: &'a Model, inputs: &'a [Tensor]) -> Vec<(&'a str, &'a Tensor)> {

@@ -142,24 +142,41 @@ fn detectors_are_compiled_for_the_sizes_of_an_image() {
     }
 }
 
+/// A tensor of a graph; without extents its shape is unknown.
+fn value(name: &str, elem_type: i32, extents: Vec<DimensionValue>) -> ValueInfoProto {
+    let dim = extents
+        .into_iter()
+        .map(|value| DimensionProto { value: Some(value) });
+    let dim: Vec<DimensionProto> = dim.collect();
+    let shape = (!dim.is_empty()).then(|| TensorShapeProto { dim });
+    let ty = TensorTypeProto { elem_type, shape };
+    ValueInfoProto {
+        name: name.into(),
+        r#type: Some(Box::new(TypeProto {
+            value: Some(TypeValue::Tensor(ty)),
+        })),
+    }
+}
+
+fn onnx(graph: GraphProto) -> OnnxModel {
+    let model = ModelProto {
+        ir_version: 9,
+        opset_import: vec![OperatorSetIdProto {
+            domain: String::new(),
+            version: 20,
+        }],
+        graph: Some(Box::new(graph)),
+        ..ModelProto::default()
+    };
+    OnnxModel::from_proto(model).unwrap()
+}
+
 /// Floats that decide a size themselves are constants of the model.
 #[test]
 fn known_scales_of_a_resize_are_constants() {
     let value = |name: &str, extents: &[i64]| {
-        let dim = extents.iter().map(|&extent| DimensionProto {
-            value: Some(DimensionValue::Value(extent)),
-        });
-        let shape = (!extents.is_empty()).then(|| TensorShapeProto { dim: dim.collect() });
-        let ty = TensorTypeProto {
-            elem_type: data_type::FLOAT,
-            shape,
-        };
-        ValueInfoProto {
-            name: name.into(),
-            r#type: Some(Box::new(TypeProto {
-                value: Some(TypeValue::Tensor(ty)),
-            })),
-        }
+        let extents = extents.iter().map(|&extent| DimensionValue::Value(extent));
+        value(name, data_type::FLOAT, extents.collect())
     };
     let node = NodeProto {
         op_type: "Resize".into(),
@@ -173,16 +190,7 @@ fn known_scales_of_a_resize_are_constants() {
         output: vec![value("y", &[])],
         ..GraphProto::default()
     };
-    let model = ModelProto {
-        ir_version: 9,
-        opset_import: vec![OperatorSetIdProto {
-            domain: String::new(),
-            version: 19,
-        }],
-        graph: Some(Box::new(graph)),
-        ..ModelProto::default()
-    };
-    let onnx = OnnxModel::from_proto(model).unwrap();
+    let onnx = onnx(graph);
     let scales = Tensor::from_slice([4], &[1.0f32, 1.0, 2.0, 3.0]).unwrap();
     for symbolic in [false, true] {
         let compiler = Compiler::new().symbolic(symbolic);
@@ -380,6 +388,45 @@ fn joined_runs_return_what_each_run_does() {
     let start = |run: usize| joined[run][0].bytes().as_ptr() as usize;
     assert_eq!(start(1) - start(0), inputs[0][0].ty().elements() * 64 * 4);
     assert!(model.run_batch(&[]).unwrap().is_empty());
+}
+
+#[test]
+fn runs_with_strings_are_joined() {
+    let rows = |name: &str| {
+        let extents = vec![
+            DimensionValue::Parameter("batch".into()),
+            DimensionValue::Value(2),
+        ];
+        value(name, data_type::STRING, extents)
+    };
+    let graph = GraphProto {
+        node: vec![NodeProto {
+            op_type: "StringConcat".into(),
+            input: ["x", "end"].map(String::from).to_vec(),
+            output: vec!["y".into()],
+            ..NodeProto::default()
+        }],
+        input: vec![
+            rows("x"),
+            value("end", data_type::STRING, vec![DimensionValue::Value(2)]),
+        ],
+        output: vec![rows("y")],
+        ..GraphProto::default()
+    };
+    let package = Compiler::new().compile_model(&onnx(graph)).unwrap();
+    let model = package.load(&LoadOptions::new()).unwrap();
+    assert_eq!(model.batch_dimension(), Some("batch"));
+    let texts = |shape: &[usize], texts: &[&str]| Tensor::from_strings(shape, texts).unwrap();
+    let first = texts(&[1, 2], &["a", ""]);
+    let second = texts(&[2, 2], &["b", "ä\0", "c", "long"]);
+    let end = texts(&[2], &["1", "!"]);
+    let runs: [&[(&str, &Tensor)]; 2] = [
+        &[("x", &first), ("end", &end)],
+        &[("x", &second), ("end", &end)],
+    ];
+    let joined = model.run_batch(&runs).unwrap();
+    assert_eq!(joined[0][0], texts(&[1, 2], &["a1", "!"]));
+    assert_eq!(joined[1][0], texts(&[2, 2], &["b1", "ä\0!", "c1", "long!"]));
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Model {
         let only_first = |signature: &Signature| {
             let mut others = signature.shape.iter().skip(1);
             let dtype = signature.ty.dtype();
-            let whole = dtype != DataType::String && dtype.bits() >= 8;
+            let whole = dtype == DataType::String || dtype.bits() >= 8;
             signature.kind.is_tensor()
                 && whole
                 && !others.any(|dimension| mentions(dimension, &symbol))
@@ -195,6 +195,12 @@ fn join(group: &[usize], runs: &[Vec<&Tensor>], batch: &Batch) -> Result<Vec<Ten
         let mut shape = first[input].shape().to_vec();
         shape[0] = group.iter().map(|&run| rows(&runs[run], batch)).sum();
         let ty = TensorType::new(first[input].dtype(), shape)?;
+        if ty.dtype() == DataType::String {
+            let texts = group.iter().filter_map(|&run| runs[run][input].strings());
+            let texts: Vec<&str> = texts.flatten().collect();
+            joined.push(Tensor::from_strings(ty.shape().clone(), &texts)?);
+            continue;
+        }
         let mut buffer = BufferMut::zeroed(ty.bytes())?;
         let mut at = 0;
         for &run in group {
@@ -214,6 +220,11 @@ fn part(result: &Tensor, row: usize, rows: usize) -> Result<Tensor> {
     let mut shape = result.shape().to_vec();
     let all = shape[0].max(1);
     shape[0] = rows;
+    if let Some(texts) = result.strings() {
+        let width = result.ty().elements() / all;
+        let texts: Vec<&str> = texts.skip(row * width).take(rows * width).collect();
+        return Tensor::from_strings(shape, &texts);
+    }
     let ty = TensorType::new(result.dtype(), shape)?;
     let row_bytes = result.bytes().len() / all;
     let range = row * row_bytes..(row + rows) * row_bytes;
