@@ -148,7 +148,7 @@ fn value(name: &str, elem_type: i32, extents: Vec<DimensionValue>) -> ValueInfoP
         .into_iter()
         .map(|value| DimensionProto { value: Some(value) });
     let dim: Vec<DimensionProto> = dim.collect();
-    let shape = (!dim.is_empty()).then(|| TensorShapeProto { dim });
+    let shape = (!dim.is_empty()).then_some(TensorShapeProto { dim });
     let ty = TensorTypeProto { elem_type, shape };
     ValueInfoProto {
         name: name.into(),
