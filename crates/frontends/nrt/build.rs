@@ -1,4 +1,4 @@
-//! Sets the soname that clients load (facts, neuron.md 1.6) and records the commit.
+//! Sets the soname that clients load (nrt 1.5) and records the commit.
 
 use std::process::Command;
 

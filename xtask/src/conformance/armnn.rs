@@ -1,5 +1,5 @@
-//! The layer tests of Arm NN: a layer with its parameters, inputs and expected output (facts,
-//! armnn.md 6). Each is translated to a graph of Tenon's operators.
+//! The layer tests of Arm NN: a layer with its parameters, inputs and expected output
+//! (backends 8.2). Each is translated to a graph of Tenon's operators.
 
 mod build;
 mod case;
@@ -23,8 +23,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use tenon_tensor::ModelValue;
 
-/// Cases that cannot be run because the data is incomplete: the prefix of their name, and the missing
-/// part. The first two are also in facts, armnn.md 6.
+/// Cases that cannot be run because the data is incomplete (backends 8.2): the prefix of their name, and
+/// the missing part.
 const GAPS: [(&str, &str); 4] = [
     ("Lstm", "the data has no weights"),
     ("QLstm", "the data has no weights"),
@@ -90,7 +90,7 @@ fn trial(case: &LayerCase) -> Result<Trial> {
     })
 }
 
-/// Arm NN's tolerance (facts, armnn.md 5): quantised values differ by at most 1, others by 1 %, or by
+/// Arm NN's tolerance (backends 8.3): quantised values differ by at most 1, others by 1 %, or by
 /// 1e-6 if one of them is 0.
 fn is_close(kind: ArmType, expected: f64, found: f64) -> bool {
     let difference = (expected - found).abs();

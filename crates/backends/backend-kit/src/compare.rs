@@ -6,7 +6,7 @@ use tenon_graph::Attributes;
 use tenon_graph::operator::operator;
 use tenon_tensor::{DataType, Tensor, TensorType};
 
-/// The tolerance of facts, armnn.md 5, for types without a stated one: relative, and absolute if either side is zero.
+/// The tolerance for types without a stated one (backends 8.3): relative, and absolute if either side is zero.
 const NEAR_ZERO: f64 = 1e-6;
 const RELATIVE: f64 = 0.01;
 

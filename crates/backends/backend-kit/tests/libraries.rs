@@ -22,7 +22,7 @@ fn passes(report: &Report) {
     assert_eq!(report.count(Outcome::Failed), 0, "{report}");
 }
 
-/// CreateReferenceDynamicBackend (facts, armnn.md 5): `CpuRef` as a library.
+/// CreateReferenceDynamicBackend (backends 8.1): `CpuRef` as a library.
 #[test]
 fn cpu_ref_as_a_library_conforms() {
     let folder = tempfile::tempdir().unwrap();

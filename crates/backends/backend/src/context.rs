@@ -15,7 +15,7 @@ impl fmt::Display for NetworkId {
 
 /// A context lives as long as a runtime and receives callbacks on its models. An error before or
 /// after loading aborts the load, one after enqueueing the execution; unloading ignores errors
-/// (facts, armnn.md 1.2).
+/// (backends 7.4).
 pub trait BackendContext: Send + Sync {
     /// Before a model is loaded.
     fn before_load(&self, network: NetworkId) -> Result<()> {

@@ -1,6 +1,4 @@
-//! Discovery of libraries with backends: folders, file names and order (seed: Arm NN backend guide,
-//! "Dynamic backend loading paths" and "file naming convention").
-//! backend guide, "Dynamic backend loading paths" and "file naming convention").
+//! Discovery of libraries with backends: folders, file names and order (backends 6.1, 6.2).
 
 use crate::{BackendId, BackendLibrary, LoadError, LoadWarning, Registry};
 use std::collections::BTreeSet;

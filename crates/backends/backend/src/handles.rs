@@ -10,9 +10,9 @@ use std::fmt;
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_tensor::dlpack::Device;
 
-/// Sources of memory (facts, armnn.md 1.2).
+/// Sources of memory (backends 7.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the sources of facts, armnn.md 1.2")]
+#[allow(missing_docs, reason = "the sources of backends 7.6")]
 pub enum MemorySource {
     Malloc,
     DmaBuf,
@@ -157,7 +157,7 @@ impl fmt::Display for CrossingKind {
 }
 
 /// The strategy for a tensor that passes from a producer to a consumer with these preferences: the
-/// first possible one of the same memory, export and import, and copy (facts, armnn.md 2). `None`
+/// first possible one of the same memory, export and import, and copy (backends 7.7). `None`
 /// if impossible. An empty list means plain memory, which supports all strategies.
 pub fn edge_strategy(
     producer: &[HandleFactory],

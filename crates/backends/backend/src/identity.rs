@@ -40,7 +40,7 @@ impl fmt::Display for BackendId {
 /// The greatest length of [`Backend::target`](crate::Backend::target) in bytes.
 pub const MAX_TARGET: usize = 256;
 
-/// A named property of a backend (facts, armnn.md 1.7).
+/// A named property of a backend (backends 7.2).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capability {
     /// Its name, such as `PreferredLayout`.
@@ -61,7 +61,7 @@ impl Capability {
 
 /// The value of a capability or an option.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs, reason = "the kinds of facts, armnn.md 1.7")]
+#[allow(missing_docs, reason = "the kinds of backends 7.2")]
 pub enum PropertyValue {
     Bool(bool),
     Int(i64),

@@ -1,8 +1,7 @@
 //! The backend interface: support queries with reasons of refusal, preparation of constants at
 //! compile time, and workloads.
 //!
-//! A backend is stateless and short-lived; objects that it creates may outlive it (seed: Arm NN
-//! backend guide, "The Backend interface").
+//! A backend is stateless and short-lived; objects that it creates may outlive it (backends 7.1).
 
 mod allocator;
 mod backend;

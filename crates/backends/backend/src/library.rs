@@ -126,7 +126,7 @@ unsafe fn export<T: Copy>(library: &Library, name: &'static str) -> Result<T, Lo
 mod tests {
     use super::is_compatible;
 
-    /// The examples of the seed, "Dynamic backend versioning and ABI compatibility".
+    /// The examples of backends 6.4.
     #[test]
     fn versions_are_compatible_within_a_major_up_to_the_minor() {
         assert!(is_compatible((2, 4), (2, 4)));
@@ -134,7 +134,7 @@ mod tests {
         assert!(!is_compatible((2, 5), (2, 4)));
         assert!(!is_compatible((2, 0), (1, 0)));
         assert!(!is_compatible((2, 0), (3, 0)));
-        // Lexicographically less, but not compatible (facts, armnn.md 1.6).
+        // Lexicographically less, but not compatible (backends 6.4).
         assert!(!is_compatible((1, 4), (2, 4)));
     }
 }

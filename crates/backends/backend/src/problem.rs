@@ -14,7 +14,7 @@ pub struct LoadWarning {
     pub problem: LoadError,
 }
 
-/// The reason why a folder or library is ignored (facts, armnn.md 1.6).
+/// The reason why a folder or library is ignored (backends 6.3).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {

@@ -45,8 +45,7 @@ impl Registry {
         Self::default()
     }
 
-    /// Registers a backend, whose name must be new, not empty and not `Unknown` (facts, armnn.md
-    /// 1.6).
+    /// Registers a backend, whose name must be new, not empty and not `Unknown` (backends 6.3).
     pub fn register(&mut self, backend: Arc<dyn Backend>) -> Result<()> {
         let id = backend.id();
         if id.as_str().is_empty() || id.as_str() == "Unknown" {

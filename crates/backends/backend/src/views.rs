@@ -6,7 +6,7 @@ use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_graph::{Graph, Node, NodeId, ValueId, verify};
 
 /// The result of [`crate::Optimiser::optimise`]: every node of the subgraph is in exactly one list
-/// (facts, armnn.md 1.3). Ids are those of the subgraph.
+/// (backends 7.3). Ids are those of the subgraph.
 #[derive(Debug, Clone, Default)]
 pub struct OptimisationViews {
     /// Replaced parts with their replacements.

@@ -1,4 +1,4 @@
-//! The dynamic-backend cases of facts, armnn.md 5, and libraries with one defect each.
+//! Arm NN's cases of dynamic backends (backends 8.1), and libraries with one defect each.
 //!
 //! The names of Arm NN's tests are above the tests that cover them.
 

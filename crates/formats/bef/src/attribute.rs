@@ -2,7 +2,7 @@
 
 use crate::{Attribute, DType, Dense, Name};
 
-/// Attribute type codes beyond the data types (facts 1.3).
+/// Attribute type codes beyond the data types (bef 1.3).
 pub(crate) mod code {
     pub(crate) const TYPE: u8 = 25;
     pub(crate) const SHAPE: u8 = 27;
@@ -19,7 +19,7 @@ pub(crate) mod code {
     pub(crate) const EMPTY_ARRAY: u8 = 0x88;
 }
 
-/// The type code of an attribute in BEF (facts 1.3).
+/// The type code of an attribute in BEF (bef 1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttributeCode(pub(crate) u8);
 
@@ -141,7 +141,7 @@ impl Attribute {
         }
     }
 
-    /// The code of this attribute's type (facts 1.3).
+    /// The code of this attribute's type (bef 1.3).
     pub(crate) fn type_code(&self) -> u8 {
         match self {
             Attribute::String(_) => DType::String as u8,

@@ -50,12 +50,12 @@ dtypes! {
 }
 
 impl DType {
-    /// The type of a code (facts 1.3).
+    /// The type of a code (bef 1.3).
     pub fn from_code(code: u8) -> Option<DType> {
         Self::ALL.get(usize::from(code)).copied()
     }
 
-    /// The type of an MLIR form; signed integers map to signless ones (facts 1.4).
+    /// The type of an MLIR form; signed integers map to signless ones (bef 1.4).
     pub fn from_mlir(text: &str) -> Option<DType> {
         let text = match text {
             "si8" => "i8",

@@ -1,6 +1,7 @@
 //! The host program: Module, its bytes (BEF), its text (MLIR) and its verifier.
 //!
-//! Format: seed tfrt-bef.md; where the code of the original moved on (facts 1.9), the facts.
+//! The format and its rules are in `docs/bef.md`, which comments cite as bef 1.4; where the published
+//! document and the code of TFRT differ, the code is followed (bef 1.9).
 //!
 //! * [`FunctionBuilder`] makes functions in a program.
 //! * [`encode`] and [`decode`] turn a [`Module`] into BEF bytes and back; a [`File`] is opened in

@@ -5,7 +5,7 @@ use crate::{Name, SourcePosition};
 /// Maximum nesting of locations.
 pub const MAX_LOCATION_NESTING: usize = 64;
 
-/// A source location (facts 1.7).
+/// A source location (bef 1.7).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum KernelLocation {
     /// Unknown.

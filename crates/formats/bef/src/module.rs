@@ -31,11 +31,11 @@ pub struct Module {
     /// section.
     pub attributes: Dictionary,
     /// All functions; a [`FunctionId`] is an index here. A region of a kernel is a function with an
-    /// empty name that precedes the function containing it (facts 1.5).
+    /// empty name that precedes the function containing it (bef 1.5).
     pub functions: Vec<Function>,
 }
 
-/// How a function executes (facts 1.3).
+/// How a function executes (bef 1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum FunctionKind {
@@ -101,10 +101,10 @@ pub struct Kernel {
     pub location: KernelLocation,
 }
 
-/// Element types with their codes in BEF (facts 1.3).
+/// Element types with their codes in BEF (bef 1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-#[allow(missing_docs, reason = "the table of facts 1.3")]
+#[allow(missing_docs, reason = "the table of bef 1.3")]
 pub enum DType {
     Invalid = 0,
     UI8 = 1,
@@ -143,9 +143,9 @@ pub struct Dense {
     pub data: Vec<u8>,
 }
 
-/// The value of an attribute (facts 1.4).
+/// The value of an attribute (bef 1.4).
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs, reason = "named after the types of facts 1.3")]
+#[allow(missing_docs, reason = "named after the types of bef 1.3")]
 pub enum Attribute {
     I1(bool),
     I8(i8),

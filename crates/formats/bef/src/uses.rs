@@ -1,4 +1,4 @@
-//! Uses of registers: use counts and used-by lists, as BEF stores them (facts 1.6).
+//! Uses of registers: use counts and used-by lists, as BEF stores them (bef 1.6).
 
 use crate::{Function, RegisterId};
 

@@ -250,7 +250,7 @@ fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidPackage, message)
 }
 
-/// Whether an access may have this data type (the seed's list and Tenon's additions).
+/// Whether an access may have this data type (those of neff 2.16 and Tenon's additions).
 pub(crate) fn is_movable(dtype: DataType) -> bool {
     dtype.bits() >= 8 && !matches!(dtype, DataType::C64 | DataType::C128)
 }

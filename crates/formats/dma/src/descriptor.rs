@@ -4,10 +4,10 @@ use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use tenon_tensor::DataType;
 
-/// Maximum number of dimensions of an access pattern (seed: `from_steps`).
+/// Maximum number of dimensions of an access pattern (neff 2.15).
 pub const MAX_DIMENSIONS: usize = 4;
 
-/// Maximum number of sources of an operation (seed: `from_arr`).
+/// Maximum number of sources of an operation (neff 2.14).
 pub const MAX_SOURCES: usize = 16;
 
 /// A variable of a package, by its `var_id`.

@@ -1,5 +1,5 @@
 //! Activation tables: `act_info.json` lists the function sets, and each set has a profile with its
-//! tables in two binary members (facts, neuron.md 2.6).
+//! tables in two binary members (neff 2.9).
 
 use crate::object::object;
 use crate::{Name, Table};

@@ -1,4 +1,4 @@
-//! The data of a constant: a `.npy` member is an array, any other is raw bytes (seed, "Constants").
+//! The data of a constant: a `.npy` member is an array, any other is raw bytes (neff 2.17).
 
 use crate::Package;
 use tenon_base::{Location, Result};

@@ -1,4 +1,4 @@
-//! `sgNN/def.json`: engines, queue sets and variables of a subgraph (seed, "def.json").
+//! `sgNN/def.json`: engines, queue sets and variables of a subgraph (neff 2.4).
 
 use crate::object::{Field, object};
 use crate::prune::{Problem, Prune, report_mismatch};
@@ -82,7 +82,7 @@ object! {
 
 /// An engine of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "named after the files of the seed")]
+#[allow(missing_docs, reason = "named after the keys of neff 2.4")]
 pub enum EngineName {
     Pe,
     Act,
@@ -189,7 +189,7 @@ impl Definition {
 }
 
 object! {
-    /// Queues that move data (seed, "Queue Sets").
+    /// Queues that move data (neff 2.5).
     #[derive(Default)]
     pub struct QueueSet {
         /// `in`, `out`, `data`, `embedding_update` or `dynamic`.
@@ -226,7 +226,7 @@ impl QueueSet {
 }
 
 object! {
-    /// Scratch memory of a dynamic queue set (facts, neuron.md 2.6).
+    /// Scratch memory of a dynamic queue set (neff 2.5).
     #[derive(Default)]
     pub struct DynamicDma {
         /// First byte of each partition of the state buffer.
@@ -237,7 +237,7 @@ object! {
 }
 
 object! {
-    /// How float8 types convert (facts, neuron.md 2.6).
+    /// How float8 types convert (neff 2.4).
     #[derive(Default)]
     #[allow(missing_docs, reason = "the keys of the file")]
     pub struct Fp8ConversionConfig {
@@ -276,7 +276,7 @@ object! {
     }
 }
 
-/// The type of a variable (seed, "Variables").
+/// The type of a variable (neff 2.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VariableKind {

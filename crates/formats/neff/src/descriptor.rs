@@ -1,5 +1,5 @@
-//! The stored form of a DMA descriptor (seed, "DMA Descriptors", `desc`), and its conversion to and
-//! from the executable form of `tenon-dma`.
+//! The stored form of a DMA descriptor (neff 2.14), and its conversion to and from the executable
+//! form of `tenon-dma`.
 
 use crate::object::object;
 use crate::{Name, neff_dtype, neff_dtype_name};
@@ -234,7 +234,7 @@ impl JsonDescriptor {
         })
     }
 
-    /// The initial value of min and max. Without its type it is ignored (seed, `constant`).
+    /// The initial value of min and max. Without its type it is ignored (neff 2.14).
     fn initial_value(&self) -> Result<Option<Constant>> {
         let Some(dtype) = self.constant_dtype.as_deref() else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! `sgNN/ENGINE.json`: the description of an engine (seed, "{ENGINE}.json").
+//! `sgNN/ENGINE.json`: the description of an engine (neff 2.7).
 
 use crate::object::{Field, object};
 use crate::prune::{Problem, Prune, report_mismatch};
@@ -32,8 +32,8 @@ object! {
 }
 
 object! {
-    /// Tables of the vector engine, by member. The control table is one member (seed, "DVE.json"),
-    /// or a fast and a slow one (facts, neuron.md 2.6).
+    /// Tables of the vector engine, by member. The control table is one member, or a fast and a slow
+    /// one (neff 2.7).
     #[derive(Default)]
     #[allow(missing_docs, reason = "the keys of the file")]
     pub struct DveTable {
@@ -96,7 +96,7 @@ impl Trigger {
     }
 }
 
-/// The descriptors of a trigger: one object (seed) or a list of them (facts, neuron.md 2.6).
+/// The descriptors of a trigger: one object or a list of them (neff 2.7).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JsonDescriptors {
     list: Vec<JsonDescriptor>,

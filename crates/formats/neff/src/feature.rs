@@ -1,4 +1,4 @@
-//! Feature bits: features that a loader must support (facts, neuron.md 2.5).
+//! Feature bits: features that a loader must support (neff 1.4).
 
 use std::fmt;
 use std::ops::BitOr;

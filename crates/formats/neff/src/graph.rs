@@ -275,7 +275,7 @@ impl NeffGraph {
         self.ports(outputs)
     }
 
-    /// The outputs. A name that is listed for each physical core is returned once (facts, 2.9).
+    /// The outputs. A name that is listed for each physical core is returned once (neff 1.5).
     pub fn outputs(&self) -> Vec<PortType> {
         self.ports(self.heads.iter().map(|&[node, output, _]| (node, output)))
     }

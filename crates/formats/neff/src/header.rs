@@ -1,4 +1,4 @@
-//! The 1024-byte header (seed, "NEFF Header"; facts, neuron.md 2.1).
+//! The 1024-byte header (neff 1.1).
 
 use crate::FeatureBits;
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! `hlo_stats.json`: the compiler's statistics of the model (facts, neuron.md 2.6).
+//! `hlo_stats.json`: the compiler's statistics of the model (neff 2.11).
 
 use crate::object::object;
 use serde_json::Number;

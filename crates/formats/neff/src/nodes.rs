@@ -1,4 +1,4 @@
-//! The output of `info`: the header as text, and the table of nodes (facts, neuron.md 5).
+//! The output of `info`: the header as text, and the table of nodes (neff 3.2).
 
 use crate::{FeatureBits, Header, Package, Structure, Subgraph, VariableKind};
 use serde::Serialize;

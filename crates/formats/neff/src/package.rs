@@ -80,7 +80,7 @@ pub enum HashCheck {
     /// They are equal.
     Equal,
     /// They differ in a package that Tenon did not write. Files of another known compiler never
-    /// match (facts, neuron.md 2.4): no evidence of damage.
+    /// match (neff 1.3): no evidence of damage.
     ForeignDiffers,
 }
 

@@ -15,7 +15,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Bytes unpacked between two checks of [`Control`].
 const STEP: usize = 1 << 20;
 
-/// Whether a payload is compressed, independent of the header (facts, neuron.md 2.2).
+/// Whether a payload is compressed, independent of the header (neff 1.2).
 pub(crate) fn is_compressed(payload: &[u8]) -> bool {
     payload.starts_with(&GZIP)
 }

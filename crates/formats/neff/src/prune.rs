@@ -190,7 +190,7 @@ impl<T: Prune, const N: usize> Prune for [T; N] {
     }
 }
 
-/// The name of a type, then a list of it (facts, neuron.md 2.6: `attrs`).
+/// The name of a type, then a list of it (`attrs`, neff 2.1).
 impl<T: Prune> Prune for (String, Vec<T>) {
     fn prune(value: &mut Value, place: &mut KeyPath, problems: &mut Vec<Problem>) -> bool {
         match value.as_array_mut().map(Vec::as_mut_slice) {

@@ -30,7 +30,7 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// Known names, those of kelf files among them (facts, neuron.md 2.6).
+    /// Known names, those of kelf files among them (neff 2.2).
     const NAMES: [(&'static str, Architecture); 6] = [
         ("inf1", Architecture::Inf1),
         ("trn1", Architecture::Trn1),

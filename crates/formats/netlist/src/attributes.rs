@@ -1,4 +1,4 @@
-//! The attributes of ops (facts 3.2): one table of names and types.
+//! The attributes of ops (netlist 3.2): one table of names and types.
 
 use crate::source::Spanned;
 

@@ -1,4 +1,4 @@
-//! Descriptions of devices for the strict rules (facts 7.3).
+//! Descriptions of devices for the strict rules (netlist 7.3).
 
 use crate::yaml::{Node, NodeKind, parse};
 use crate::yaml_scalar::parse_integer;

@@ -1,5 +1,5 @@
 //! Netlists of BUDA: graphs of ops on grids of cores, their queues, and the programs that run them
-//! (seed buda-netlist; where the original implementation differs from it, the facts).
+//! (docs/netlists.md).
 //!
 //! * [`read`] parses YAML into a [`Netlist`] whose values have source spans.
 //! * The `Display` of a [`Netlist`] is YAML in canonical layout that parses back to an equal netlist;

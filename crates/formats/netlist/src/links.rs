@@ -65,7 +65,7 @@ impl<'n> Links<'n> {
         links
     }
 
-    /// A name without the device suffix of a replica (facts 6.5), if only the base name is defined.
+    /// A name without the device suffix of a replica (netlist 6.5), if only the base name is defined.
     fn base(&self, name: &'n str) -> &'n str {
         match name.rsplit_once('.') {
             Some((base, device))

@@ -9,10 +9,10 @@ use tenon_tile::{
     UblockOrder,
 };
 
-/// A netlist (facts 2). Equality ignores source spans.
+/// A netlist (netlist 2.1). Equality ignores source spans.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Netlist {
-    /// The target architectures; the first is the default (facts 10.8).
+    /// The target architectures; the first is the default (netlist 2.1).
     pub arch: Vec<Spanned<Arch>>,
     /// Its queues and rams.
     pub queues: Vec<Queue>,
@@ -211,7 +211,7 @@ pub struct Pad {
     pub value: f32,
 }
 
-/// A tensor manipulation (facts 4).
+/// A tensor manipulation (netlist 4.1).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Tm {
     /// Repeats the tensor `n` times along rows.
@@ -307,7 +307,7 @@ pub struct Program {
     pub instructions: Vec<Spanned<Instruction>>,
 }
 
-/// An instruction (facts 6.4).
+/// An instruction (netlist 6.4).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Instruction {
     /// Variables of one run with their initial values.
@@ -353,7 +353,7 @@ pub enum Operand {
     Variable(String),
 }
 
-/// The setting of one queue for an execute (facts 6.3).
+/// The setting of one queue for an execute (netlist 6.3).
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueSetting {
     /// The queue.

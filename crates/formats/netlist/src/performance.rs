@@ -1,4 +1,4 @@
-//! Expected performance: the section `performance-check` (facts 6.9), compared with measurements on
+//! Expected performance: the section `performance-check` (netlist 6.9), compared with measurements on
 //! this machine, and a roofline estimate of an ideal device from the blocking.
 
 use crate::attributes::AttributeKey as Key;
@@ -8,7 +8,7 @@ use crate::words::{MathFidelity, OpKind};
 use crate::{Findings, yaml::Node};
 
 /// Cycles of the matrix unit for a matmul of two tiles in one pass: 2,048 multiplications per cycle.
-/// An assumption of the estimate, like the two constants below; the facts do not define them.
+/// An assumption of the estimate, like the two constants below: no public document defines them.
 const MATMUL_CYCLES: u64 = 16;
 /// Cycles of the matrix unit for an elementwise operation on two tiles in one pass.
 const ELEMENTWISE_CYCLES: u64 = 8;

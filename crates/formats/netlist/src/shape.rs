@@ -1,4 +1,4 @@
-//! Shapes in tiles, and the shape inference of TMs (facts 4).
+//! Shapes in tiles, and the shape inference of TMs (netlist 4.1).
 
 use crate::netlist::{Blocking, Input, Tm};
 use crate::source::Span;
@@ -32,7 +32,7 @@ impl TileShape {
         }
     }
 
-    /// The shape after the unpad, TMs and pad of an input, in that order (facts 3.8).
+    /// The shape after the unpad, TMs and pad of an input, in that order (netlist 3.8).
     pub fn after_input(self, input: &Input) -> Result<Self, Finding> {
         let mut shape = self;
         if let Some(unpad) = &input.unpad {
@@ -70,7 +70,7 @@ impl TileShape {
                     .found(parts))
             }
         };
-        // A stack of 0 takes all slices (facts 4).
+        // A stack of 0 takes all slices (netlist 4.1).
         let all = |parts: u32| match parts {
             0 => t,
             _ => u64::from(parts),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_after_tms_are_those_of_the_facts() {
+    fn shapes_after_tms_are_the_published_ones() {
         let shape = |t, rows, columns| TileShape { t, rows, columns };
         assert_eq!(after([2, 4, 6], &[Tm::Hslice(3)]), shape(6, 4, 2));
         assert_eq!(

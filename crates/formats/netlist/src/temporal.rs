@@ -1,5 +1,5 @@
 //! Temporal graphs: the connected components of graphs whose ops read each other; their graphs run
-//! concurrently (facts 6.5).
+//! concurrently (netlist 6.5).
 
 use crate::netlist::{Graph, Netlist};
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The memory footprint of a netlist on a device (facts 5.4 and 7.2).
+//! The memory footprint of a netlist on a device (netlist 5.4, 7.2).
 
 use crate::links::{Links, Node};
 use crate::netlist::{Graph, Netlist, Op, Queue};
@@ -130,7 +130,7 @@ queues:
 ";
         let netlist = read(&Source::new("q.yaml", text)).netlist;
         let memory = MemoryUsage::of(&netlist, Arch::Grayskull);
-        // Facts 5.3 and 5.4: a tile of Float16_b has 2080 bytes, one of Bfp8_b 1120, a header 32.
+        // A tile of Float16_b has 2080 bytes, one of Bfp8_b 1120, a header 32 (netlist 5.3, 5.4).
         let (a, b) = (2 * 2080 + 32, 2 * 1120 + 32);
         assert_eq!(
             memory.channels[&(0, 0)],

@@ -3,7 +3,7 @@
 use tenon_tile::words;
 
 words! {
-    /// The type of an IO node (facts 2, queues).
+    /// The type of an IO node (netlist 2.2).
     QueueKind, "type of queue", exact case true;
     /// A FIFO with flow control.
     Queue "queue";
@@ -21,7 +21,7 @@ words! {
 }
 
 words! {
-    /// The precision of multiplications on a device; no effect on values in Tenon (facts 3).
+    /// The precision of multiplications on a device; no effect on values in Tenon (netlist 3.2).
     MathFidelity, "math fidelity", exact case true;
     /// One pass.
     LoFi "LoFi";
@@ -38,7 +38,7 @@ words! {
 }
 
 words! {
-    /// The type of an op (facts 3.1).
+    /// The type of an op (netlist 3.1).
     OpKind, "type of op", exact case true;
     /// Copies its input.
     Nop "nop";

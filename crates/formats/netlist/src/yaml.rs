@@ -1,5 +1,5 @@
 //! YAML as a tree with source spans. Unlike the map types of YAML libraries it preserves the order of
-//! keys, duplicate keys (facts 1) and source positions.
+//! keys, duplicate keys (netlist 1.1) and source positions.
 
 use crate::source::{Source, Span};
 use crate::{Finding, Rule};
@@ -59,7 +59,7 @@ impl Node {
     }
 
     /// Whether this is null: an absent value, `~`, `null` or `None` in any letter case; netlists use
-    /// `None` for an empty list of TMs (facts 1).
+    /// `None` for an empty list of TMs (netlist 1.1).
     pub fn is_null(&self) -> bool {
         match &self.kind {
             NodeKind::Scalar { text, plain } => {

@@ -1,4 +1,4 @@
-//! Block floating point: blocks of sixteen elements with a shared exponent (facts 5.2).
+//! Block floating point: blocks of sixteen elements with a shared exponent (netlist 5.2).
 
 use crate::words::DataFormat;
 
@@ -95,9 +95,9 @@ mod tests {
         (shared, codes[..n].to_vec(), back[..n].to_vec())
     }
 
-    #[allow(clippy::approx_constant, reason = "a value of the facts' vector")]
+    #[allow(clippy::approx_constant, reason = "a value of the published vector")]
     #[test]
-    fn eight_bits_have_the_vectors_of_the_facts() {
+    fn eight_bits_have_the_published_vectors() {
         let values = [
             100.0, 1.0, -0.5, 0.3, 3.999, -2.71828, 7.0, 2.5, 1.5, -3.5, 64.4,
         ];
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn four_and_two_bits_have_the_vectors_of_the_facts() {
+    fn four_and_two_bits_have_the_published_vectors() {
         let (_, codes, back) = round_trip(DataFormat::Bfp4B, &[100.0, 64.4]);
         assert_eq!((codes, back), (vec![6, 4], vec![96.0, 64.0]));
         let (_, codes, back) = round_trip(DataFormat::Bfp2, &[100.0, 64.4]);

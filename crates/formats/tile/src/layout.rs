@@ -1,4 +1,4 @@
-//! The buffers of a queue: header, entries, blocks (facts 5.4).
+//! The buffers of a queue: header, entries, blocks (netlist 5.4).
 
 use crate::tile::{TileLayout, alignment, element_bits, pack_scalars, unpack_scalars};
 use crate::words::{Arch, DataFormat, UblockOrder};
@@ -230,7 +230,7 @@ impl QueueLayout {
     }
 
     /// The tiles of a buffer in the order of memory (slice by slice, ublock by ublock, tile by tile), each
-    /// as the indices of its elements in the tensor, row by row (facts 5.4).
+    /// as the indices of its elements in the tensor, row by row (netlist 5.4).
     fn tiles(&self, row: usize, column: usize, mut each: impl FnMut(TileIndices)) {
         let [t, rows, columns] = self.shape().unwrap_or_default();
         let [m, n] = self.blocking.mblock;

@@ -1,4 +1,4 @@
-//! Tensor movements (TMs): how an op's operand is made of the tiles of a stored tensor (facts 4).
+//! Tensor movements (TMs): how an op's operand is made of the tiles of a stored tensor (netlist 4.1).
 //!
 //! A kernel's attribute carries them as text. The text is canonical: every [`TensorMovement`] has
 //! exactly one, and a text that differs from it in any character is an error.

@@ -1,4 +1,4 @@
-//! Scalar formats: one element, one code (facts 5.1).
+//! Scalar formats: one element, one code (netlist 5.1).
 
 use crate::words::DataFormat;
 
@@ -55,7 +55,7 @@ pub fn encode_scalar(format: DataFormat, value: f32) -> Option<u32> {
         DataFormat::Float16B => bits >> 16,
         DataFormat::Lf8 => Lf8::encode(bits),
         // The original packs this format as Lf8, but unpacks it as Fp8_e4m3; here both are Fp8_e4m3
-        // (facts 10.7).
+        // (netlist 5.1).
         DataFormat::Fp8E4m3 => Fp8E4m3::encode(bits),
         DataFormat::Int8 => {
             let magnitude = rounded.abs().clamp(0.0, 127.0) as u32;
@@ -63,7 +63,7 @@ pub fn encode_scalar(format: DataFormat, value: f32) -> Option<u32> {
         }
         DataFormat::UInt8 => rounded.clamp(0.0, 255.0) as u32,
         DataFormat::UInt16 => rounded.clamp(0.0, 65535.0) as u32,
-        // Nonnegative values are truncated, negative ones rounded (facts 5.1).
+        // Nonnegative values are truncated, negative ones rounded (netlist 5.1).
         DataFormat::Int32 if value < 0.0 => {
             let magnitude = (rounded.abs() as u32).min(i32::MAX as u32);
             sign_magnitude(magnitude > 0, magnitude, 32)
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn float16_has_the_vectors_of_the_facts() {
+    fn float16_has_the_published_vectors() {
         let vectors = [
             (1.0, 0x3c00),
             (-2.5, 0xc100),

@@ -1,4 +1,4 @@
-//! Tiles in memory: header, shared exponents, faces, padding (facts 5.3).
+//! Tiles in memory: header, shared exponents, faces, padding (netlist 5.3).
 
 use crate::block::{BLOCK, decode_block, encode_block};
 use crate::scalar::{decode_scalar, encode_scalar};
@@ -202,7 +202,7 @@ mod tests {
     use DataFormat::*;
 
     #[test]
-    fn sizes_are_those_of_the_facts() {
+    fn sizes_are_the_published_ones() {
         let sizes = [
             (Float32, 4128, 4160),
             (Int32, 4128, 4160),

@@ -66,7 +66,7 @@ macro_rules! words {
 }
 
 words! {
-    /// An architecture (facts 2, devices).
+    /// An architecture (netlist 2.1).
     Arch, "architecture", exact case false;
     /// Grayskull.
     Grayskull "grayskull";
@@ -97,7 +97,7 @@ words! {
 }
 
 words! {
-    /// The part of each tile that is copied over the whole tile (facts 3.7).
+    /// The part of each tile that is copied over the whole tile (netlist 4.1).
     TileBroadcast, "tile broadcast", exact case true;
     /// Row 0.
     Row "r";
@@ -115,7 +115,7 @@ impl TileBroadcast {
 }
 
 words! {
-    /// The format of stored elements (facts 5).
+    /// The format of stored elements (netlist 5.1, 5.2).
     DataFormat, "data format", exact case true;
     /// IEEE binary32.
     Float32 "Float32";

@@ -27,7 +27,7 @@ macro_rules! kinds {
                 match self { $(ErrorKind::$name => $text,)* }
             }
 
-            /// The `NRT_STATUS` that the C interface returns (facts, neuron.md 1.3).
+            /// The `NRT_STATUS` that the C interface returns (nrt 1.3).
             pub fn nrt_status(self) -> i32 {
                 match self { $(ErrorKind::$name => $status,)* }
             }

@@ -257,7 +257,7 @@ fn a_package_rounds_what_it_is_given() {
         folder.path(),
         &["compile", "squares.yaml", "-o", "squares.neff"],
     );
-    // As in the vector of facts 5.2: sixteen values share the exponent of 100.
+    // As in the vector of netlist 5.2: sixteen values share the exponent of 100.
     let given = [
         1.0, -0.5, 0.3, 3.999, -2.75, 100.0, 7.0, 2.5, 1.5, -3.5, 64.4, 0.0, 0.0, 0.0, 0.0, 0.0f32,
     ];

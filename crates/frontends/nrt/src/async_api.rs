@@ -1,5 +1,4 @@
-//! Detection of the version of the asynchronous interface that a caller was compiled for (facts,
-//! neuron.md, "Newer public interface").
+//! Detection of the version of the asynchronous interface that a caller was compiled for (nrt 1.6).
 //!
 //! Versions 2 and 3.0 have functions of the same names with different arguments: a single call does
 //! not reveal its version. A program of version 2 creates an error tracker before its first request;

@@ -1,4 +1,4 @@
-//! The two numberings of element types in the C interface (facts, neuron.md 1.2).
+//! The two numberings of element types in the C interface (nrt 1.2).
 
 use crate::models::flag;
 use DataType::*;
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn numberings_match_the_published_headers() {
-        // Facts, neuron.md 1.2, in ascending order.
+        // nrt 1.2, in ascending order.
         let old = [F32, F16, BF16, I8, U8, I16, U16, I32, U32, I64, U64];
         let new = [
             U64, I8, U8, I16, U16, BF16, F16, I32, U32, F32, F32r, I64, F8E3M4, F8E4M3, F8E5M2,

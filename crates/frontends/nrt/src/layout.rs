@@ -1,5 +1,5 @@
-//! Structs shared with callers, as in the headers. Sizes and offsets are those of facts, neuron.md
-//! 1.4; `tests/c/layout.c` asserts them for the headers.
+//! Structs shared with callers, as in the headers. Sizes and offsets are those of nrt 1.4;
+//! `tests/c/layout.c` asserts them for the headers.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;

@@ -1,4 +1,4 @@
-//! Statuses of functions (facts, neuron.md 1.3).
+//! Statuses of functions (nrt 1.3).
 
 use crate::call::entry;
 use std::ffi::{CStr, c_char};

@@ -72,7 +72,7 @@ entry! {
         let Some(&number) = handles.get(name) else {
             let mut names: Vec<&str> = handles.keys().map(|name| &**name).collect();
             names.sort_unstable();
-            // `NRT_FAILURE` (seed neuron-runtime-libnrt, "The Tensorset API").
+            // `NRT_FAILURE` (nrt 1.1).
             let text = format!("the set has no tensor '{name}'");
             return Err(Error::new(ErrorKind::Absent, text).expected(names.join(", ")));
         };

@@ -1,4 +1,4 @@
-//! The examples, built with only the installed files and pkg-config, and the sample program of the seed.
+//! The examples, built with only the installed files and pkg-config, and the sample program of the published guide.
 #![allow(clippy::print_stderr, reason = "prints skipped tests")]
 
 mod common;
@@ -111,11 +111,11 @@ fn block(text: &str, heading: &str, language: &str) -> String {
 }
 
 #[test]
-fn the_sample_program_of_the_seed_runs() {
-    let seed = std::env::var_os("TENON_EXTRA_DATA")
+fn the_published_sample_program_runs() {
+    let guide = std::env::var_os("TENON_EXTRA_DATA")
         .map(|folder| Path::new(&folder).join("../seeds/neuron-runtime-libnrt.rst"));
-    let Some(text) = seed.and_then(|path| std::fs::read_to_string(path).ok()) else {
-        eprintln!("skipped: the seed is not next to TENON_EXTRA_DATA");
+    let Some(text) = guide.and_then(|path| std::fs::read_to_string(path).ok()) else {
+        eprintln!("skipped: no neuron-runtime-libnrt.rst next to TENON_EXTRA_DATA");
         return;
     };
     let folder = TestFolder::new();

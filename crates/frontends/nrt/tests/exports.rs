@@ -7,7 +7,7 @@ use object::{Object, ObjectSymbol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// Functions of the published interface (facts, neuron.md 1.5; 3 of "Newer public interface").
+/// Functions of the published interface (nrt 1.1).
 const FUNCTIONS: usize = 146;
 
 /// The functions that a header declares: names before a parenthesis.

@@ -432,7 +432,7 @@ fn environment_variables_are_applied_or_rejected() {
     let program = folder.build("environment");
     let damaged = folder.path().join("damaged.neff");
     let mut bytes = std::fs::read(&package).unwrap();
-    // The first byte of the hash (facts, neuron.md 2.1).
+    // The first byte of the hash (neff 1.1).
     bytes[172] ^= 1;
     std::fs::write(&damaged, bytes).unwrap();
     let check = |package: &std::path::Path, variables: &[(&str, &str)], statuses: &str| {

@@ -1,5 +1,5 @@
 //! Netlists without a package: read, checked, loaded and run; compiled into packages; compared with a
-//! plain implementation; drawn (seed buda-netlist; facts 6, 10).
+//! plain implementation; drawn (docs/netlists.md).
 //!
 //! This module contains everything of the crate of the format (`tenon-netlist`). A [`Job`] runs the
 //! programs of a netlist on arrays; a [`Session`] gives access to the queues while programs run.

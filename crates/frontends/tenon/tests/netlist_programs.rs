@@ -61,7 +61,7 @@ fn write(steps: &[Step], text: &mut String) {
     }
 }
 
-/// The same by facts 6.4, in 32 bits.
+/// The same (netlist 6.4), in 32 bits.
 fn interpret(steps: &[Step], v: &mut [i32; VARIABLES]) {
     for step in steps {
         match step {

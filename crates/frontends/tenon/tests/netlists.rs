@@ -322,7 +322,7 @@ fn formats_round_what_is_stored() {
                              math_fidelity: HiFi4, t: 1, mblock: [1, 2], ublock: [1, 1]}",
     );
     let source = Source::new("rounded.yaml", text);
-    // The matmul is 0, so that the sums are the entries of the second queue: the vector of facts 5.2.
+    // The matmul is 0, so that the sums are the entries of the second queue: the vector of netlist 5.2.
     let vector = [
         100.0, 1.0, -0.5, 0.3, 3.999, -2.75, 7.0, 2.5, 1.5, -3.5, 64.4,
     ];

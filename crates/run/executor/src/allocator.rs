@@ -1,7 +1,7 @@
 //! The host allocator: accounts for the memory that kernels use for their data.
 //!
 //! It grants and counts bytes; the memory itself comes from Rust's allocator. A grant that is still
-//! alive when the host ends is a leak (facts 5.1, 5.3).
+//! alive when the host ends is a leak (bef 5.1, 5.3).
 
 use crate::log::{Log, Severity};
 use std::fmt;
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn the_fixed_size_allocator_refuses_more_than_its_capacity() {
-        // The sizes of facts 4.3: a header of 64 bytes and 32 or 1024 elements of 4 bytes.
+        // The sizes of bef 4.3: a header of 64 bytes and 32 or 1024 elements of 4 bytes.
         let (allocator, lines) = logged(AllocatorKind::TestFixedSize1k);
         let first = allocator.grant(192).unwrap();
         assert!(allocator.grant(4160).is_none());

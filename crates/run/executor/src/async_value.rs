@@ -1,4 +1,4 @@
-//! Asynchronous values (futures) and their promises (facts 2.1).
+//! Asynchronous values (futures) and their promises (bef 2.1).
 //!
 //! One atomic pointer holds both the state and the waiters: null or a Treiber stack (1986) of
 //! waiters while pending, a sentinel when available. Registering pushes onto the stack, setting
@@ -53,7 +53,7 @@ unsafe impl Sync for Cell {}
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// The count of live asynchronous values in this process. A function that leaves the count higher
-/// than before has leaked a value (facts 5.1). Builds without debug assertions do not count and
+/// than before has leaked a value (bef 5.1). Builds without debug assertions do not count and
 /// return 0.
 pub fn alive_async_values() -> usize {
     ALIVE.load(std::sync::atomic::Ordering::Relaxed)

@@ -47,7 +47,7 @@ pub(crate) struct Slice {
 
 /// The users of a slot of an asynchronous function.
 pub(crate) struct Group<'a> {
-    /// Kernels in reverse order (facts 1.6); a kernel that uses the slot twice occurs twice. Some
+    /// Kernels in reverse order (bef 1.6); a kernel that uses the slot twice occurs twice. Some
     /// are marked [`SINGLE_OPERAND`].
     pub users: &'a [u32],
     /// The cell through which the slot is returned.

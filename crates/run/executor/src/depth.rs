@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 
-/// The maximum nesting depth of continuations and executions (facts 2.3).
+/// The maximum nesting depth of continuations and executions (bef 2.3).
 const LIMIT: u32 = 100;
 
 /// Bytes of stack that synchronous calls may use since the outermost level of the thread: half the

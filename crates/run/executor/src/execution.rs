@@ -1,4 +1,4 @@
-//! One execution of an asynchronous function: dataflow scheduling (facts 2.2, 2.3).
+//! One execution of an asynchronous function: dataflow scheduling (bef 2.2, 2.3).
 //!
 //! A kernel runs when all its operands are available. Each kernel has a count of missing operands;
 //! a finished kernel counts down its users, and the thread that counts a user to zero runs it. The

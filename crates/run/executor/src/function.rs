@@ -1,4 +1,4 @@
-//! Bound functions, and the execution of synchronous ones (facts 2.7).
+//! Bound functions, and the execution of synchronous ones (bef 2.7).
 
 use crate::code::Code;
 use crate::execution::{Execution, Run};

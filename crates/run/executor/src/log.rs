@@ -1,4 +1,4 @@
-//! The log of the host and its kernels: lines with a severity, on standard error (facts 5.3).
+//! The log of the host and its kernels: lines with a severity, on standard error (bef 5.3).
 
 use std::fmt;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! The ready kernels of one thread: those of its stream, and those of other streams (facts 2.3).
+//! The ready kernels of one thread: those of its stream, and those of other streams (bef 2.3).
 
 use crate::code::Code;
 use std::cell::RefCell;

@@ -152,7 +152,7 @@ impl Registry {
     }
 
     /// Adds a native function, written like a kernel; its name must be new. Its errors become its
-    /// results without a diagnostic (facts 2.4).
+    /// results without a diagnostic (bef 2.4).
     pub fn register_native(&mut self, def: KernelDef) -> Result<()> {
         add(&mut self.natives, "native function", def)
     }
@@ -188,7 +188,7 @@ fn add(map: &mut HashMap<Cow<'static, str>, KernelDef>, what: &str, def: KernelD
 
 impl Signature {
     /// Checks the types and the number of functions of a call. One chain more than declared is
-    /// legal: it only orders (facts 4).
+    /// legal: it only orders (bef 4.6).
     pub(crate) fn check(
         &self,
         operands: &[&str],

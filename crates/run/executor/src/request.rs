@@ -1,4 +1,4 @@
-//! Requests: the context shared by the executions of one call (facts 2.4).
+//! Requests: the context shared by the executions of one call (bef 2.4).
 
 use crate::{Host, Value};
 use std::any::Any;

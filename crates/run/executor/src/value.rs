@@ -7,7 +7,7 @@ use tenon_base::Error;
 
 /// The value of a register: 16 bytes, cheap to clone; objects are shared.
 #[derive(Clone, Default)]
-#[allow(missing_docs, reason = "named after the types of facts 1.3")]
+#[allow(missing_docs, reason = "named after the types of bef 1.3")]
 pub enum Value {
     /// No value: not set yet, or dropped.
     #[default]

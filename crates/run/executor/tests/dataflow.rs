@@ -1,5 +1,5 @@
-//! Asynchronous functions: errors, cancelling, pending values, calls, destruction (facts 2.1 to
-//! 2.8).
+//! Asynchronous functions: errors, cancelling, pending values, calls, destruction (bef 2.1,
+//! 2.2, 2.3, 2.4, 2.8).
 
 mod common;
 

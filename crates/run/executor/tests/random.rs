@@ -1,5 +1,5 @@
 //! Random programs: values compared with an interpreter in block order, on one thread and on
-//! several; the order of kernels on one thread compared with a model of facts 2.3.
+//! several; the order of kernels on one thread compared with a model of bef 2.3.
 
 mod common;
 
@@ -168,7 +168,7 @@ fn interpret(dag: &Dag) -> Vec<i64> {
     values
 }
 
-/// The order of kernels on the single-threaded queue, by the rules of facts 2.3 and 2.6.
+/// The order of kernels on the single-threaded queue, by the rules of bef 2.3, 2.6.
 struct Model<'a> {
     dag: &'a Dag,
     function: &'a Function,

@@ -146,8 +146,8 @@ impl TensorPlacements {
 
     /// The placement of a tensor of a workload of `backend`, whose preferences are `factories`: a
     /// tensor that another backend has in compatible memory, one imported from memory that another
-    /// backend exports, one imported from plain memory, or one allocated by the backend (facts,
-    /// armnn.md 2, step 12).
+    /// backend exports, one imported from plain memory, or one allocated by the backend
+    /// (backends 7.7).
     pub(crate) fn of(
         &self,
         backend: &Arc<dyn Backend>,

@@ -1,4 +1,4 @@
-//! The devices of this machine, as `neuron-ls` lists them (facts, neuron.md 5).
+//! The devices of this machine, as `neuron-ls` lists them (nrt 2.1).
 
 use crate::Machine;
 use crate::system::Process;
@@ -284,7 +284,7 @@ mod tests {
         let json = devices().json();
         let device = json[0].as_object().unwrap();
         let keys: Vec<&str> = device.keys().map(String::as_str).collect();
-        // facts, neuron.md 5
+        // nrt 2.1
         assert_eq!(
             keys,
             [

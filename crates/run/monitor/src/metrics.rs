@@ -1,4 +1,4 @@
-//! The metrics between two samples in the format of `neuron-monitor` (facts, neuron.md 5).
+//! The metrics between two samples in the format of `neuron-monitor` (nrt 2.2).
 
 use crate::system::Process;
 use crate::{Config, Machine, MetricGroup, Sample, latency};

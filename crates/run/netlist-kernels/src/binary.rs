@@ -1,4 +1,4 @@
-//! Elementwise (binary) ops on two tensors (facts 3.1).
+//! Elementwise (binary) ops on two tensors (netlist 3.1).
 
 use super::attributes::number_or;
 use super::moved_operand::MovedOperand;
@@ -77,7 +77,7 @@ fn bind(
     }))
 }
 
-/// Exactly 0 if either operand is 0 (facts 3.1).
+/// Exactly 0 if either operand is 0 (netlist 3.1).
 fn product(a: f32, b: f32) -> f32 {
     if a == 0.0 || b == 0.0 { 0.0 } else { a * b }
 }
@@ -91,7 +91,7 @@ fn bind_scaled(site: &Site<'_>, to_float: bool) -> Result<Compute> {
     }
 }
 
-/// Rounds halves away from zero, then clamps (facts 5.1).
+/// Rounds halves away from zero, then clamps (netlist 5.1).
 pub(super) fn int8(value: f32) -> f32 {
     value.round().clamp(-127.0, 127.0)
 }

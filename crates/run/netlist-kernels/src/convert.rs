@@ -1,4 +1,4 @@
-//! Rounding to data formats (facts 3.8, 5).
+//! Rounding to data formats (netlist 3.8, 5.6).
 
 use super::attributes::format;
 use super::op::{Compute, tensor_kernel};
@@ -80,7 +80,7 @@ fn float16_b(value: f32) -> f32 {
     f32::from_bits(value.to_bits() & 0xffff_0000)
 }
 
-/// Truncates to ten bits of mantissa; zero below exponent -14, saturated above exponent 16 (facts 5.1).
+/// Truncates to ten bits of mantissa; zero below exponent -14, saturated above exponent 16 (netlist 5.1).
 fn float16(value: f32) -> f32 {
     let bits = value.to_bits();
     let sign = bits & 0x8000_0000;
@@ -115,7 +115,7 @@ impl BlockGrid {
             Bfp2 | Bfp2B => 1,
             _ => return None,
         };
-        // Exponents of five bits: from 2^-15 to just below 2^17 (facts 5.2).
+        // Exponents of five bits: from 2^-15 to just below 2^17 (netlist 5.2).
         let has_five_bits = matches!(format, Bfp8 | Bfp4 | Bfp2);
         let limits = if has_five_bits {
             [(127 - 15) << 23, ((127 + 17) << 23) - 1]
@@ -226,9 +226,9 @@ mod tests {
         }
     }
 
-    /// The vectors of facts 5.1 and 5.2.
+    /// The published vectors (netlist 5.1, 5.2).
     #[test]
-    fn each_format_has_the_vectors_of_the_facts() {
+    fn each_format_has_the_published_vectors() {
         let values = [100.0, 1.0, -0.5, 0.3, 3.999, 7.0, 2.5, 1.5, -3.5, 64.4];
         let vectors: [(DataFormat, [f32; 10]); 4] = [
             (

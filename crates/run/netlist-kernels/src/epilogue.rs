@@ -1,4 +1,4 @@
-//! The epilogue of the matrix products of a netlist: bias, scale and activation (facts 3.1).
+//! The epilogue of the matrix products of a netlist: bias, scale and activation (netlist 3.1).
 
 use super::attributes::{flag, number_or, text_or_empty, wrong};
 use super::backend::Elementwise;
@@ -96,7 +96,7 @@ impl Epilogue {
 }
 
 /// Adds row 0 of each tile of the bias to all rows of the tile; a bias of one row of tiles is broadcast
-/// to all rows of tiles. Integers are added element by element (facts 3.1).
+/// to all rows of tiles. Integers are added element by element (netlist 3.1).
 pub(super) fn add_bias(
     product: &TileTensor,
     bias: &TileTensor,

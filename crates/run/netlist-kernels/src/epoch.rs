@@ -1,5 +1,5 @@
 //! Executes: applies the settings of an epoch, calls its function once for each input, and advances the
-//! pointers of the queues that it reads (facts 6.3, 6.5).
+//! pointers of the queues that it reads (netlist 6.3, 6.5).
 
 use super::attributes::{flag, names, size_or};
 use super::machine::Machine;

@@ -1,4 +1,4 @@
-//! The kernels of netlists (seed buda-netlist, facts 3 to 6). The graphs of a netlist are functions
+//! The kernels of netlists (docs/netlists.md, chapters 3 to 6). The graphs of a netlist are functions
 //! whose kernels are ops on tensors, its programs are functions of variables, loops and executes. A
 //! [`Machine`] holds the state that outlives an op.
 

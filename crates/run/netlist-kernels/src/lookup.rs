@@ -1,5 +1,5 @@
-//! `netlist.embedding`: rows of a table by index (facts 3.5); `netlist.topk`: the largest elements of each
-//! row, by a bitonic sorting network (Batcher, 1968) (facts 3.6).
+//! `netlist.embedding`: rows of a table by index (netlist 3.5); `netlist.topk`: the largest elements of each
+//! row, by a bitonic sorting network (Batcher, 1968) (netlist 3.6).
 
 use super::attributes::{flag, size_or, sizes, wrong};
 use super::op::{Compute, tensor_kernel};
@@ -59,7 +59,7 @@ fn embedding(
             .expected(tiles[2] * 32)
             .found(width));
     }
-    // Indices are stored tile by tile (facts 10.9); each row of cores uses the first of its share.
+    // Indices are stored tile by tile (netlist 3.5); each row of cores uses the first of its share.
     let all = tile_by_tile(indices)?;
     let share = all.len() / cores;
     if share < count {

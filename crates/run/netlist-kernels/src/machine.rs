@@ -439,7 +439,7 @@ impl State {
     }
 
     /// The view of a ram that shares the memory of another: the ram with most entries has the memory
-    /// (facts 6.2).
+    /// (netlist 6.2).
     fn view(&self, queue: &str) -> Result<Option<RamView>> {
         let own = &self.queues[self.find(queue)?].spec;
         if !self.views {

@@ -1,4 +1,4 @@
-//! `netlist.matmul` and `netlist.depthwise` (facts 3.1).
+//! `netlist.matmul` and `netlist.depthwise` (netlist 3.1).
 
 use super::attributes::{flag, optional_format, size_or, sizes, text_or_empty, wrong};
 use super::backend::{BatchMatMul, MatMulAddends};
@@ -264,7 +264,7 @@ fn bind_depthwise(site: &Site<'_>) -> Result<Compute> {
     }))
 }
 
-/// `out[r, c] = sum over b of a[r, c + C * b] x w[b, c]`, products of single tiles (facts 3.1): one
+/// `out[r, c] = sum over b of a[r, c + C * b] x w[b, c]`, products of single tiles (netlist 3.1): one
 /// matrix product for each column of tiles, of its blocks in a row and its weights in a column.
 fn depthwise(product: &BatchMatMul, a: &TileTensor, w: &TileTensor) -> Result<TileTensor> {
     let ([t, rows, all], [w_t, blocks, columns]) = (a.tiles(), w.tiles());

@@ -1,4 +1,4 @@
-//! The operands of a matrix product after their TMs (facts 4), without redundant work: broadcast rows,
+//! The operands of a matrix product after their TMs (netlist 4.1), without redundant work: broadcast rows,
 //! columns and slices are multiplied once, and where one operand repeats along the inner dimension,
 //! the matching parts of the other are summed first (distributivity).
 

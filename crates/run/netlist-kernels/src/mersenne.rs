@@ -1,5 +1,5 @@
 //! The Mersenne Twister MT19937 (Matsumoto and Nishimura, "Mersenne Twister", 1998), the random number
-//! generator of the original (facts 3.1, 6.8).
+//! generator of the original (netlist 3.1).
 
 /// Words of the state.
 const N: usize = 624;

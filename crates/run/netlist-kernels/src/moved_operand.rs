@@ -1,4 +1,4 @@
-//! An operand that is read through its TMs (facts 4) and `tile_broadcast` (facts 3.7): broadcast elements
+//! An operand that is read through its TMs (netlist 4.1) and `tile_broadcast` (netlist 3.7): broadcast elements
 //! are read in place, and the moved tensor is not stored.
 
 use super::attributes::{sizes, text_or_empty, wrong};

@@ -1,4 +1,4 @@
-//! `netlist.move`: the tensor movements (TMs) of an operand (facts 4), unpad and pad among them, as one
+//! `netlist.move`: the tensor movements (TMs) of an operand (netlist 4.1), unpad and pad among them, as one
 //! table of tiles that is computed when the kernel is bound; and movements inside of tiles.
 
 use super::attributes::{sizes, text_or_empty, wrong};
@@ -93,7 +93,7 @@ fn bind_resize(site: &Site<'_>) -> Result<Compute> {
     }))
 }
 
-/// The same tiles, truncated or padded with zeros (facts 3.8, tiny tiles).
+/// The same tiles, truncated or padded with zeros (netlist 3.8).
 pub(super) fn resized(from: &TileTensor, tile: [usize; 2]) -> Result<TileTensor> {
     let [height, width] = from.tile();
     let (values, line) = (from.values(), from.shape()[2]);

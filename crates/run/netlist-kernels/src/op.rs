@@ -106,7 +106,7 @@ impl TensorKernel {
         }
     }
 
-    /// Logs the first element that is outside the op's domain; execution continues (facts 10.12).
+    /// Logs the first element that is outside the op's domain; execution continues (netlist 3.1).
     fn log_fault(&self, frame: &Frame<'_>, result: &TileTensor) {
         if self.has_warned.load(Ordering::Relaxed) {
             return;

@@ -1,4 +1,4 @@
-//! The kernels of programs: variables, loops, settings, executes (facts 6.4).
+//! The kernels of programs: variables, loops, settings, executes (netlist 6.4).
 
 use super::attributes::{Operand, names, operand, optional_operand, wrong};
 use super::epoch;

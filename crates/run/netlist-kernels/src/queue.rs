@@ -1,4 +1,4 @@
-//! A queue (ring buffer) or ram: slots, pointers, and the entries that the host pushes (facts 6.1, 6.2).
+//! A queue (ring buffer) or ram: slots, pointers, and the entries that the host pushes (netlist 6.1, 6.2).
 
 use super::tensor::{TileTensor, checked_shape, reserved};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl QueueSpec {
 /// Returns an entry by its index: that the host pushes, or the initial content of a slot of a ram.
 pub type EntrySource = Arc<dyn Fn(u64) -> Result<TileTensor> + Send + Sync>;
 
-/// The setting of a queue in an execute (facts 6.3).
+/// The setting of a queue in an execute (netlist 6.3).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct QueueSetting {
     pub prologue: bool,
@@ -332,7 +332,7 @@ impl Queue {
         Ok(Some(content))
     }
 
-    /// Applies a setting; the first of a run sets the read pointer even backwards (facts 10.3).
+    /// Applies a setting; the first of a run sets the read pointer even backwards (netlist 6.6).
     pub fn apply(&mut self, setting: QueueSetting, is_first: bool) -> Result<()> {
         self.setting = Some(setting);
         if setting.zero {
@@ -385,7 +385,7 @@ impl Queue {
     }
 
     /// Pops up to a pointer. A pointer that wraps at the entries instead of at twice as many moves the
-    /// write pointer too; popping more than the occupancy is no error (facts 6.4b).
+    /// write pointer too; popping more than the occupancy is no error (netlist 6.6).
     fn advance_rd(&mut self, to: i64) {
         let n = self.entries();
         let to = to.rem_euclid(2 * n);
@@ -404,7 +404,7 @@ impl Queue {
 
     /// Frees the first entries of a queue that an op fills: they are not read after a pop, and a ring
     /// of large entries could exceed the memory. Entries of the host are retained: forward and backward
-    /// programs have separate pointers on them (facts 10.3).
+    /// programs have separate pointers on them (netlist 6.6).
     fn free_popped(&mut self, count: i64) {
         if self.spec.source.is_none() {
             return;

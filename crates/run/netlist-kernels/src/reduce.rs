@@ -1,4 +1,4 @@
-//! `netlist.reduce`: the maximum along a dimension (facts 3.1).
+//! `netlist.reduce`: the maximum along a dimension (netlist 3.1).
 
 use super::attributes::{size_or, wrong};
 use super::op::{Compute, tensor_kernel};

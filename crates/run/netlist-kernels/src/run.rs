@@ -1,4 +1,4 @@
-//! One run of a program: its variables, and the queue fields that are bound to them (facts 6.3, 6.4).
+//! One run of a program: its variables, and the queue fields that are bound to them (netlist 6.3, 6.4).
 
 use super::attributes::Operand;
 use super::machine::Machine;
@@ -160,7 +160,7 @@ impl ProgramRun {
             if state.statics.contains(name) {
                 self.machine.set_static(&self.program, name, value);
             } else {
-                // An undeclared name is a new variable of this run (facts 10.2).
+                // An undeclared name is a new variable of this run (netlist 6.4).
                 state.locals.insert(name.to_owned(), value);
             }
             state.bound_fields.get(name).cloned().unwrap_or_default()

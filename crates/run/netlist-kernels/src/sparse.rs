@@ -1,5 +1,5 @@
 //! `netlist.sparse_matmul`: the product with a block-sparse matrix, tile by tile, from its encoding
-//! (facts 3.3).
+//! (netlist 3.3).
 
 use super::attributes::{size_or, sizes, wrong};
 use super::op::{Compute, tensor_kernel};
@@ -340,7 +340,7 @@ impl TensorParts {
         &tensor.values()[self.start(part, tile, index, y)..][..tile[1]]
     }
 
-    /// The raw data of the part, tile by tile (facts 10.9).
+    /// The raw data of the part, tile by tile (netlist 3.3).
     fn bytes(&self, part: [usize; 2], tensor: &TileTensor, format: DataFormat) -> Vec<u8> {
         let width = match format {
             DataFormat::RawUInt8 => 1,

@@ -1,4 +1,4 @@
-//! `netlist.splice`: concatenates parts of the inputs in turn (facts 3.4).
+//! `netlist.splice`: concatenates parts of the inputs in turn (netlist 3.4).
 
 use super::attributes::{sizes, wrong};
 use super::op::{Compute, tensor_kernel};

@@ -1,5 +1,5 @@
 //! Tensor movements (TMs) as a table of tiles: for each tile of an op's operand, the tile of the
-//! producer's output that it is (facts 4).
+//! producer's output that it is (netlist 4.1).
 
 use super::tensor::{reserved, wrong_shape};
 use tenon_base::{Error, ErrorKind, Result};
@@ -220,7 +220,7 @@ impl Table {
     }
 }
 
-/// A stack of 0 takes all slices (facts 4).
+/// A stack of 0 takes all slices (netlist 4.1).
 fn stack(n: u32, slices: usize) -> usize {
     if n == 0 { slices } else { n as usize }
 }

@@ -1,4 +1,4 @@
-//! Elementwise (unary) ops (facts 3.1), executed by a backend where it has the operator.
+//! Elementwise (unary) ops (netlist 3.1), executed by a backend where it has the operator.
 
 use super::attributes::{flag, number_or, size_or, text_or_empty, wrong};
 use super::backend::Elementwise;
@@ -60,7 +60,7 @@ fn bind(site: &Site<'_>, function: &'static str) -> Result<Compute> {
     }))
 }
 
-/// The part of a tile that the special-function unit computes (facts 3.2, `vector`).
+/// The part of a tile that the special-function unit computes (netlist 3.2, `vector`).
 #[derive(Clone, Copy, PartialEq)]
 enum VectorPart {
     /// Rows 0 to 3.
@@ -162,13 +162,13 @@ fn finite(a: TileTensor) -> Result<TileTensor> {
     }
 }
 
-/// The reciprocal; that of 0 is the reciprocal of the machine epsilon (facts 3.1).
+/// The reciprocal; that of 0 is the reciprocal of the machine epsilon (netlist 3.1).
 fn reciprocal(x: f32) -> f32 {
     1.0 / if x == 0.0 { EPSILON } else { x }
 }
 
 /// A term of the derivative of gelu's tanh form and a term of the exact one's, as in the original:
-/// `(1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 + x exp(-x^2 / 2) / sqrt(2 pi)` (facts 3.1).
+/// `(1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 + x exp(-x^2 / 2) / sqrt(2 pi)` (netlist 3.1).
 fn gelu_derivative(a: &TileTensor, exp: &Elementwise, tanh: &Elementwise) -> Result<TileTensor> {
     const ROOT: f32 = 0.797_884_6;
     const DENSITY: f32 = 0.398_942_3;
@@ -179,7 +179,7 @@ fn gelu_derivative(a: &TileTensor, exp: &Elementwise, tanh: &Elementwise) -> Res
 }
 
 /// Sets elements to 0 with probability `p` and scales the others; every tile has the same mask
-/// (facts 3.1).
+/// (netlist 3.1).
 fn dropout(a: &TileTensor, p: f64) -> Result<TileTensor> {
     if !(0.0..=1.0).contains(&p) {
         return Err(wrong_shape("the probability of a dropout is not in 0 to 1").found(p));

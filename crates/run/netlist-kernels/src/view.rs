@@ -1,4 +1,4 @@
-//! Dual views: rams that share the memory of another ram (facts 6.2).
+//! Dual views: rams that share the memory of another ram (netlist 6.2).
 
 use super::queue::QueueSpec;
 use super::tensor::{TileTensor, reserved, wrong_shape};
@@ -33,7 +33,7 @@ impl RamView {
     }
 
     /// For each element of the view its slot and index in the base; `None` where rows and columns are
-    /// those of the base, whose slots the view stacks along t (facts 6.2).
+    /// those of the base, whose slots the view stacks along t (netlist 6.2).
     fn element_map(&self) -> Result<Option<Vec<(usize, usize)>>> {
         let [
             ([t, rows, columns], tile),

@@ -1,4 +1,4 @@
-//! Temporal epochs: graphs that run concurrently, input by input (facts 3.8, 6.1 to 6.5 and 10).
+//! Temporal epochs: graphs that run concurrently, input by input (netlist 3.8, 6.1, 6.5).
 
 use crate::error::{failed, of_op, of_queue};
 use crate::format;
@@ -73,7 +73,7 @@ impl<'n> Machine<'n> {
     }
 
     /// Runs the queued executes concurrently; if a queue runs empty, one temporal graph after the other
-    /// (facts 10.4).
+    /// (netlist 6.5).
     pub(crate) fn flush(&mut self) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
         let Some(first) = pending.first() else {
@@ -133,7 +133,7 @@ impl<'n> Machine<'n> {
                 self.push(op, &output, &mut writes)?;
                 outputs.insert(&op.name.value, output);
             }
-            // Rams are written after all ops have read them (facts 10.5).
+            // Rams are written after all ops have read them (netlist 6.2).
             for (queue, tensor) in writes {
                 self.write_ram(queue, tensor)?;
             }
@@ -259,7 +259,7 @@ impl<'n> Machine<'n> {
     }
 
     /// Rows and columns of valid elements of each output tile: the tile size of the output, for most
-    /// ops at most that of the inputs (facts 3.8).
+    /// ops at most that of the inputs (netlist 3.8).
     fn valid_tile(&self, op: &Op) -> [usize; 2] {
         let mut tile = op.blocking.tile().map(|side| side as usize);
         if op.kind.value == OpKind::Matmul {

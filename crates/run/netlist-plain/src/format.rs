@@ -1,4 +1,4 @@
-//! Rounding to the formats of a netlist, as in the golden model of the original (facts 5.6 and 10.1).
+//! Rounding to the formats of a netlist, as in the golden model of the original (netlist 5.6).
 
 use crate::bands::in_bands;
 use crate::tensor::Tensor;

@@ -1,5 +1,5 @@
-//! The reference implementation of netlists: every op is a loop over elements, as the facts define it
-//! (facts 3 to 6 and 10). It shares no code with the fast implementation; `tenon netlist test`
+//! The reference implementation of netlists: every op is a loop over elements, as docs/netlists.md
+//! defines it (chapters 3 to 6). It shares no code with the fast implementation; `tenon netlist test`
 //! compares the two.
 //!
 //! * A [`Tensor`] has slices of rows and columns of 32 by 32 tiles.

@@ -89,7 +89,7 @@ pub struct Machine<'n> {
     pub(crate) ops: HashMap<&'n str, &'n Op>,
     /// The queues that an op writes.
     pub(crate) outputs: HashMap<&'n str, Vec<&'n Queue>>,
-    /// The temporal graph of each graph: the graphs that are connected op to op (facts 6.5).
+    /// The temporal graph of each graph: the graphs that are connected op to op (netlist 6.5).
     pub(crate) groups: HashMap<&'n str, Vec<&'n str>>,
     pub(crate) stores: HashMap<&'n str, Store>,
     /// The accumulated sums of gradient ops.

@@ -6,7 +6,7 @@ use tenon_base::{Error, ErrorKind, Result};
 use tenon_netlist::{Graph, Op, Queue, QueueKind};
 
 /// The ops of `graphs` with the index of their graph. An op follows the ops that it reads, and the
-/// ops that write the queues that it reads: an entry is pushed before it is read (facts 6.4b). With a
+/// ops that write the queues that it reads: an entry is pushed before it is read (netlist 6.5). With a
 /// cycle through queues, the entries are of earlier inputs, and queues do not constrain the order.
 pub(crate) fn order<'n>(
     graphs: &[&'n Graph],

@@ -1,4 +1,4 @@
-//! The interpreter of programs: variables, loops, executes (facts 6.3, 6.4 and 10).
+//! The interpreter of programs: variables, loops, executes (netlist 6.3, 6.4).
 
 use crate::epoch::{QueuedExecute, ResolvedSetting};
 use crate::machine::Machine;
@@ -100,7 +100,7 @@ impl<'n> ProgramRun<'_, 'n> {
                     }
                 }
             }
-            // The pointers of a freed queue are unbound (facts 6.4b).
+            // The pointers of a freed queue are unbound (netlist 6.6).
             Instruction::DeallocateQueue(names) => {
                 self.bound
                     .retain(|(queue, ..)| names.iter().all(|name| name.value != *queue));

@@ -1,4 +1,4 @@
-//! Reads and writes of rams, and views of their memory (facts 6.2).
+//! Reads and writes of rams, and views of their memory (netlist 6.2).
 
 use crate::error::of_queue;
 use crate::machine::{Machine, entry_shape};
@@ -9,7 +9,7 @@ use tenon_netlist::Queue;
 
 impl<'n> Machine<'n> {
     /// The base of a view, which is the ram with more entries, and the number of its entries per entry
-    /// of the view (facts 6.2).
+    /// of the view (netlist 6.2).
     fn base(&self, queue: &'n Queue) -> Option<(&'n Queue, usize)> {
         let is_pair = |other: &&'n Queue| {
             let names =
@@ -69,7 +69,7 @@ impl<'n> Machine<'n> {
     }
 
     /// The entry of the base and the index in it of each element of a view; `None` for a view of the
-    /// same rows and columns, which concatenates entries of the base along t (facts 6.2).
+    /// same rows and columns, which concatenates entries of the base along t (netlist 6.2).
     fn view_positions(
         &self,
         view: &Queue,

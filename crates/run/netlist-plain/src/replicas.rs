@@ -1,4 +1,4 @@
-//! Replication of queues and graphs on several devices: one per device (facts 6.5).
+//! Replication of queues and graphs on several devices: one per device (netlist 6.5).
 
 use std::collections::HashSet;
 use tenon_netlist::{Graph, Instruction, Netlist, Queue, QueueSetting, Spanned};

@@ -1,4 +1,4 @@
-//! The storage of a queue or ram: slots and pointers (facts 6.1 and 6.2).
+//! The storage of a queue or ram: slots and pointers (netlist 6.1, 6.2).
 
 use crate::tensor::{Tensor, filled, with_capacity};
 use std::rc::Rc;
@@ -119,7 +119,7 @@ impl Store {
         }
     }
 
-    /// Sets the read pointer. It may be out of range: only reading fails (facts 6.4b).
+    /// Sets the read pointer. It may be out of range: only reading fails (netlist 6.6).
     pub(crate) fn set_read(&mut self, pointer: i64) {
         self.read = self.wrapped(pointer);
         if self.kind == QueueKind::Queue {

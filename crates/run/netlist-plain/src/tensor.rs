@@ -14,7 +14,7 @@ pub const TILE: usize = 32;
 pub(crate) const MAX_ELEMENTS: usize = 1 << 30;
 
 /// A tensor of tiles. A smaller tile occupies the first rows and columns of a tile, the rest of
-/// which is zero (facts 3.8).
+/// which is zero (netlist 3.8).
 #[derive(Debug, PartialEq)]
 pub struct Tensor {
     /// Number of slices.

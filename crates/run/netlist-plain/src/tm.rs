@@ -1,4 +1,4 @@
-//! Tensor manipulations (facts 4), one function per TM.
+//! Tensor manipulations (netlist 4.1), one function per TM.
 
 use crate::error::failed;
 use crate::tensor::{TILE, Tensor};
@@ -166,7 +166,7 @@ mod tests {
         (output.shape().to_vec(), tiles(&output))
     }
 
-    /// The expected values were computed by hand from the formulas of facts 4.
+    /// The expected values were computed by hand from the formulas of netlist 4.1.
     #[test]
     fn tms_move_tiles_as_defined() {
         let input = tile_indices(1, 2, 2);

@@ -65,7 +65,7 @@ fn attention_is_that_of_numpy() {
             .collect();
         std::fs::write(folder.path().join(name), bytes).unwrap();
     }
-    // Float16_b truncates floats to the upper half; the outputs of ops are not rounded (facts 5.6).
+    // Float16_b truncates floats to the upper half; the outputs of ops are not rounded (netlist 5.6).
     let script = "
 import sys
 import numpy as np

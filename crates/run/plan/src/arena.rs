@@ -1,7 +1,7 @@
 //! Arena allocation: offsets for memory blocks, such that blocks with overlapping lifetimes are
 //! disjoint.
 //!
-//! A strategy packs blocks into bins, as in Arm NN (facts, armnn.md 1.2): a block is a rectangle of
+//! A strategy packs blocks into bins, as in Arm NN (backends 7.8): a block is a rectangle of
 //! kernels and bytes, and no two rectangles of one bin may overlap. The arena is the concatenation
 //! of the bins. The result of every strategy is verified before it is used.
 

@@ -1,8 +1,7 @@
 //! Overlap of executions on several threads: a CPU node of 1 ms, a core node of about 20 ms, a CPU
-//! node of 2 ms (seed neuron-runtime-libnrt, "Graph Walker and CPU Node Executor": 43 per second on
-//! one thread, about 50 on several). Prints the table of docs/benchmarks.md (`cargo xtask bench
-//! --nrt`): executions per second by number of threads, and the limit given by the times of the
-//! nodes.
+//! node of 2 ms (nrt 1.9: 43 per second on one thread, about 50 on several). Prints the table of
+//! docs/benchmarks.md (`cargo xtask bench --nrt`): executions per second by number of threads, and
+//! the limit given by the times of the nodes.
 
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 

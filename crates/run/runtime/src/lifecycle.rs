@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tenon_backend::{BackendContext, ContextEntry, ModelMemory, NetworkId, Registry};
 use tenon_base::{Error, Location, Result};
 
-/// The counters of a runtime (facts, armnn.md 4).
+/// The counters of a runtime (backends 7.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RuntimeCounters {
     /// Models loaded.

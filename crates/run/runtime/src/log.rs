@@ -1,4 +1,4 @@
-//! The log, in the line format of the accelerator's runtime (facts, neuron.md 6).
+//! The log, in the line format of the accelerator's runtime (nrt 2.3).
 //!
 //! A [`Log`] is passed to its users; there is no global one. Its lines are
 //!
@@ -40,7 +40,7 @@ struct Inner {
 pub struct LogLevels([LogLevel; Component::ALL.len()]);
 
 impl Default for LogLevels {
-    /// Errors of every component (seed neuron-runtime-libnrt, `NEURON_RT_LOG_LEVEL`).
+    /// Errors of every component (nrt 1.8).
     fn default() -> Self {
         Self::all(LogLevel::Error)
     }

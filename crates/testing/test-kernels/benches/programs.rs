@@ -1,4 +1,5 @@
-//! Benchmarks of programs: the cost of a call, an iteration and a block of a loop (facts 2.9).
+//! Benchmarks of programs: the cost of a call, an iteration and a block of a loop, which
+//! control flow adds to the kernels.
 
 use std::sync::Arc;
 use tenon_executor::queue::{MultiThreaded, SingleThreaded, WorkQueue};

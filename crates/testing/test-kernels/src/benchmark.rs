@@ -1,4 +1,4 @@
-//! `tfrt_test.benchmark`: runs a region repeatedly and prints its times (facts 5.4).
+//! `tfrt_test.benchmark`: runs a region repeatedly and prints its times (bef 5.4).
 
 use crate::failed;
 use crate::statistics::{Limits, Statistics};

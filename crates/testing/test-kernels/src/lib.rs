@@ -1,5 +1,5 @@
 //! Kernels for tests of the executor: `tfrt_test`, `vt` and `tfrt_tutorial`, and native functions
-//! (facts 4.2). Tests and `tenon exec` load them; a runtime never does.
+//! (bef 4.2). Tests and `tenon exec` load them; a runtime never does.
 #![forbid(unsafe_code)]
 
 mod asynchronous;

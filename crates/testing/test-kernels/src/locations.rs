@@ -66,7 +66,7 @@ impl Kernel for PrintDebugInfo {
     }
 }
 
-/// The name that a location gives a kernel (facts 1.7).
+/// The name that a location gives a kernel (bef 1.7).
 fn debug_name(location: &KernelLocation) -> Option<String> {
     match location {
         KernelLocation::Name { name, .. } => Some(name.to_string()),

@@ -1,4 +1,4 @@
-//! The times of a benchmark's runs, and their printed summary (facts 5.4).
+//! The times of a benchmark's runs, and their printed summary (bef 5.4).
 
 use std::fmt;
 use std::time::Duration;
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_has_the_format_of_the_facts() {
+    fn the_summary_has_the_published_format() {
         let mut add = statistics(1, 100);
         assert!(add.more());
         for index in 0..=100 {

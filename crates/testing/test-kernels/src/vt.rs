@@ -14,7 +14,7 @@ impl Opaque for Tracked {
 
 impl Tracked {
     /// In the original a kernel constructs the value and moves it into its result, and both print;
-    /// the moved-from value is destroyed silently (facts 4.2).
+    /// the moved-from value is destroyed silently (bef 4.2).
     fn new(number: i32, host: &Host) -> Self {
         host.print(format_args!("constructed vt.value({number})\n"));
         host.print(format_args!("move constructed vt.value({number})\n"));

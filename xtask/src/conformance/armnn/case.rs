@@ -71,7 +71,7 @@ impl CaseTensor {
         let dtype = stored.dtype.storage();
         let mut bytes = bytes(&stored.hex)?;
         if dtype == DataType::Bool {
-            // Any byte but 0 is true (facts, armnn.md 5).
+            // Any byte but 0 is true (backends 8.3).
             bytes
                 .iter_mut()
                 .for_each(|byte| *byte = u8::from(*byte != 0));

@@ -1,7 +1,7 @@
 use super::*;
 use std::os::unix::fs::symlink;
 
-/// The file names of the seed's table that are decided by the name alone.
+/// The file names of backends 6.2 that are decided by the name alone.
 #[test]
 fn file_names_are_recognised_as_in_the_table() {
     for (name, valid) in [
@@ -26,7 +26,7 @@ fn file_names_are_recognised_as_in_the_table() {
         ("Arm_GpuAcc_backend", false),
         ("Arm_GpuAcc_backend_v1.2.so", false),
         ("Arm_CpuAcc_backend.so", true),
-        // The dot is literal (facts, armnn.md 1.4), and the pattern must match the whole name.
+        // The dot is literal (backends 6.2), and the pattern must match the whole name.
         ("Arm_GpuAcc_backendZso", false),
         ("Arm_GpuAcc_backend.so.1a", false),
         ("xArm_Gpu_Acc_backend.so", false),

@@ -1,5 +1,5 @@
-//! Consecutive executes on disjoint devices run concurrently, as one temporal epoch (facts 6.5,
-//! 10.4).
+//! Consecutive executes on disjoint devices run concurrently, as one temporal epoch
+//! (netlist 6.5).
 
 use super::program::{Body, LoweredEpoch, Lowering, execute_attributes, names_attribute};
 use super::{Scope, epoch};

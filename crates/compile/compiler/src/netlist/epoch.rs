@@ -162,9 +162,9 @@ impl<'n> EpochBuilder<'n> {
         Ok(())
     }
 
-    /// An input of an op, stored: in the op's format, then unpad, TMs, pad (facts 3.8). Facts 5.6
-    /// leave the order open; rounding comes first here, because tiles are stored in their format
-    /// before they are moved, and a transpose changes which sixteen elements share an exponent.
+    /// An input of an op, stored: in the op's format, then unpad, TMs, pad
+    /// (netlist 3.8). The order of rounding and TMs is Tenon's (netlist 5.6): tiles are stored in their
+    /// format before they are moved, and a transpose changes which sixteen elements share an exponent.
     fn moved_input(&mut self, op: &Op, input: &Input, value: Value) -> Result<Value> {
         let value = self.rounded_input(op, input, value)?;
         let movements = movements::of_input(input);
@@ -234,7 +234,7 @@ impl<'n> EpochBuilder<'n> {
         self.moved_input(op, input, value)
     }
 
-    /// Whether inputs of a format are rounded to it: those that the golden model rounds (facts 5.6),
+    /// Whether inputs of a format are rounded to it: those that the golden model rounds (netlist 5.6),
     /// and all in the mode `formats`.
     fn rounds_inputs(&self, df: DataFormat) -> bool {
         use DataFormat::{Bfp2, Bfp2B, Bfp4, Bfp4B};
@@ -260,7 +260,7 @@ impl<'n> EpochBuilder<'n> {
         })
     }
 
-    /// The kernels after an op: relu, rounding, change of the tile size (facts 3.8, 5.6).
+    /// The kernels after an op: relu, rounding, change of the tile size (netlist 3.8, 5.6).
     fn finished(&mut self, op: &Op, mut value: Value) -> Result<Value> {
         use DataFormat::*;
         let (node, span) = (&*op.name.value, op.name.span);

@@ -1,5 +1,6 @@
-//! Temporal epochs: the connected components of graphs whose ops pass tensors to each other (facts
-//! 6.5), found by union-find (Tarjan 1975), and a topological order of the ops of each (Kahn 1962).
+//! Temporal epochs: the connected components of graphs whose ops pass tensors to each other
+//! (netlist 6.5), found by union-find (Tarjan 1975), and a topological order of the ops of each
+//! (Kahn 1962).
 
 use std::collections::{BTreeSet, HashMap};
 use tenon_base::{Error, ErrorKind, Result};

@@ -1,4 +1,4 @@
-//! Fused ops: every scheduled op becomes a kernel on whole tensors (facts 3.7).
+//! Fused ops: every scheduled op becomes a kernel on whole tensors (netlist 3.7).
 
 use super::NumericMode;
 use super::epoch::EpochBuilder;
@@ -169,7 +169,7 @@ impl EpochBuilder<'_> {
         let with_vector = tile[0] > 16 && tile[1] > 16;
         let mut attributes = sfpu_attributes(kind, &scheduled.attributes, with_vector);
         // Elements outside of the computed vector keep the value of the buffer where the op reads
-        // and writes the same one (facts 10.6).
+        // and writes the same one (netlist 3.7).
         let (read, _) = &scheduled.inputs[0];
         let keeps = read.value == scheduled.output.value;
         attributes.push(("keeps".into(), Attribute::I1(keeps)));

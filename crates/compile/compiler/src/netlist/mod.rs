@@ -1,5 +1,5 @@
 //! Lowering of netlists to Modules: one function declares the queues, one runs the ops of each
-//! temporal epoch, one runs each program (facts 3 to 6). Kernels carry their source locations.
+//! temporal epoch, one runs each program (docs/netlists.md). Kernels carry their source locations.
 
 mod concurrent;
 mod epoch;
@@ -27,7 +27,7 @@ use tenon_netlist::{
 /// Where values are rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NumericMode {
-    /// f32, rounded where the golden model of the original rounds (facts 5.6).
+    /// f32, rounded where the golden model of the original rounds (netlist 5.6).
     #[default]
     Golden,
     /// Every tensor in its declared format, as devices store it.
@@ -39,7 +39,7 @@ pub enum NumericMode {
 pub struct NetlistOptions {
     /// Where values are rounded.
     pub mode: NumericMode,
-    /// The architecture; the netlist's first when `None` (facts 10.8).
+    /// The architecture; the netlist's first when `None` (netlist 2.1).
     pub arch: Option<Arch>,
 }
 
@@ -218,12 +218,12 @@ impl<'n> Scope<'n> {
         }
     }
 
-    /// Whether Float32 inputs are rounded to TF32 (facts 5.6).
+    /// Whether Float32 inputs are rounded to TF32 (netlist 5.6).
     fn is_wormhole(&self) -> bool {
         matches!(self.arch, Some(Arch::Wormhole | Arch::WormholeB0))
     }
 
-    /// Whether the device runs one graph at a time (facts 6.5).
+    /// Whether the device runs one graph at a time (netlist 6.5).
     fn is_grayskull(&self) -> bool {
         matches!(self.arch, None | Some(Arch::Grayskull))
     }

@@ -3,7 +3,7 @@
 use tenon_netlist::{Input, Pad, Spanned, Tm};
 use tenon_tile::{MovementList, TensorMovement};
 
-/// The movements between a stored tensor and an op: unpad, TMs, pad (facts 3.8).
+/// The movements between a stored tensor and an op: unpad, TMs, pad (netlist 3.8).
 pub(super) fn of_input(input: &Input) -> MovementList {
     let unpad = input.unpad.iter().map(|unpad| unpad.value);
     let unpad = unpad.filter(|&removed| removed != [0, 0]);

@@ -1,4 +1,4 @@
-//! One op: its kernel and the kernel's attributes (facts 3).
+//! One op: its kernel and the kernel's attributes (netlist 3.1).
 
 use super::NumericMode;
 use super::epoch::{EpochBuilder, TENSOR};
@@ -63,7 +63,7 @@ impl EpochBuilder<'_> {
     }
 
     /// An elementwise op. It runs on tiles of the smallest height and width among its operands; the
-    /// other elements are zeros (facts 3.8).
+    /// other elements are zeros (netlist 3.8).
     fn elementwise(&mut self, op: &Op, inputs: &[Value]) -> Result<Value> {
         let (node, span, kind) = (op.name.value.as_str(), op.name.span, op.kind.value);
         let declared = op.blocking.tile().map(|side| side as usize);
@@ -81,7 +81,7 @@ impl EpochBuilder<'_> {
             })
             .collect();
         let attributes = if kind.is_sfpu() {
-            // The golden model ignores `vector` for tiny tiles (facts 3.2).
+            // The golden model ignores `vector` for tiny tiles (netlist 3.2).
             let with_vector = common[0] > 16 && common[1] > 16;
             sfpu_attributes(kind, &op.attributes, with_vector)
         } else {
@@ -196,7 +196,7 @@ impl EpochBuilder<'_> {
         Ok(self.call(call, &inputs.iter().collect::<Vec<_>>(), tiles, tile))
     }
 
-    /// A matmul with a sparse matrix as operand A (facts 3.3).
+    /// A matmul with a sparse matrix as operand A (netlist 3.3).
     fn sparse(&mut self, op: &Op, inputs: &[Value]) -> Value {
         use AttributeKey::*;
         let mut attributes = self.blocking_attributes(op);

@@ -1,5 +1,5 @@
-//! Lowering of programs: a function of straight-line instructions, and one for each loop body (facts
-//! 6.4).
+//! Lowering of programs: a function of straight-line instructions, and one for each loop body
+//! (netlist 6.4).
 
 use super::epoch::MACHINE;
 use super::ops::invalid;

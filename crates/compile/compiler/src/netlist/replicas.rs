@@ -1,4 +1,4 @@
-//! Graphs and queues on several devices: one replica for each device, named `.0`, `.1` (facts 6.5).
+//! Graphs and queues on several devices: one replica for each device, named `.0`, `.1` (netlist 6.5).
 
 use std::collections::HashSet;
 use tenon_netlist::{Graph, Instruction, Netlist, Program, Queue, Spanned};

@@ -162,7 +162,7 @@ impl EpochBuilder<'_> {
         }
     }
 
-    /// Emits the change of the tile size (facts 3.8).
+    /// Emits the change of the tile size (netlist 3.8).
     pub(super) fn resized(
         &mut self,
         node: &str,
@@ -202,7 +202,7 @@ impl EpochBuilder<'_> {
             return value;
         }
         // Every mode but `max`, an absent one included, clears the values below the threshold
-        // (facts 3.8).
+        // (netlist 3.8).
         let mode = match attributes.word(AttributeKey::ReluMode) {
             Some(mode) if mode.eq_ignore_ascii_case("max") => "max",
             _ => "min",

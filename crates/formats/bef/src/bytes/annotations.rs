@@ -1,8 +1,7 @@
 //! Annotations, the data of a Module that BEF cannot encode: attributes of functions and of the
 //! Module, locations of native functions and of returns, costs of kernels.
 //!
-//! Stored in Tenon's own section, which other readers skip; omitted when empty. Layout:
-//! `docs/bef.md`.
+//! Stored in Tenon's own section, which other readers skip; omitted when empty. Layout: bef 3.2.
 
 use super::attribute_reader::read_attribute;
 use super::attribute_writer::AttributeSection;

@@ -1,4 +1,4 @@
-//! Decoding of attributes (facts 1.4).
+//! Decoding of attributes (bef 1.4).
 
 use super::budget::Budget;
 use super::wire::Reader;

@@ -1,4 +1,4 @@
-//! Encoding of attributes (facts 1.4).
+//! Encoding of attributes (bef 1.4).
 
 use super::wire::{PADDING, Writer};
 use crate::{Attribute, Dense};

@@ -1,4 +1,4 @@
-//! The structure of a function's body: tables and records, not yet decoded (facts 1.6).
+//! The structure of a function's body: tables and records, not yet decoded (bef 1.6).
 
 use super::budget::Budget;
 use super::wire::Reader;

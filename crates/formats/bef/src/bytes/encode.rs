@@ -1,5 +1,5 @@
-//! Encoding of a Module as BEF, in the order and with the sharing of TFRT's writer (facts 1.2 to
-//! 1.8).
+//! Encoding of a Module as BEF, in the order and with the sharing of TFRT's writer (bef 1.2, 1.3,
+//! 1.4, 1.5, 1.6, 1.7, 1.8).
 
 use super::annotations::{AnnotationWriter, has_annotations};
 use super::attribute_writer::AttributeSection;

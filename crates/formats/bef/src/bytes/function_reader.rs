@@ -1,4 +1,4 @@
-//! Decoding of one function into an owned value, checked in the same pass (facts 1.6).
+//! Decoding of one function into an owned value, checked in the same pass (bef 1.6).
 //!
 //! Use counts, used-by lists and stream ids are not decoded: an executor computes them from the
 //! operands, so that wrong ones in a file are harmless.

@@ -1,4 +1,4 @@
-//! Encoding of functions (facts 1.5, 1.6).
+//! Encoding of functions (bef 1.5, 1.6).
 
 use super::attribute_writer::size;
 use super::body::PSEUDO_CODE;
@@ -32,7 +32,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// A function's body: location, register table, kernel table, results, kernels (facts 1.6).
+    /// A function's body: location, register table, kernel table, results, kernels (bef 1.6).
     fn body(&mut self, function: &Function) -> Result<()> {
         let uses = Uses::of(function);
         let streams = assign_streams(function, StreamOptions::of(self.module, function));

@@ -1,4 +1,4 @@
-//! The function index (facts 1.5): the signatures of functions.
+//! The function index (bef 1.5): the signatures of functions.
 
 use super::budget::Budget;
 use super::section::{SectionId, Sections};

@@ -1,4 +1,4 @@
-//! Decoding of one kernel of a function (facts 1.6).
+//! Decoding of one kernel of a function (bef 1.6).
 
 use super::attribute_reader::read_attribute;
 use super::body::KernelSite;
@@ -11,7 +11,7 @@ use crate::verify::{attribute_name_problem, cost_problem, reference_problem};
 use crate::{Attribute, Dictionary, FunctionId, Kernel, Name, RegisterId, Registers};
 use tenon_base::{Error, Result};
 
-/// Placeholder of an attribute of unknown type (facts 1.8).
+/// Placeholder of an attribute of unknown type (bef 1.8).
 const UNKNOWN_ATTRIBUTE: Attribute = Attribute::I32(0xDEAD_BEEFu32 as i32);
 
 impl<'f> FunctionReader<'f> {

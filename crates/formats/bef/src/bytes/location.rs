@@ -1,4 +1,4 @@
-//! Encoding and decoding of source locations (facts 1.7).
+//! Encoding and decoding of source locations (bef 1.7).
 
 use super::budget::Budget;
 use super::strings::StringsReader;

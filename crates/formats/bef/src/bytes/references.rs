@@ -1,6 +1,6 @@
 //! The attribute names of function references.
 //!
-//! BEF stores the references without their names, and TFRT decodes each as `callee` (facts 1.8).
+//! BEF stores the references without their names, and TFRT decodes each as `callee` (bef 1.8).
 //! Here the names are inferred from the kernel; where the inferred names would be wrong, they are
 //! stored in Tenon's own section.
 

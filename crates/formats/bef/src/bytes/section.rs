@@ -1,4 +1,4 @@
-//! The sections of a BEF file (facts 1.1, 1.2).
+//! The sections of a BEF file (bef 1.1, 1.2).
 
 use super::wire::{PADDING, Reader, Writer, vbr_length};
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Sections of NUL-terminated strings (facts 1.5).
+//! Sections of NUL-terminated strings (bef 1.5).
 
 use super::budget::Budget;
 use super::wire::Reader;

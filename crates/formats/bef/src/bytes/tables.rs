@@ -1,5 +1,5 @@
 //! The tables referenced by functions: types, kernels and attributes, in the order of TFRT's
-//! traversal (facts 1.5).
+//! traversal (bef 1.5).
 
 use super::annotations::annotation_names;
 use super::strings::{StringOffsets, StringSet};

@@ -1,4 +1,4 @@
-//! Access to attributes of files without AttributeTypes (facts 1.8), by callers that know the
+//! Access to attributes of files without AttributeTypes (bef 1.8), by callers that know the
 //! types, as TFRT's kernels do.
 
 use super::File;

@@ -1,4 +1,4 @@
-//! Test vectors written by hand from the rules of facts 1.1 to 1.7: order and sharing of all parts,
+//! Test vectors written by hand from the rules of bef 1.1 to bef 1.7: order and sharing of all parts,
 //! on any host.
 
 use super::budget::Budget;
@@ -163,7 +163,7 @@ fn the_bytes_of_all_kinds_of_locations() {
         read.map(|()| location).unwrap()
     };
     assert_eq!((read(1), read(19)), (fused, place));
-    // Locations that TFRT cannot write have offsets after the section (facts 1.7).
+    // Locations that TFRT cannot write have offsets after the section (bef 1.7).
     assert_eq!(read(0xFFFF_FFFE), KernelLocation::Unknown);
 }
 

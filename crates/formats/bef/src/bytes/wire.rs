@@ -1,4 +1,4 @@
-//! Primitives of BEF (facts 1.1): VBR integers, little-endian words and padding, and a
+//! Primitives of BEF (bef 1.1): VBR integers, little-endian words and padding, and a
 //! bounds-checked reader.
 
 use tenon_base::{Error, ErrorKind, Location, Result};

@@ -99,7 +99,7 @@ fn forward(tree: &mut Tree, signatures: &Signatures) -> bool {
                 changed |= choose(tree, &mut node.kernel, usize::from(!taken), signatures);
             }
             ("tfrt.case", Some(FoldedValue::Index(index))) => {
-                // An index without a branch selects the last branch (facts 2.8).
+                // An index without a branch selects the last branch (bef 2.8).
                 let last = node.kernel.functions.len().saturating_sub(1);
                 let branch = usize::try_from(index).unwrap_or(last).min(last);
                 changed |= choose(tree, &mut node.kernel, branch, signatures);

@@ -1,4 +1,4 @@
-//! Assignment of kernels to streams in two passes (facts 2.5).
+//! Assignment of kernels to streams in two passes (bef 2.5).
 //!
 //! The forward pass schedules each kernel under the operand with the highest cost from the root;
 //! the backward pass, from the leaves, joins the stream of the costliest child, merges cheap

@@ -1,4 +1,4 @@
-//! Streams: sequences of kernels that run on one thread (facts 2.5).
+//! Streams: sequences of kernels that run on one thread (bef 2.5).
 
 mod analysis;
 mod options;

@@ -1,4 +1,4 @@
-//! Remarks on stream assignment, the output of `-tfrt-print-stream` (facts 4.5).
+//! Remarks on stream assignment, the output of `-tfrt-print-stream` (bef 4.5).
 
 use super::StreamOptions;
 use super::analysis::Analysis;

@@ -141,8 +141,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A sync function moves its results out, so each result must be a distinct register (facts
-    /// 2.7).
+    /// A sync function moves its results out, so each result must be a distinct register
+    /// (bef 2.7).
     fn check_sync_results(&mut self, function: &Function, place: Cursor<'a>) {
         let mut seen = std::collections::HashSet::new();
         for (index, register) in function.results.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Verifiers of operations (facts 4.5): operands, results, attributes and regions of kernels in the
+//! Verifiers of operations (bef 4.5): operands, results, attributes and regions of kernels in the
 //! table of forms.
 
 use super::forms::{CHAIN, Form, Types, form};

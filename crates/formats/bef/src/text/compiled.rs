@@ -1,4 +1,4 @@
-//! Compiled modules: MLIR of any dialect that a Module contains as text (facts 1.4, 4.4).
+//! Compiled modules: MLIR of any dialect that a Module contains as text (bef 1.4, 4.4).
 //!
 //! A Module stores them in the generic form and prints them in the custom form. A compiled module
 //! that contains an unknown custom form is left unchanged.

@@ -1,4 +1,4 @@
-//! Expected diagnostics, written into the text itself (`-verify-diagnostics`, facts 5.2):
+//! Expected diagnostics, written into the text itself (`-verify-diagnostics`, bef 5.2):
 //!
 //! ```text
 //! // expected-error @+1 {{use of undeclared SSA value name}}

@@ -1,5 +1,5 @@
 //! Operations of any dialect in a compiled module: conversion between the generic form, which BEF
-//! stores, and the custom form of modules, functions, calls and returns (facts 1.4, 4.4).
+//! stores, and the custom form of modules, functions, calls and returns (bef 1.4, 4.4).
 //!
 //! Operations are not interpreted: names, values and types are kept as text.
 

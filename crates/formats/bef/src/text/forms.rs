@@ -1,4 +1,4 @@
-//! The custom forms of kernels (facts 4.1 to 4.3): one table for parser, printer and verifier.
+//! The custom forms of kernels (bef 4.1, 4.2, 4.3): one table for parser, printer and verifier.
 //! Every kernel also has the generic form, which is printed if it does not match its row.
 
 use crate::DType;

@@ -1,4 +1,4 @@
-//! MLIR text of Modules: a printer, and a parser for the subset of facts 4.4.
+//! MLIR text of Modules: a printer, and a parser for the subset of bef 4.4.
 
 mod attributes;
 mod blocks;

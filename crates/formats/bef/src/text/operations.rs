@@ -1,4 +1,4 @@
-//! Parsing of operations: the generic form, and the parts common to all forms (facts 4.4).
+//! Parsing of operations: the generic form, and the parts common to all forms (bef 4.4).
 
 use super::attributes::{Entry, Value, dictionary};
 use super::blocks::BlockReturn;

@@ -1,4 +1,4 @@
-//! The parser of Modules: recursive descent over functions and nested modules (facts 4.4).
+//! The parser of Modules: recursive descent over functions and nested modules (bef 4.4).
 
 use super::attributes::{Entry, dictionary};
 use super::compiled::{CompiledModules, compiled_module, find_compiled};

@@ -1,4 +1,4 @@
-//! The printer of Modules: modules, functions and their blocks (facts 4.4).
+//! The printer of Modules: modules, functions and their blocks (bef 4.4).
 
 use super::compiled::{compiled_name, printed_form};
 use super::functions::{EXTERNAL, VISIBILITY};

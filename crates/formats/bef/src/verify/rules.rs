@@ -105,7 +105,7 @@ pub(crate) fn result_problems(function: &Function) -> Vec<String> {
     problems
 }
 
-/// A sync function moves its results out, so each result must be a distinct register (facts 2.7).
+/// A sync function moves its results out, so each result must be a distinct register (bef 2.7).
 fn sync_results(function: &Function, problems: &mut Vec<String>) {
     let mut seen = HashSet::new();
     for (index, register) in function.results.iter().enumerate() {

@@ -3,7 +3,7 @@
 use super::Region;
 use crate::{Descriptor, VariableId};
 
-/// Maximum number of queues of a set (seed: `num_queues`).
+/// Maximum number of queues of a set (neff 2.5).
 pub const MAX_QUEUES: u32 = 16;
 
 /// A physical core: one subgraph of a package.

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 const QUEUE_TYPES: [&str; 5] = ["in", "out", "data", "embedding_update", "dynamic"];
 
-/// The largest `num_queues` (seed).
+/// The largest `num_queues` (neff 2.5).
 const MAX_QUEUES: u64 = 16;
 
 /// The rules of a definition.

@@ -7,7 +7,7 @@ use std::fmt::Arguments;
 use tenon_base::{Error, Result};
 use tenon_dma::{Descriptor, MAX_DIMENSIONS, MAX_SOURCES, VariableId};
 
-/// The data types of the seed ("from_dtype").
+/// The data types of the format (neff 2.16).
 const DTYPES: [&str; 15] = [
     "float8e3", "float8e4", "float8e5", "float16", "float32", "float32r", "bfloat16", "uint8",
     "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",

@@ -8,7 +8,7 @@ use foldhash::HashMap;
 use std::sync::Mutex;
 use tenon_base::{Result, pool};
 
-/// Bytes of an instruction slot (facts, neuron.md 2.7).
+/// Bytes of an instruction slot (neff 2.8).
 const SLOT: usize = 64;
 
 /// Triggers that one thread checks at a time.

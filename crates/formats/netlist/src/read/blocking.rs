@@ -7,7 +7,7 @@ use crate::source::Spanned;
 use crate::yaml::Node;
 use crate::{Finding, Rule};
 
-/// The supported tile sizes (facts 2).
+/// The supported tile sizes (netlist 2.2).
 const TILE_SIZES: [[u32; 2]; 7] = [
     [32, 32],
     [16, 32],

@@ -23,7 +23,7 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// Takes the value of a field. The last one of duplicates is effective (facts 1).
+    /// Takes the value of a field. The last one of duplicates is effective (netlist 1.1).
     pub(super) fn take(&mut self, reader: &mut Reader, name: &'static str) -> Option<&'n Node> {
         self.known.push(name);
         let mut found: Option<&'n Node> = None;

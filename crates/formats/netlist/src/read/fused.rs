@@ -1,4 +1,4 @@
-//! The section of fused ops (facts 2 and 3.7).
+//! The section of fused ops (netlist 2.4, 3.7).
 
 use super::attributes::{read_attributes, take_attribute};
 use super::fields::Fields;
@@ -105,7 +105,7 @@ fn read_buffers(reader: &mut Reader, node: &Node) -> Option<Vec<Spanned<Buffer>>
 }
 
 /// `inputN`, `intermedN`, `dest` or `output`. The specification uses `interm`, netlists use `intermed`
-/// (facts 2).
+/// (netlist 2.5).
 fn read_buffer(reader: &mut Reader, node: &Node) -> Option<Spanned<Buffer>> {
     let text = node.text().unwrap_or_default();
     let numbered = |prefix: &str| text.strip_prefix(prefix)?.parse().ok();

@@ -41,7 +41,7 @@ enum InputField {
 }
 
 /// The number and meaning of a key `input_N_tms`, `input_N_pad` or `input_N_unpad`. The number is
-/// the digits after the first `_` (facts 2).
+/// the digits after the first `_` (netlist 2.3).
 fn input_field(key: &str) -> Option<(usize, InputField)> {
     let rest = key.strip_prefix("input_")?;
     let (number, field) = rest.split_once('_')?;
@@ -163,7 +163,7 @@ fn read_inputs(
             continue;
         };
         match field {
-            // The lists of duplicate keys are concatenated (facts 1).
+            // The lists of duplicate keys are concatenated (netlist 1.1).
             InputField::Tms => input.tms.extend(read_tms(reader, node)),
             InputField::Pad => input.pad = read_pad(reader, node).or(input.pad),
             InputField::Unpad => input.unpad = read_unpad(reader, node).or(input.unpad),

@@ -1,4 +1,4 @@
-//! The section of programs (facts 6.3 and 6.4).
+//! The section of programs (netlist 6.3, 6.4).
 
 use super::fields::Fields;
 use super::reader::Reader;
@@ -66,7 +66,7 @@ fn read_instruction(reader: &mut Reader, node: &Node) -> Option<Spanned<Instruct
     let spanned = |instruction| Some(Spanned::new(instruction, node.span));
     match node.text() {
         Some("endloop") => return spanned(Instruction::EndLoop),
-        // Part of the seed, rejected by the original (facts 6.4). It has no effect.
+        // In the specification, but rejected by the original (netlist 2.5). It has no effect.
         Some("endprogram") => return spanned(Instruction::EndProgram),
         Some(_) => {
             unknown(reader, node);
@@ -170,7 +170,7 @@ fn read_operand(reader: &mut Reader, node: &Node) -> Option<Spanned<Operand>> {
     if let Some(Operand::Immediate(value)) = value
         && i32::try_from(value).is_err()
     {
-        // Operands are 32-bit integers (facts 6.4).
+        // Operands are 32-bit integers (netlist 6.4).
         let finding = Finding::new(Rule::ValueRange, node.span, "number out of range");
         reader.report(finding.expected("a 32-bit integer").found(value));
         return None;

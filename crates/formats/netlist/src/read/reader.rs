@@ -67,7 +67,7 @@ impl Reader {
         }
     }
 
-    /// An integer in any form of YAML (facts 1).
+    /// An integer in any form of YAML (netlist 1.1).
     pub(super) fn integer(&mut self, node: &Node) -> Option<Spanned<i64>> {
         let text = node.text().unwrap_or_default();
         match parse_integer(text) {

@@ -1,4 +1,4 @@
-//! Tensor manipulations (facts 4).
+//! Tensor manipulations (netlist 4.1).
 
 use super::reader::Reader;
 use crate::netlist::{Pad, Tm};

@@ -30,7 +30,7 @@ impl Checker<'_> {
 }
 
 /// Checks a netlist that was parsed without errors against the rules of the netlist level
-/// (facts 7.1). With several architectures, a rule is satisfied if it is for one of them, unless
+/// (netlist 7.1). With several architectures, a rule is satisfied if it is for one of them, unless
 /// `arch` selects the target.
 pub fn check(netlist: &Netlist, arch: Option<Arch>) -> Findings {
     let declared = || netlist.arch.iter().map(|arch| arch.value).collect();

@@ -1,4 +1,4 @@
-//! The checker rules: whether a device can hold and run a netlist (facts 7.2). They concern placement
+//! The checker rules: whether a device can hold and run a netlist (netlist 7.2). They concern placement
 //! and memory, not values.
 
 use super::{Rule, remote};
@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use tenon_tile::Arch;
 use tenon_tile::SettingKey;
 
-/// Properties that are not checked because the facts do not define them precisely.
+/// Properties that are not checked because no public document defines them precisely.
 pub const NOT_CHECKED: &[&str] = &[
     "links between devices but for Ethernet channels, counts of devices and of hosts",
     "granularity of scattering TMs through pipes",

@@ -1,4 +1,4 @@
-//! The rules for fused ops: lifetimes and shapes of their buffers (facts 3.7, 7.1).
+//! The rules for fused ops: lifetimes and shapes of their buffers (netlist 3.7, 7.1).
 
 use super::Rule;
 use super::check::Checker;
@@ -195,7 +195,7 @@ fn input(
     broadcasts(checker, op, tms);
 }
 
-/// The supported broadcast of a matmul (facts 7.1).
+/// The supported broadcast of a matmul (netlist 7.1).
 const MATMUL_BROADCAST: &str = "a matmul supports a broadcast of the columns of input 0 only";
 
 /// A buffer is broadcast along rows or columns, not both.
@@ -354,7 +354,7 @@ fn shapes(
         [0, 1].map(|axis| u64::from(held.mblock[axis]) * u64::from(held.ublock[axis]));
     for tm in tms {
         match tm.value {
-            // Only one row or column of tiles can be broadcast (facts 7.1).
+            // Only one row or column of tiles can be broadcast (netlist 7.1).
             Tm::BroadcastRows(times) => {
                 if held.mblock[0] != 1 || held.ublock[0] != 1 {
                     let message = "a broadcast of rows requires a buffer of one row of tiles";

@@ -1,4 +1,4 @@
-//! The rules for gradient accumulation (facts 3.8 and 7.1).
+//! The rules for gradient accumulation (netlist 3.8, 7.1).
 
 use super::Rule;
 use super::check::Checker;

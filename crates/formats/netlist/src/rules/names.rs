@@ -51,7 +51,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     for queue in netlist.queues.iter().filter(|queue| !queue.is_host_fed()) {
         match checker.links.find(&queue.input.value) {
             Some(Node::Op(..)) => {}
-            // Data from another netlist are handled like data from the host (facts 2).
+            // Data from another netlist are handled like data from the host (netlist 2.2).
             None if queue.input.value.contains("net2net") => {}
             Some(Node::Queue(_)) => {
                 let finding = Finding::new(
@@ -67,7 +67,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     }
 }
 
-/// A forked input is an input queue of the op, and the forwarding op is of the same graph (facts 2).
+/// A forked input is an input queue of the op, and the forwarding op is of the same graph (netlist 2.3).
 fn forked(checker: &mut Checker<'_>) {
     let netlist = checker.netlist;
     for (graph, op) in netlist.ops() {

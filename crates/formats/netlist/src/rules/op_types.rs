@@ -1,4 +1,4 @@
-//! The rules for op types: required attributes, formats and blocking (facts 3.2 and 7.1).
+//! The rules for op types: required attributes, formats and blocking (netlist 3.2, 7.1).
 
 use super::Rule;
 use super::check::Checker;
@@ -352,7 +352,7 @@ fn splice(checker: &mut Checker<'_>, op: &Op) {
     }
 }
 
-/// kernel_broadcast must refer to inputs of the op (facts 3.2).
+/// kernel_broadcast must refer to inputs of the op (netlist 3.2).
 fn placement_hints(checker: &mut Checker<'_>, op: &Op) {
     let keys = [Key::KernelBroadcast, Key::KernelBroadcastPerT];
     for value in keys.iter().filter_map(|&key| op.attributes.find(key)) {

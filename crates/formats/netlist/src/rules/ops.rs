@@ -9,7 +9,7 @@ use crate::source::Span;
 use crate::words::OpKind;
 use tenon_tile::{Arch, DataFormat, UblockOrder};
 
-/// Tiles of half of the destination registers (facts 7.1), which are double-buffered.
+/// Tiles of half of the destination registers (netlist 7.1), which are double-buffered.
 const DEST_TILES: u64 = 8;
 
 pub(super) fn check(checker: &mut Checker<'_>) {

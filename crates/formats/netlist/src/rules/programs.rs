@@ -1,4 +1,4 @@
-//! The rules for programs: variables, loops, and queue settings (facts 6.3 and 6.4).
+//! The rules for programs: variables, loops, and queue settings (netlist 6.3, 6.4).
 
 use super::Rule;
 use super::check::Checker;
@@ -135,7 +135,7 @@ fn declare<'n>(
     kind: VariableKind,
 ) {
     let before = known.insert(&name.value, kind);
-    // A repeated declaration of a static variable keeps its value (facts 6.4).
+    // A repeated declaration of a static variable keeps its value (netlist 6.4).
     if before.is_some_and(|before| before != kind || kind != VariableKind::Static) {
         let message = format!("'{}' is already declared", name.value);
         checker.report(Finding::new(Rule::Variable, name.span, message));
@@ -153,7 +153,7 @@ fn used(checker: &mut Checker<'_>, known: &HashMap<&str, VariableKind>, value: &
     }
 }
 
-/// Prologue and epilogue are compile-time constants: they cannot be params (facts 6.3).
+/// Prologue and epilogue are compile-time constants: they cannot be params (netlist 6.3).
 fn statics(checker: &mut Checker<'_>, known: &HashMap<&str, VariableKind>, setting: &QueueSetting) {
     for key in [SettingKey::Prologue, SettingKey::Epilogue] {
         let Some(value) = setting.find(key) else {

@@ -1,4 +1,4 @@
-//! The strict rules for data between devices (facts 7.2 and 7.3).
+//! The strict rules for data between devices (netlist 7.2, 7.3).
 
 use super::Rule;
 use crate::attributes::AttributeKey;

@@ -1,5 +1,5 @@
 //! The rules for shapes: input shapes after unpad, TMs and pad, compared with the required shapes of
-//! each op (facts 3.1).
+//! each op (netlist 3.1).
 
 use super::Rule;
 use super::check::Checker;
@@ -129,7 +129,7 @@ fn required_shapes(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape]) {
                     columns: k,
                 },
             );
-            // Input 1 may have unused slices (facts 10.11).
+            // Input 1 may have unused slices (netlist 3.1).
             if let Some(weights) = inputs.get(1) {
                 let expected = TileShape {
                     t: weights.t.max(t),
@@ -191,7 +191,7 @@ fn same(
         return;
     };
     if found != expected {
-        // A warning: the original accepts the mismatch (facts 1).
+        // A warning: the original accepts the mismatch (netlist 1.2).
         let message = format!(
             "wrong shape of input {index} '{}' after its TMs",
             input.name.value

@@ -1,4 +1,4 @@
-//! Comparison of arrays (facts 6.8).
+//! Comparison of arrays (netlist 6.8).
 
 use super::fields;
 use crate::Findings;

@@ -1,4 +1,4 @@
-//! The section `test-config` (facts 6.8), and the default params of programs.
+//! The section `test-config` (netlist 6.8), and the default params of programs.
 
 use super::comparison::Comparison;
 use super::fields;
@@ -30,7 +30,7 @@ struct QueueConfig<T> {
 
 impl<T> QueueConfig<T> {
     /// The override for the name, else for the name without the device suffix of a replica
-    /// (facts 6.5), else the default.
+    /// (netlist 6.5), else the default.
     fn of(&self, name: &str) -> &T {
         let found = self.overriding(name).or_else(|| {
             let (base, _) = name.rsplit_once('.')?;

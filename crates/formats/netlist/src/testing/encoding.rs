@@ -1,4 +1,4 @@
-//! Random valid encodings of sparse matmuls (facts 3.3): strips of ublocks of tiles.
+//! Random valid encodings of sparse matmuls (netlist 3.3): strips of ublocks of tiles.
 
 use super::random::Random;
 use crate::attributes::AttributeKey as Key;

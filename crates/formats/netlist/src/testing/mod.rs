@@ -1,4 +1,4 @@
-//! The test configuration of a netlist (facts 6.8): arguments, input data, and comparison of outputs.
+//! The test configuration of a netlist (netlist 6.8): arguments, input data, and comparison of outputs.
 //!
 //! * [`TestConfig::read`] reads the section `test-config`; without the section it has the defaults.
 //! * [`generate_entry`] generates an entry of a queue from its [`Stimulus`] and a seed; sparse

@@ -1,4 +1,4 @@
-//! Input data of a netlist (facts 6.8).
+//! Input data of a netlist (netlist 6.8).
 
 use super::encoding;
 use super::fields;

@@ -47,7 +47,7 @@ pub fn run(flags: &Exec) -> Result<ExitCode> {
     }
     let input = ProgramInput::open(&flags.input)?;
     let log = Log::standard_error();
-    // Errors of the command have the prefix of the original (facts 5.1).
+    // Errors of the command have the prefix of the original (bef 5.1).
     let program = load::active_program(&Activity::published(), &flags.input);
     let options = options.control(progress::control_within(flags.timeout));
     let executed = || {

@@ -242,7 +242,7 @@ fn header_json(package: &Package) -> Value {
     })
 }
 
-/// Header and nodes as packagers show them (facts, neuron.md 5).
+/// Header and nodes as packagers show them (neff 3.2).
 fn neff_json(package: &Package) -> Result<Value> {
     let header = HeaderBlock::from(package.header());
     Ok(json!({"header": header, "nodes": NodeTable::of(package)?.nodes}))

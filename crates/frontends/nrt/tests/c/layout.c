@@ -1,4 +1,4 @@
-/* Sizes and offsets of structs, values of enums (facts, neuron.md 1.3, 1.4), checked at compile time. */
+/* Sizes and offsets of structs, values of enums (nrt 1.2, 1.3, 1.4), checked at compile time. */
 #include <assert.h>
 
 #include "check.h"

@@ -1,4 +1,4 @@
-//! Running the functions of a host program, as the original's executor commands do (facts 5).
+//! Running the functions of a host program, as the original's executor commands do (bef 5.1).
 
 use super::first_error_writer::FirstErrorWriter;
 use super::report;

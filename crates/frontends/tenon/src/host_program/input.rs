@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tenon_base::{Error, ErrorKind, Location, Result};
 use tenon_tensor::Buffer;
 
-/// The magic number of BEF (facts 1.1).
+/// The magic number of BEF (bef 1.1).
 const MAGIC: [u8; 3] = [0x0B, 0xEF, 0x00];
 
 /// The bytes of a host program, and its name in messages and locations.

@@ -1,4 +1,4 @@
-//! The text of the results of a function (facts 5.1).
+//! The text of the results of a function (bef 5.1).
 
 use super::words;
 use tenon_base::{Error, ErrorKind};

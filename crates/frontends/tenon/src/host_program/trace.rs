@@ -4,7 +4,7 @@ use std::time::Instant;
 use tenon_base::trace::Recording;
 
 /// The output of the original's debug tracing: `Scope:NAME` where a scope begins, `End Scope` where it
-/// ends, `Event:NAME`, one thread after the other (facts 5.5).
+/// ends, `Event:NAME`, one thread after the other (bef 5.5).
 pub(super) fn text(recording: &Recording) -> String {
     let mut text = String::new();
     for scopes in recording.threads() {

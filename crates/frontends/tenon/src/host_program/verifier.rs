@@ -11,7 +11,7 @@ use tenon_bef::{
 };
 
 /// Receives every diagnostic of a run. A file is read at its first diagnostic; the expectations of a
-/// file without diagnostics are not checked (facts 5.2).
+/// file without diagnostics are not checked (bef 5.2).
 #[derive(Default)]
 pub(super) struct Verifier(Mutex<VerifierState>);
 
@@ -115,7 +115,7 @@ impl VerifierState {
     }
 }
 
-/// A location as the original's executor decodes it (facts 1.7).
+/// A location as the original's executor decodes it (bef 1.7).
 fn opaque(location: &KernelLocation) -> String {
     match location {
         KernelLocation::Unknown => "(unknown)".into(),

@@ -28,7 +28,7 @@ pub fn read_source(path: impl AsRef<Path>) -> Result<Source> {
 }
 
 /// The architecture that a netlist runs on: the one given, else of several the one that the variable
-/// `ARCH_NAME` names (facts 10.8); `None` for the netlist's first.
+/// `ARCH_NAME` names (netlist 2.1); `None` for the netlist's first.
 pub fn choose_arch(netlist: &Netlist, given: Option<Arch>) -> Result<Option<Arch>> {
     let named = std::env::var_os("ARCH_NAME").filter(|name| !name.is_empty());
     let named = named.filter(|_| given.is_none() && netlist.arch.len() > 1);

@@ -1,4 +1,4 @@
-//! Running a [`Job`]: arrays are fed to host queues, outputs collected (facts 6.7, 10).
+//! Running a [`Job`]: arrays are fed to host queues, outputs collected (netlist 6.7).
 
 use super::session::{Session, stored};
 use super::{Job, ProgramOptions};
@@ -375,7 +375,7 @@ pub(super) fn entries(session: &Session, queue: &str, array: &Tensor) -> Result<
     if *n == 0 || rest != &entry.shape()[..] {
         return Err(wrong());
     }
-    // Raw formats are bits, which an array of integers has already (facts 10).
+    // Raw formats are bits, which an array of integers has already (netlist 5.5).
     let raw = session.queue(queue)?.format.is_raw();
     let values = match (array.dtype(), raw) {
         (DataType::F32, _) => array.clone(),

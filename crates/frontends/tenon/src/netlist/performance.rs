@@ -1,5 +1,5 @@
 //! Measured times of graphs, the expectations of the netlist, and the estimate of an ideal device
-//! (facts 6.9).
+//! (netlist 6.9).
 
 use super::Session;
 use std::time::Duration;

@@ -303,7 +303,7 @@ impl Session {
     }
 }
 
-/// Converts an entry of the host to the format of its queue (facts 5.6).
+/// Converts an entry of the host to the format of its queue (netlist 5.6).
 pub(super) fn stored(spec: &QueueSpec, entry: &Tensor) -> Result<TileTensor> {
     let entry = TileTensor::from_tensor(spec.tiles, spec.tile, entry);
     let entry = entry.map_err(|error| {

@@ -13,7 +13,7 @@ use tenon_netlist_kernels::MachineLimits;
 pub struct SessionOptions {
     /// Where values are rounded.
     pub mode: NumericMode,
-    /// The architecture; `ARCH_NAME` or the netlist's first when `None` (facts 10.8).
+    /// The architecture; `ARCH_NAME` or the netlist's first when `None` (netlist 2.1).
     pub arch: Option<Arch>,
     /// Bounds of its programs, and the longest time that ops wait for the host.
     pub limits: MachineLimits,

@@ -1,6 +1,6 @@
 //! A thread pool for blocking tasks, such as reading a file or waiting for a device.
 //!
-//! Up to M threads take tasks from one FIFO queue of 1024 (facts 2.6 have one queue per thread; a
+//! Up to M threads take tasks from one FIFO queue of 1024 (bef 2.6; TFRT has one queue per thread, a
 //! common queue keeps the order among all threads). A task that must not wait for others runs
 //! immediately on a dynamic thread: an idle or a new one, which ends after a second without work.
 //! Threads start on demand.

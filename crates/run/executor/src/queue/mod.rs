@@ -1,4 +1,4 @@
-//! Work queues: schedule the tasks of executions on threads (facts 2.6).
+//! Work queues: schedule the tasks of executions on threads (bef 2.6).
 
 mod blocking;
 mod deque;

@@ -1,4 +1,4 @@
-//! Selection of a work queue by name (facts 2.6): `s`, `mstd`, `mstd:N`, `mstd:N,M`.
+//! Selection of a work queue by name (bef 2.6): `s`, `mstd`, `mstd:N`, `mstd:N,M`.
 
 use super::{MultiThreaded, SingleThreaded, WorkQueue};
 use std::num::NonZeroUsize;

@@ -1,5 +1,5 @@
-//! The dialects of host tensors: `tfrt_dht` (dense), `tfrt_sht` (strings) and `coo` (sparse), facts
-//! 4.3.
+//! The dialects of host tensors: `tfrt_dht` (dense), `tfrt_sht` (strings) and `coo` (sparse),
+//! bef 4.3.
 
 mod buffers;
 mod comparing;

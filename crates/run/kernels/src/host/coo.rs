@@ -21,8 +21,8 @@ impl CooHostTensor {
     /// The elements of a dense tensor that are not zero.
     ///
     /// Coordinates are computed as by the original, which decomposes a flat index by the dimensions
-    /// in forward order: correct for square shapes, and expected by its programs for others (facts
-    /// 4.3).
+    /// in forward order: correct for square shapes, and expected by its programs for others
+    /// (bef 4.3).
     pub fn from_dense<T: HostElement>(
         allocator: &HostAllocator,
         dense: &DenseHostTensor,

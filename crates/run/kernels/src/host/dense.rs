@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_print_as_in_the_facts() {
+    fn tensors_print_in_the_published_format() {
         let text = |tensor: &DenseHostTensor| tensor.to_string();
         assert_eq!(
             text(&tensor(&[3, 2], &[1i32, -1, 1, -1, 1, -1])),

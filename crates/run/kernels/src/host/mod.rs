@@ -1,5 +1,5 @@
 //! The value types of the host tensor dialects: shapes, buffers, dense, string and coordinate
-//! tensors, and their printed forms (facts 4.3).
+//! tensors, and their printed forms (bef 4.3).
 
 mod attribute;
 mod buffer;
@@ -20,7 +20,7 @@ pub use string::StringHostTensor;
 
 use tenon_base::{Error, ErrorKind, Result, bounded};
 
-/// The error of a failed kernel; the text is that of the original where facts give one.
+/// The error of a failed kernel; the text is that of the original where it has one (bef 4.1, 4.3).
 pub(crate) fn failed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::ExecutionFailed, message)
 }

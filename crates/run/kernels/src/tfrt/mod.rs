@@ -1,4 +1,4 @@
-//! The `tfrt` dialect: scalars, printing, chains, calls and loops (facts 2.8, 4.1).
+//! The `tfrt` dialect: scalars, printing, chains, calls and loops (bef 2.8, 4.1).
 
 mod calls;
 mod chains;

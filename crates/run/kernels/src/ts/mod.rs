@@ -1,4 +1,4 @@
-//! The `ts` dialect: shapes of tensors (facts 4.3).
+//! The `ts` dialect: shapes of tensors (bef 4.3).
 
 use crate::host::{PartialShape, TensorShape, failed};
 use std::sync::Arc;

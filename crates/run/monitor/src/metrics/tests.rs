@@ -91,7 +91,7 @@ fn keys(value: &Value) -> Vec<&str> {
 #[test]
 fn the_stream_has_the_shape_of_the_original() {
     let json = metrics().json(&Config::default());
-    // facts, neuron.md 5
+    // nrt 2.2
     assert_eq!(
         keys(&json),
         [

@@ -6,7 +6,7 @@ fn stream(words: &[u16]) -> Vec<u8> {
 
 /// Two strips of one row, then another row in the next tile of the encoding.
 #[test]
-fn the_stream_of_the_facts_is_decoded() {
+fn a_stream_of_strips_is_decoded() {
     let encoding = Encoding {
         u_kt: 2,
         tile_bits: 4,

@@ -1,4 +1,4 @@
-//! Dropout with the mask of the original, which is the same for every tile (facts 3.1). It is generated
+//! Dropout with the mask of the original, which is the same for every tile (netlist 3.1). It is generated
 //! by the Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998).
 
 use crate::error::failed;

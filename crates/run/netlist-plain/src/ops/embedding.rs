@@ -1,4 +1,4 @@
-//! Embedding: gathers rows of a table (facts 3.5).
+//! Embedding: gathers rows of a table (netlist 3.5).
 
 use super::sparse::words;
 use crate::error::failed;

@@ -1,4 +1,4 @@
-//! Fused ops (facts 3.7): runs the ops of all schedules in order, on whole tensors.
+//! Fused ops (netlist 3.7): runs the ops of all schedules in order, on whole tensors.
 
 use super::{Context, Faults, MatmulOptions, matmul, relu, relu_of, simple, to_integers};
 use crate::error::{failed, of_op};
@@ -74,7 +74,7 @@ fn scheduled_op(
         inputs.push(tensor);
     }
     let kind = scheduled.kind.value;
-    // (dest - zero point) * input0: the operands of a dequantization are swapped (facts 3.7).
+    // (dest - zero point) * input0: the operands of a dequantization are swapped (netlist 3.7).
     if kind == OpKind::Dequantization
         && scheduled
             .inputs
@@ -85,7 +85,7 @@ fn scheduled_op(
     }
     let output = scheduled.output.value;
     let output_format = format_of(context.op, output);
-    // Elements of an in-place buffer that the op does not compute keep their values (facts 10.6).
+    // Elements of an in-place buffer that the op does not compute keep their values (netlist 3.7).
     let reads_output = scheduled
         .inputs
         .iter()

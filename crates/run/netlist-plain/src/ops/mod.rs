@@ -1,4 +1,4 @@
-//! The ops (facts 3), one function per op, on whole tensors.
+//! The ops (netlist 3.1), one function per op, on whole tensors.
 
 mod copying;
 mod dropout;
@@ -158,7 +158,7 @@ pub fn relu_of(attributes: &Attributes) -> Option<(f32, bool)> {
     })
 }
 
-/// A numerical fault: it is reported, and the run continues (facts 10.12).
+/// A numerical fault: it is reported, and the run continues (netlist 3.1).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
     /// The description.

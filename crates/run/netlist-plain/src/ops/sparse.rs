@@ -1,4 +1,4 @@
-//! Sparse matmul: an encoding places dense tiles in a block-sparse matrix (facts 3.3).
+//! Sparse matmul: an encoding places dense tiles in a block-sparse matrix (netlist 3.3).
 
 use super::matmul::{add_bias, add_scaled};
 use crate::error::failed;

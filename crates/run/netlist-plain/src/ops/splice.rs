@@ -1,4 +1,4 @@
-//! Splice: interleaves parts of several tensors (facts 3.4).
+//! Splice: interleaves parts of several tensors (netlist 3.4).
 
 use super::triple;
 use crate::error::failed;

@@ -1,4 +1,4 @@
-//! Top-k: the largest values of each row (facts 3.6).
+//! Top-k: the largest values of each row (netlist 3.6).
 
 use crate::error::failed;
 use crate::tensor::{TILE, Tensor, with_capacity};

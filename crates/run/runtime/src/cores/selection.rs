@@ -18,7 +18,7 @@ pub enum CoreSelection {
 
 impl CoreSelection {
     /// The selection by `NEURON_RT_VISIBLE_CORES` and `NEURON_RT_NUM_CORES`; the first takes
-    /// precedence (seed neuron-runtime-libnrt, "Environment variables").
+    /// precedence (nrt 1.8).
     pub fn from_environment() -> Result<Self> {
         let variable = |name: &str| std::env::var(name).ok();
         Self::from_variables(

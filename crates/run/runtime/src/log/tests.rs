@@ -32,8 +32,8 @@ fn at(seconds: u64, micros: u32) -> SystemTime {
 }
 
 #[test]
-fn a_line_has_the_format_of_the_facts() {
-    // The line of the facts: 1758308240 is that second, by GNU date.
+fn a_line_has_the_published_format() {
+    // The line of nrt 2.3: 1758308240 is that second, by GNU date.
     let line = Line {
         time: at(1_758_308_240, 782_962),
         process: 4444,

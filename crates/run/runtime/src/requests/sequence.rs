@@ -19,7 +19,7 @@ pub enum ExecutionUnit {
 }
 
 impl ExecutionUnit {
-    /// Every unit, in the order of the ids (facts, neuron.md 1.3).
+    /// Every unit, in the order of the ids (nrt 1.3).
     pub const ALL: [Self; 5] = [
         Self::TensorRead,
         Self::TensorWrite,
@@ -28,7 +28,7 @@ impl ExecutionUnit {
         Self::Collectives,
     ];
 
-    /// The number of queues (facts, neuron.md 1.6; one where that is unspecified).
+    /// The number of queues (nrt 1.5; one where that is unspecified).
     pub fn queues(self) -> u32 {
         match self {
             Self::Collectives => 3,

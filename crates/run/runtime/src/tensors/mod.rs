@@ -16,8 +16,7 @@ use tenon_base::{Error, ErrorKind, Result};
 
 pub(crate) use storage::{AccessMode, Borrow, Storage};
 
-/// The maximum size of a tensor in host memory for transfers: one huge page (seed
-/// neuron-runtime-libnrt, `nrt_tensor_allocate`).
+/// The maximum size of a tensor in host memory for transfers: one page (nrt 1.7).
 pub const MAX_HOST_BYTES: usize = 4 << 20;
 
 /// The placement of a tensor.

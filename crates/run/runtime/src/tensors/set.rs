@@ -6,7 +6,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use tenon_base::{Error, ErrorKind, Result};
 
 /// A map from names to tensors. It has weak references: the caller keeps the tensors alive while
-/// the set is used (seed neuron-runtime-libnrt, "The Tensorset API").
+/// the set is used (nrt 1.7).
 #[derive(Default)]
 pub struct TensorSet(RwLock<BTreeMap<Box<str>, WeakTensor>>);
 

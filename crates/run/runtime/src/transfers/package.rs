@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use tenon_base::{Control, Error, ErrorKind, Result};
 use tenon_neff::{Constant, Package, Structure, Subgraph};
 
-/// The magic number of a host program (facts, tfrt-bef.md 1.1).
+/// The magic number of a host program (bef 1.1).
 const MAGIC: [u8; 2] = [0x0b, 0xef];
 
 /// The transfers of a package's subgraphs.

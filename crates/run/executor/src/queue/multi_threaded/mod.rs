@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// The capacity of a worker's deque, and of its inbox (facts 2.6).
+/// The capacity of a worker's deque, and of its inbox (bef 2.6).
 const SLOTS: usize = 1024;
 
-/// Rounds of stealing before a worker sleeps, divided among the workers (facts 2.6).
+/// Rounds of stealing before a worker sleeps, divided among the workers (bef 2.6).
 const SPINS: usize = 5000;
 
 /// The nesting limit of tasks that run inside the task that adds them, because the deque is full.
