@@ -272,6 +272,56 @@ fn programs_give_the_bits_of_their_operators() {
     assert!(refused < 30, "{refused}");
 }
 
+/// Floats of the output's shape and single ones alone, which programs of few elements have vectors as registers for.
+#[test]
+fn small_programs_give_the_bits_of_their_operators() {
+    let mut random = Random::new(13);
+    let shapes: [&[usize]; 8] = [&[], &[1], &[7], &[16], &[2, 3, 4], &[5, 50], &[256], &[257]];
+    for round in 0..400 {
+        let shape = shapes[round % shapes.len()];
+        let dense = (0..2).map(|_| floats(&mut random, DataType::F32, shape));
+        let mut inputs: Vec<Tensor> = dense.collect();
+        inputs.extend((0..2).map(|_| floats(&mut random, DataType::F32, &[])));
+        let mut values = vec!["%0".to_owned()];
+        let mut lines = Vec::new();
+        for index in 0..1 + random.below(8) {
+            let x = match random.below(3) {
+                0 => values[random.below(values.len())].clone(),
+                _ => values[values.len() - 1].clone(),
+            };
+            let other = match random.below(2) {
+                0 => values[random.below(values.len())].clone(),
+                _ => format!("%{}", random.pick(&[1, 2, 3])),
+            };
+            let text = match random.below(6) {
+                // The functions up to Sign are computed by vectors.
+                0..2 => format!("{}({x})", UNARY[random.below(20)]),
+                2..5 => {
+                    let op = random.pick(&["Add", "Sub", "Mul", "Div"]);
+                    let (a, b) = match random.below(2) {
+                        0 => (&x, &other),
+                        _ => (&other, &x),
+                    };
+                    format!("{op}({a}, {b})")
+                }
+                _ => format!("Clip({x}, {})", random.pick(&["%2, %3", "_, %3", "%2"])),
+            };
+            lines.push(format!("%t{index} = {text}"));
+            values.push(format!("%t{index}"));
+        }
+        let case = case(&lines, &inputs);
+        let level = LEVELS[round / shapes.len() % LEVELS.len()];
+        if case.supported(level).is_err() {
+            continue;
+        }
+        let (found, expected) = (result(&case, level), separately(&lines, &inputs, level));
+        assert!(
+            are_equal(&found, &expected),
+            "{shape:?} at {level:?}: {lines:?}: {found:?} instead of {expected:?}"
+        );
+    }
+}
+
 /// Programs of quantized elements: inputs 0 and 1 are quantized, 2 to 4 are scales, 5 is a zero point, 6 is floats.
 const QUANTIZED: [&[&str]; 5] = [
     &[

@@ -11,7 +11,7 @@ use super::prepared::{Fill, Preparation, Weights};
 use super::{split_scratch, total_len};
 use crate::activation::Activation;
 use crate::floats::{FloatType, Floats};
-use crate::ops::pairs::{paired_words, write_pairs};
+use crate::ops::pairs::{PairedRows, paired_words};
 use crate::panels::{Panels, layout, pack_columns, pack_rows, packed_len, word_rows};
 use crate::signature::{Signature, refuse, refuse_attribute};
 use crate::simd::Level;
@@ -240,21 +240,10 @@ impl MatMul {
         is_half && self.constant && self.rows > 1 && self.depth > LONG_ROW
     }
 
-    /// Pairs of the rows of A.
-    fn paired_rows(&self) -> usize {
-        let rows = self.batches[1].elements().saturating_mul(self.rows);
-        rows.saturating_mul(self.depth.div_ceil(2))
-    }
-
     /// Whether rows of bf16 are multiplied in pairs, without conversion.
     fn keeps_bf16(&self) -> bool {
         let product = self.level.product_of(self.packed_type());
         self.float == FloatType::Bf16 && product == ProductKind::Bf16Pairs
-    }
-
-    /// Whether pairs of f32 are read in place.
-    fn has_pairs_in_place(&self) -> bool {
-        self.depth.is_multiple_of(2)
     }
 
     /// Elements of scratch memory at any level, since a package runs on every CPU: for one packed matrix of B in each
@@ -399,16 +388,8 @@ impl BoundMatMul {
             addend: addend.transpose()?,
         };
         let output = outputs.slice::<f32>(0)?;
-        if product == ProductKind::Bf16Pairs {
-            let rows = &mut scratch[..matmul.paired_rows()];
-            write_pairs(matmul.level, product, a, matmul.depth, rows);
-            run.run(&*rows, output);
-        } else if matmul.has_pairs_in_place() {
-            run.run(a.as_chunks::<2>().0, output);
-        } else {
-            write_pairs(matmul.level, product, a, matmul.depth, scratch);
-            run.run(scratch.as_chunks::<2>().0, output);
-        }
+        let rows = PairedRows::new(matmul.level, product, (a, matmul.depth), scratch);
+        run.run(rows, output);
         Ok(())
     }
 

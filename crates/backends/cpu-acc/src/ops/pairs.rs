@@ -4,9 +4,10 @@
 use crate::simd::Level;
 use crate::simd::disjoint::{MatrixMut, for_each_chunk};
 use crate::simd::elements::RoundToPairs;
-use crate::simd::gemm::{Gemm, multiply};
+use crate::simd::gemm::{Gemm, RowWords, multiply};
 use crate::simd::products::ProductKind;
-use crate::simd::rows::Matrix;
+use crate::simd::rows::{Matrix, RowSource};
+use std::ops::Range;
 
 /// Words that a thread writes at a time.
 const CHUNK: usize = 1 << 13;
@@ -22,30 +23,60 @@ pub(super) fn paired_words(depth: usize) -> usize {
         .saturating_mul(if is_even { 1 } else { 2 })
 }
 
-/// The product of rows of f32 and panels of 16 bits. `scratch` has [`paired_words`] for each row.
-pub(super) fn multiply_by_pairs(
+/// Rows of f32 in pairs, for products by panels of 16 bits.
+#[derive(Clone, Copy)]
+pub(super) enum PairedRows<'a> {
+    Bf16(&'a [f32]),
+    Floats(&'a [[f32; 2]]),
+}
+
+impl<'a> PairedRows<'a> {
+    /// `a` has rows of `depth` elements, `scratch` [`paired_words`] for each of them.
+    pub(super) fn new(
+        level: Level,
+        product: ProductKind,
+        (a, depth): (&'a [f32], usize),
+        scratch: &'a mut [f32],
+    ) -> Self {
+        let rows = a.len().checked_div(depth).unwrap_or(0);
+        if product == ProductKind::Bf16Pairs {
+            let pairs = &mut scratch[..rows * depth.div_ceil(2)];
+            write_pairs(level, product, a, depth, pairs);
+            Self::Bf16(pairs)
+        } else if depth.is_multiple_of(2) {
+            Self::Floats(a.as_chunks().0)
+        } else {
+            let pairs = &mut scratch[..rows * paired_words(depth)];
+            write_pairs(level, product, a, depth, pairs);
+            Self::Floats(pairs.as_chunks().0)
+        }
+    }
+
+    /// The product of some rows, each of `words` pairs, and packed weights.
+    pub(super) fn multiply(
+        self,
+        level: Level,
+        (rows, words): (Range<usize>, usize),
+        gemm: &Gemm<'_>,
+        output: MatrixMut<'_>,
+    ) {
+        match self {
+            Self::Bf16(pairs) => multiply_rows(level, pairs, (rows, words), gemm, output),
+            Self::Floats(pairs) => multiply_rows(level, pairs, (rows, words), gemm, output),
+        }
+    }
+}
+
+fn multiply_rows<E: RowWords>(
     level: Level,
-    (a, depth): (&[f32], usize),
+    pairs: &[E],
+    (rows, words): (Range<usize>, usize),
     gemm: &Gemm<'_>,
-    scratch: &mut [f32],
     output: MatrixMut<'_>,
 ) {
-    let product = level.product_of(gemm.panels.float());
-    let (rows, words) = (output.rows(), depth.div_ceil(2));
-    let scratch = &mut scratch[..rows * paired_words(depth)];
-    if product == ProductKind::Bf16Pairs {
-        let pairs = &mut scratch[..rows * words];
-        write_pairs(level, product, a, depth, pairs);
-        return multiply(level, &Matrix::new(pairs, rows, words, words), gemm, output);
-    }
-    let pairs = if depth.is_multiple_of(2) {
-        a
-    } else {
-        write_pairs(level, product, a, depth, scratch);
-        scratch
-    };
-    let pairs = pairs.as_chunks::<2>().0;
-    multiply(level, &Matrix::new(pairs, rows, words, words), gemm, output);
+    let pairs = &pairs[rows.start * words..rows.end * words];
+    let a: &dyn RowSource<Element = E> = &Matrix::new(pairs, rows.len(), words, words);
+    multiply(level, a, gemm, output);
 }
 
 /// Writes rows of `depth` elements in pairs to all of `to`.

@@ -2,10 +2,11 @@
 
 use super::{MatMul, SLOTS};
 use crate::ops::float_gemm::GemmElement;
+use crate::ops::pairs::PairedRows;
 use crate::panels::WIDTH;
 use crate::simd::disjoint::{Blocks, MatrixMut, for_each_block, for_each_chunk, for_each_chunk2};
-use crate::simd::gemm::{Gemm, RowWords, multiply};
-use crate::simd::rows::{Matrix, RowSource};
+use crate::simd::gemm::Gemm;
+use crate::simd::rows::Matrix;
 use tenon_base::pool;
 
 /// Matrices of the output from which on whole matrices balance the load of the threads.
@@ -183,8 +184,8 @@ pub(super) struct PairedRun<'a> {
 }
 
 impl PairedRun<'_> {
-    /// Computes the output; `a` has the rows of A in pairs.
-    pub(super) fn run<E: RowWords>(&self, a: &[E], output: &mut [f32]) {
+    /// Computes the output; `a` has the rows of A.
+    pub(super) fn run(&self, a: PairedRows<'_>, output: &mut [f32]) {
         let MatMul { rows, columns, .. } = *self.matmul;
         let (packed, depth) = (self.matmul.packed(), self.matmul.depth.div_ceil(2));
         let size = rows * columns;
@@ -199,15 +200,9 @@ impl PairedRun<'_> {
                     .matmul
                     .gemm(&self.weights[b * packed..][..packed], columns, self.bias)
             };
-            let a = Matrix::new(
-                &a[matrix * rows * depth..][..rows * depth],
-                rows,
-                depth,
-                depth,
-            );
-            let a: &dyn RowSource<Element = E> = &a;
             let output = MatrixMut::new(output, rows, columns, columns);
-            multiply(self.matmul.level, a, &gemm, output);
+            let rows = (matrix * rows..(matrix + 1) * rows, depth);
+            a.multiply(self.matmul.level, rows, &gemm, output);
         }
     }
 }

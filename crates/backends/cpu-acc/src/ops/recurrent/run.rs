@@ -3,7 +3,7 @@
 use super::cell_update::{CellUpdate, UpdatePhase};
 use super::{BoundRecurrent, Cell, Recurrent};
 use crate::floats::{FloatType, Floats};
-use crate::ops::pairs::multiply_by_pairs;
+use crate::ops::pairs::PairedRows;
 use crate::ops::split_scratch;
 use crate::panels::{Panels, packed_len, word_rows};
 use crate::simd::disjoint::MatrixMut;
@@ -252,7 +252,9 @@ impl RecurrentRun<'_> {
             let a = Matrix::new(a, rows, depth, depth);
             multiply(layer.level, &a, &gemm, output);
         } else {
-            multiply_by_pairs(layer.level, (a, depth), &gemm, pairs, output);
+            let product = layer.level.product_of(float);
+            let a = PairedRows::new(layer.level, product, (a, depth), pairs);
+            a.multiply(layer.level, (0..rows, depth.div_ceil(2)), &gemm, output);
         }
     }
 }
