@@ -225,8 +225,9 @@ fn files_that_fail_are_listed_and_the_others_are_done() {
         );
     }
     assert!(folder.join("out/good.npz").exists() && !folder.join("out/cut.npz").exists());
-    // The first failure ends the run.
-    let answer = tenon(folder, &[&map[..], &["--stop", "--force"]].concat());
+    // The first failure ends the run, also when others fail at the same time.
+    let stop = ["--stop", "--force", "--processes", "4"];
+    let answer = tenon(folder, &[&map[..], &stop].concat());
     let summary = json(&answer.out);
     assert_eq!(summary["failed"].as_array().unwrap().len(), 1, "{summary}");
     assert_eq!(answer.status, Some(1));

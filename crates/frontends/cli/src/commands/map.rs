@@ -149,7 +149,7 @@ impl MapRun<'_> {
         let signal = signals::receive();
         let start = Instant::now();
         let stop = WorkerStop::default();
-        let pool = WorkerPool::new(&jobs, &command, &stop);
+        let pool = WorkerPool::new(&jobs, &command, &stop, self.flags.stop);
         std::thread::scope(|scope| {
             let (sender, events) = channel();
             for _ in 0..self.flags.processes.min(jobs.len()) {
@@ -226,7 +226,7 @@ impl MapRun<'_> {
                     file: pending[job].0.text(),
                     problems,
                 });
-                !self.flags.stop
+                true
             }
             PoolEvent::Broken(error) => {
                 self.problem.get_or_insert(error);

@@ -11,6 +11,8 @@ pub struct WorkerPool<'a> {
     pub jobs: &'a [&'a Job],
     pub command: &'a WorkerCommand,
     pub stop: &'a WorkerStop,
+    /// The first job that fails ends the run.
+    pub stops_at_failure: bool,
     next: AtomicUsize,
 }
 
@@ -33,11 +35,17 @@ pub enum PoolEvent {
 }
 
 impl<'a> WorkerPool<'a> {
-    pub fn new(jobs: &'a [&'a Job], command: &'a WorkerCommand, stop: &'a WorkerStop) -> Self {
+    pub fn new(
+        jobs: &'a [&'a Job],
+        command: &'a WorkerCommand,
+        stop: &'a WorkerStop,
+        stops_at_failure: bool,
+    ) -> Self {
         Self {
             jobs,
             command,
             stop,
+            stops_at_failure,
             next: AtomicUsize::new(0),
         }
     }
@@ -60,8 +68,7 @@ impl<'a> WorkerPool<'a> {
             let report = |rows| drop(events.send(PoolEvent::Rows(rows)));
             let event = match worker.run(job, report) {
                 Ok(JobResult::Done(rows)) => PoolEvent::Done { job: index, rows },
-                // It was cancelled.
-                _ if self.stop.is_stopped() => return,
+                _ if self.is_cancelled() => return,
                 Ok(JobResult::Failed(problems)) => PoolEvent::Failed {
                     job: index,
                     problems,
@@ -77,6 +84,14 @@ impl<'a> WorkerPool<'a> {
             if events.send(event).is_err() {
                 return;
             }
+        }
+    }
+
+    /// Whether a job that failed was cancelled. Only the first failure of a run that stops there is none.
+    fn is_cancelled(&self) -> bool {
+        match self.stops_at_failure {
+            true => !self.stop.stop(),
+            false => self.stop.is_stopped(),
         }
     }
 

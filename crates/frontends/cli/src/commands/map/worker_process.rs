@@ -194,13 +194,14 @@ impl Drop for WorkerProcess<'_> {
 }
 
 impl WorkerStop {
-    /// Cancels the executions of all workers and ends them, also those that are started later.
-    pub fn stop(&self) {
+    /// Cancels the executions of all workers and ends them, also those that are started later. Returns whether this is
+    /// the first call.
+    pub fn stop(&self) -> bool {
         let mut state = self.state();
-        state.is_stopped = true;
         for stream in state.streams.values_mut() {
             let _ = stream.write_all(END);
         }
+        !std::mem::replace(&mut state.is_stopped, true)
     }
 
     pub fn is_stopped(&self) -> bool {
