@@ -3,6 +3,7 @@
 mod bf16;
 mod dynamic;
 mod half;
+mod level;
 mod limits;
 mod memory;
 mod netlist;
@@ -21,7 +22,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
-use tenon_base::{CPU_VARIABLE, CpuLevel};
+use tenon_base::CpuLevel;
 
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
@@ -38,8 +39,8 @@ pub struct Options {
     /// Rounds; the runtimes alternate, the best median of each counts.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Use vector instructions up to this level on Tenon's side: baseline, avx2, avx512 or native.
-    /// Only --trees says so in what --write writes.
+    /// Hide vector instructions above this level from Tenon and all that it is compared with: baseline, avx2, avx512 or
+    /// native. The CPU must have the flag cpuid_fault.
     #[arg(long, value_name = "LEVEL")]
     cpu: Option<CpuLevel>,
     /// Write the table to docs/benchmarks.md as well.
@@ -210,6 +211,11 @@ impl Latency {
 
 /// Runs the selected benchmark and prints its table.
 pub fn run(options: &Options) -> Result<()> {
+    if let Some(level) = options.cpu
+        && level::run_below(level)?
+    {
+        return Ok(());
+    }
     if options.executor {
         return report("Executor", &executor()?, options.write);
     }
@@ -222,11 +228,6 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if options.placement {
         return report("Placement", &placement()?, options.write);
-    }
-    if options.cpu.is_some() && options.write && !options.trees {
-        return Err(
-            "--write with --cpu: only the section of --trees says which level was measured".into(),
-        );
     }
     if options.netlist {
         return report("Netlists", &netlist::section()?, options.write);
@@ -242,7 +243,7 @@ pub fn run(options: &Options) -> Result<()> {
     };
     if options.ops {
         let text = operators::section(&comparison)?;
-        return report(&of_level("Operators", options), &text, options.write);
+        return report(&of_level("Operators"), &text, options.write);
     }
     if options.dynamic {
         let text = dynamic::section(&comparison)?;
@@ -254,7 +255,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if options.trees {
         let text = trees::section(&comparison)?;
-        return report(&of_level("Trees", options), &text, options.write);
+        return report(&of_level("Trees"), &text, options.write);
     }
     if options.serve {
         let text = serve::section(&comparison)?;
@@ -262,15 +263,15 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if options.half {
         let text = half::section(&comparison)?;
-        return report(&of_level("Half precision", options), &text, options.write);
+        return report(&of_level("Half precision"), &text, options.write);
     }
     if options.bf16 {
         let text = bf16::section(&comparison)?;
-        return report(&of_level("bf16", options), &text, options.write);
+        return report(&of_level("bf16"), &text, options.write);
     }
     if options.limits {
         let text = limits::section(&comparison)?;
-        return report(&of_level("Limits", options), &text, options.write);
+        return report(&of_level("Limits"), &text, options.write);
     }
     let chosen: Vec<_> = MODELS
         .iter()
@@ -285,12 +286,12 @@ pub fn run(options: &Options) -> Result<()> {
         rows.push(measure(&comparison, name, *limit, &folder)?);
     }
     let table = table::table(&rows, options, &ceiling)?;
-    report(&of_level("Models", options), &table, options.write)
+    report(&of_level("Models"), &table, options.write)
 }
 
-/// The title of a section with figures of the vector instructions that Tenon uses: `Models, AVX2`.
-fn of_level(title: &str, options: &Options) -> String {
-    let level = match options.cpu.unwrap_or_else(CpuLevel::native) {
+/// The title of a section with figures of a level of vector instructions: `Models, AVX2`.
+fn of_level(title: &str) -> String {
+    let level = match CpuLevel::native() {
         CpuLevel::Baseline => "baseline",
         CpuLevel::Avx2 => "AVX2",
         CpuLevel::Avx512 => "AVX-512",
@@ -355,14 +356,15 @@ pub(crate) fn date() -> Result<String> {
         .to_owned())
 }
 
-/// The processor's name.
+/// The processor's name, and what is hidden of it.
 pub(crate) fn cpu() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text
         .lines()
         .find_map(|line| line.strip_prefix("model name"));
     let name = name.unwrap_or("unknown");
-    name.trim_start_matches([' ', '\t', ':']).to_owned()
+    let name = name.trim_start_matches([' ', '\t', ':']);
+    format!("{name}{}", level::note())
 }
 
 /// The programs that are compared, and the options of their runs.
@@ -413,9 +415,6 @@ impl Comparison<'_> {
         ours.arg("bench").arg(&files.package).arg("--json");
         ours.arg("--input").arg(&files.arrays);
         ours.args(["--threads", &threads, "--seconds", &seconds]);
-        if let Some(level) = self.options.cpu {
-            ours.env(CPU_VARIABLE, level.name());
-        }
         let theirs = peers.iter().map(|peer| {
             let mut command = Command::new(self.python);
             command.arg(root().join("xtask/python").join(peer.script));

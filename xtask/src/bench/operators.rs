@@ -84,7 +84,7 @@ fn table(rows: &[Row], options: &Options, ceiling: &serde_json::Value) -> Result
     let share = within(LIMITS[1]) as f64 / count;
     let largest = rows.iter().map(Row::ratio).fold(0.0, f64::max);
     let on_reference = rows.iter().filter(|row| row.is_on_reference()).count();
-    let level = options.cpu.map_or("native", |level| level.name());
+    let level = tenon_base::CpuLevel::native().name();
     let threads = threads(options);
     let mut text = format!(
         "Made by `cargo xtask bench --ops --write`. Date {}, CPU {}, level {level}, ceiling {:.0} GFLOP/s f32 on \

@@ -8,7 +8,6 @@ use crate::python as environments;
 use crate::{Result, root, run, target};
 use std::path::PathBuf;
 use std::process::Command;
-use tenon_base::CpuLevel;
 
 /// Largest latency as a multiple of onnxruntime's.
 const LIMIT: f64 = 0.7;
@@ -47,7 +46,7 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
     let folder = models(comparison)?;
     let mut lines = vec![
         "Made by `cargo xtask bench --trees --write`.".into(),
-        format!("Date {}, CPU {}.{}", date()?, cpu(), limit_note(comparison)),
+        format!("Date {}, CPU {}.", date()?, cpu()),
         format!(
             "Regressions on 50 features, made by `xtask/python/tree_models.py`: trees grow by random splits of 10,000 \
              random rows while a node has 20, so that those of depth 12 have 270 leaves. {} is called with bound \
@@ -133,15 +132,4 @@ fn columns(measured: &[Measurement], limit: f64) -> String {
         None => cells.extend(["–".into(), "–".into()]),
     }
     format!("{} |", cells.join(" | "))
-}
-
-/// What is said where Tenon uses fewer vector instructions than the CPU has.
-fn limit_note(comparison: &Comparison<'_>) -> String {
-    match comparison.options.cpu {
-        Some(level) if level < CpuLevel::native() => format!(
-            " Tenon is limited to the instructions of {} (`--cpu`), the others use all of this CPU.",
-            level.name()
-        ),
-        _ => String::new(),
-    }
 }
