@@ -23,7 +23,7 @@ static void clear(unsigned *value, unsigned bits) { *value &= ~bits; }
 
 #define BIT(n) (1u << (n))
 
-/* The numbers of the bits: Intel's manual, volume 2A, "CPUID". */
+/* The positions of the bits: Intel's manual, volume 2A, "CPUID". */
 static void hide(unsigned leaf, unsigned subleaf, registers r) {
     if (leaf == 1 && without_avx) /* FMA, AVX, F16C */
         clear(&r[2], BIT(12) | BIT(28) | BIT(29));
