@@ -68,6 +68,11 @@ impl Backend for CpuAcc {
                 "PreferredLayout",
                 PropertyValue::String(Cow::Borrowed("NHWC")),
             ),
+            // What instructions that multiply bytes take as the left operand.
+            Capability::new(
+                "PreferredByteType",
+                PropertyValue::String(Cow::Borrowed("u8")),
+            ),
             Capability::new(tenon_backend::DYNAMIC_SHAPES, PropertyValue::Bool(true)),
         ]
     }

@@ -66,6 +66,10 @@ pub(crate) fn optimise(
         ..Pass::new("quantize", rules)
     };
     let has_quantized = graph.nodes.iter().any(quantize::is_quantized);
+    let preferred = selector.all().into_iter().next();
+    if has_quantized && preferred.is_some_and(quantize::prefers_unsigned) {
+        quantize::unsigned::activations(graph)?;
+    }
     let passes = has_quantized.then_some(quantize).into_iter();
     let passes = passes.chain(passes_of_all(selector)).collect();
     let (notes, contained) = run_passes(graph, passes, registry, selector, control)?;

@@ -9,9 +9,12 @@
 mod dynamic;
 mod movement;
 mod products;
+pub(crate) mod unsigned;
 mod weights;
 
 use crate::rewrite::{Rewriter, Rule};
+use std::sync::Arc;
+use tenon_backend::{Backend, PropertyValue};
 use tenon_base::Result;
 use tenon_graph::{DataType, Node, ValueId};
 
@@ -59,6 +62,12 @@ pub(crate) fn is_quantized(node: &Node) -> bool {
             | "MatMulInteger"
             | "ConvInteger"
     )
+}
+
+/// Whether a backend prefers activations of u8 to those of i8.
+pub(crate) fn prefers_unsigned(backend: &Arc<dyn Backend>) -> bool {
+    let preferred = backend.capability("PreferredByteType");
+    preferred == Some(PropertyValue::String("u8".into()))
 }
 
 /// Whether quantized weights may be of this type: integers of at most 8 bits.

@@ -179,6 +179,58 @@ fn convolutions_between_quantizations_are_one_operator_each() {
     }
 }
 
+/// Tensors of i8 between the nodes become u8 for a backend that prefers it, where all that read them dequantize them; %m and
+/// %y are outputs, and %n is of one type with %m, because the pool compares bytes.
+#[test]
+fn activations_of_i8_become_u8_where_the_backend_prefers_it() {
+    let text = [
+        "graph \"g\" (%x: f32[1, 6, 8, 8]) -> (%y: i8[1, 6, 4, 4], %m: i8[1, 6, 4, 4]) {
+    const %s: f32[] = [0.0078125]
+    const %z: i8[] = [3]
+    const %cs: f32[] = [0.1]
+    const %cz: i8[] = [-100]
+    const %ws: f32[] = [0.01]\n",
+        &integers("w", "i8[6, 6, 3, 3]", [-127, 127]),
+        &integers("v", "i8[6, 6, 1, 1]", [-127, 127]),
+        "    %a: i8[1, 6, 8, 8] = QuantizeLinear(%x, %s) {output_dtype = \"i8\"}
+    %ad: f32[1, 6, 8, 8] = DequantizeLinear(%a, %s)
+    %wd: f32[6, 6, 3, 3] = DequantizeLinear(%w, %ws)
+    %c: f32[1, 6, 8, 8] = Conv(%ad, %wd) {pads = [1, 1, 1, 1]}
+    %b: i8[1, 6, 8, 8] = QuantizeLinear(%c, %cs, %cz)
+    %bd: f32[1, 6, 8, 8] = DequantizeLinear(%b, %cs, %cz)
+    %p: f32[1, 6, 4, 4] = MaxPool(%bd) {kernel_shape = [2, 2], strides = [2, 2]} @pool
+    %d: i8[1, 6, 4, 4] = QuantizeLinear(%p, %cs, %cz)
+    %dd: f32[1, 6, 4, 4] = DequantizeLinear(%d, %cs, %cz)
+    %vd: f32[6, 6, 1, 1] = DequantizeLinear(%v, %ws)
+    %e: f32[1, 6, 4, 4] = Conv(%dd, %vd)
+    %y: i8[1, 6, 4, 4] = QuantizeLinear(%e, %cs, %cz)
+    %n: i8[1, 6, 8, 8] = QuantizeLinear(%x, %s, %z)
+    %nd: f32[1, 6, 8, 8] = DequantizeLinear(%n, %s, %z)
+    %q: f32[1, 6, 4, 4] = MaxPool(%nd) {kernel_shape = [2, 2], strides = [2, 2]} @last
+    %m: i8[1, 6, 4, 4] = QuantizeLinear(%q, %s, %z)
+}",
+    ];
+    let graph: Graph = text.concat().parse().unwrap();
+    let registry = registry();
+    for (backends, expected) in [
+        (&["CpuAcc", "CpuRef"][..], DataType::U8),
+        (&["CpuRef"], DataType::I8),
+    ] {
+        let compiled = compiled(&graph, &registry, backends, 0.0);
+        let ty = |name: &str| {
+            let mut nodes = compiled.graph.nodes.iter();
+            let node = nodes.find(|node| node.name == name).unwrap();
+            let input = node.inputs[0].unwrap();
+            compiled.graph.value(input).ty.as_ref().unwrap().dtype()
+        };
+        assert_eq!(ty("pool"), expected, "{}", compiled.graph);
+        assert_eq!(ty("last"), DataType::I8, "{}", compiled.graph);
+        let found = operators(&compiled);
+        let count = |name: &str| found.iter().filter(|found| **found == name).count();
+        assert_eq!(count("tenon.QuantizedConv"), 2, "{}", compiled.graph);
+    }
+}
+
 /// The residual of a convolution whose result is quantized before the addition, and that of one whose result is not; with
 /// another reader of the quantized result it stays a node.
 #[test]

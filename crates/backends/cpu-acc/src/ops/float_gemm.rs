@@ -7,7 +7,7 @@ use crate::simd::gemm::{Gemm, multiply};
 use crate::simd::math::{UnaryFunction, map_in_place};
 use crate::simd::row_elements::{RowElement, RowPacking, halves_mut};
 use crate::simd::rows::RowSource;
-use crate::simd::typed_gemm::{RowPosition, Sink, TypedGemm};
+use crate::simd::typed_gemm::{Sink, SumTile, TypedGemm};
 use crate::simd::{Level, Simd};
 use half::slice::HalfBitsSliceExt;
 use half::{bf16, f16};
@@ -134,19 +134,19 @@ impl<T: VectorElement> Sink for Rounded<'_, T> {
     type Element = T;
 
     #[inline(always)]
-    fn write<S: Simd>(&self, s: S, position: &RowPosition, sums: &mut [f32], to: &mut [T]) {
-        let sums = &mut sums[..to.len()];
-        if let Some((addend, limits)) = self.addend {
-            add_and_clamp(
-                s,
-                &addend[position.offset + position.columns.start..],
-                limits,
-                sums,
-            );
+    fn write<S: Simd>(&self, s: S, tile: &mut SumTile<'_, T>) {
+        for row in 0..tile.rows() {
+            let position = tile.position(row);
+            let (sums, to) = tile.row(row);
+            let sums = &mut sums[..to.len()];
+            if let Some((addend, limits)) = self.addend {
+                let addend = &addend[position.offset + position.columns.start..];
+                add_and_clamp(s, addend, limits, sums);
+            }
+            if let Some(function) = self.function {
+                map_in_place(s, function, sums);
+            }
+            T::narrow(s, sums, to);
         }
-        if let Some(function) = self.function {
-            map_in_place(s, function, sums);
-        }
-        T::narrow(s, sums, to);
     }
 }

@@ -356,11 +356,11 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn store_bytes(self, v: __m256, to: &mut [u8]) {
+    fn store_low_bytes(self, words: __m256, to: &mut [u8]) {
         unsafe {
             // The low byte of each word, in the low words of both halves.
             let bytes = _mm256_set1_epi32(0x0C08_0400);
-            let packed = _mm256_shuffle_epi8(_mm256_cvtps_epi32(v), bytes);
+            let packed = _mm256_shuffle_epi8(_mm256_castps_si256(words), bytes);
             let halves =
                 _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0));
             let eight = _mm_cvtsi128_si64(_mm256_castsi256_si128(halves)).to_le_bytes();

@@ -352,9 +352,9 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn store_bytes(self, v: __m512, to: &mut [u8]) {
+    fn store_low_bytes(self, words: __m512, to: &mut [u8]) {
         unsafe {
-            let integers = _mm512_cvtps_epi32(v);
+            let integers = _mm512_castps_si512(words);
             if to.len() >= 16 {
                 _mm_storeu_si128(to.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(integers));
             } else {

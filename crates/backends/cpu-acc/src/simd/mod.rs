@@ -281,13 +281,13 @@ pub(crate) trait Simd:
         self.load(&lanes)
     }
 
-    /// The low 8 bits of integers in f32, of a magnitude below 2^31, to the first `count` elements of `to`.
+    /// The low bytes of words to the first elements of `to`.
     #[inline(always)]
-    fn store_bytes(self, v: Self::V, to: &mut [u8]) {
+    fn store_low_bytes(self, words: Self::V, to: &mut [u8]) {
         let mut lanes = [0.0; MAX_LANES];
-        self.store(v, &mut lanes);
+        self.store(words, &mut lanes);
         for (to, lane) in to.iter_mut().zip(&lanes[..Self::LANES]) {
-            *to = *lane as i32 as u8;
+            *to = lane.to_bits() as u8;
         }
     }
 

@@ -48,15 +48,58 @@ pub(crate) trait Sink: Sync {
     /// The type of the output's elements.
     type Element: Send;
 
-    /// Converts sums of f32 after the epilogue, or of i32, and writes them to `to`. `sums` has whole panels, `to` the
-    /// columns that exist.
-    fn write<S: Simd>(
-        &self,
-        s: S,
-        position: &RowPosition,
-        sums: &mut [f32],
-        to: &mut [Self::Element],
-    );
+    /// Converts sums of f32 after the epilogue, or of i32, and writes them to the output.
+    fn write<S: Simd>(&self, s: S, tile: &mut SumTile<'_, Self::Element>);
+}
+
+/// The sums of a tile and the elements of the output that they become.
+pub(crate) struct SumTile<'a, T> {
+    /// Of each row, in the output.
+    offsets: [usize; MAX_ROWS],
+    columns: Range<usize>,
+    row_sums: &'a [i32],
+    sums: &'a mut [f32],
+    stride: usize,
+    /// The first element of the output.
+    output: *mut T,
+}
+
+impl<T> SumTile<'_, T> {
+    pub(crate) fn rows(&self) -> usize {
+        self.row_sums.len()
+    }
+
+    pub(crate) fn columns(&self) -> Range<usize> {
+        self.columns.clone()
+    }
+
+    /// The offset of a row in the output, of which the columns are written.
+    #[inline(always)]
+    pub(crate) fn offset(&self, row: usize) -> usize {
+        self.offsets[row]
+    }
+
+    pub(crate) fn position(&self, row: usize) -> RowPosition {
+        RowPosition {
+            offset: self.offsets[row],
+            columns: self.columns.clone(),
+            row_sum: self.row_sums[row],
+        }
+    }
+
+    /// A row of sums, which has whole panels, and the columns of the output that exist.
+    #[inline(always)]
+    pub(crate) fn row(&mut self, row: usize) -> (&mut [f32], &mut [T]) {
+        let columns = &self.columns;
+        let sums = &mut self.sums[row * self.stride..][..columns.len().next_multiple_of(WIDTH)];
+        // SAFETY: who makes a tile guarantees that the output has these columns of each row, and that this is the only
+        // reference to them.
+        let to = unsafe {
+            let start = self.output.add(self.offsets[row] + columns.start);
+            std::slice::from_raw_parts_mut(start, columns.len())
+        };
+        (sums, to)
+    }
 }
 
 /// A product with its operands.
@@ -621,24 +664,17 @@ impl<T: RowElement, K: Sink> Part<'_, T, K> {
         sizes: Sizes,
     ) {
         let TypedGemm { gemm, sink, .. } = *self.all.product;
-        let offsets: [usize; MAX_ROWS] = self.all.layout.offsets(rows.start);
-        let columns = panels.start * WIDTH..(panels.end * WIDTH).min(gemm.panels.columns());
-        let sums = sums.chunks_exact_mut(sizes.sums_stride).take(rows.len());
-        for ((sums, offset), &row_sum) in sums.zip(offsets).zip(row_sums) {
-            let sums = &mut sums[..columns.len().next_multiple_of(WIDTH)];
-            // SAFETY: `run` checked that the output has the row at this offset and these columns; no other part has
-            // the same tile, and this part has no other reference to it.
-            let to = unsafe {
-                let start = self.all.output.add(offset + columns.start);
-                std::slice::from_raw_parts_mut(start, columns.len())
-            };
-            let position = RowPosition {
-                offset,
-                columns: columns.clone(),
-                row_sum,
-            };
-            sink.write(s, &position, sums, to);
-        }
+        // `run` checked that the output has these rows and columns; no other part has the same tile, and this part has no
+        // other reference to it.
+        let mut tile = SumTile {
+            offsets: self.all.layout.offsets(rows.start),
+            columns: panels.start * WIDTH..(panels.end * WIDTH).min(gemm.panels.columns()),
+            row_sums: &row_sums[..rows.len()],
+            sums,
+            stride: sizes.sums_stride,
+            output: self.all.output,
+        };
+        sink.write(s, &mut tile);
     }
 }
 
@@ -655,20 +691,18 @@ mod tests {
     impl Sink for Integers {
         type Element = [i32; 2];
 
-        fn write<S: Simd>(
-            &self,
-            _: S,
-            position: &RowPosition,
-            sums: &mut [f32],
-            to: &mut [[i32; 2]],
-        ) {
-            let columns = position.columns.len();
-            assert_eq!(
-                (sums.len(), to.len()),
-                (columns.next_multiple_of(WIDTH), columns)
-            );
-            for (to, sum) in to.iter_mut().zip(&*sums) {
-                *to = [sum.to_bits() as i32, position.row_sum];
+        fn write<S: Simd>(&self, _: S, tile: &mut SumTile<'_, [i32; 2]>) {
+            for row in 0..tile.rows() {
+                let position = tile.position(row);
+                let (sums, to) = tile.row(row);
+                let columns = position.columns.len();
+                assert_eq!(
+                    (sums.len(), to.len()),
+                    (columns.next_multiple_of(WIDTH), columns)
+                );
+                for (to, sum) in to.iter_mut().zip(&*sums) {
+                    *to = [sum.to_bits() as i32, position.row_sum];
+                }
             }
         }
     }

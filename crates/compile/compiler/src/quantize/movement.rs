@@ -6,7 +6,7 @@ use tenon_base::Result;
 use tenon_graph::{Node, ValueId};
 
 /// Operators that move the elements of their first input.
-const MOVEMENTS: &[&str] = &[
+pub(super) const MOVEMENTS: &[&str] = &[
     "Flatten",
     "Reshape",
     "Slice",

@@ -15,7 +15,7 @@ use tenon_neff::{Limits, Package, WriteOptions};
 use tenon_runtime::{LoadOptions, Model, Runtime};
 use tenon_tensor::{Buffer, convert};
 
-/// CpuRef under another name, with a preference for channels-last images.
+/// CpuRef under another name, with a preference for channels-last images and bytes of u8.
 pub struct ChannelsLast(pub CpuRef);
 
 impl Backend for ChannelsLast {
@@ -28,10 +28,9 @@ impl Backend for ChannelsLast {
     }
 
     fn capabilities(&self) -> Vec<Capability> {
-        vec![Capability::new(
-            "PreferredLayout",
-            PropertyValue::String("nhwc".into()),
-        )]
+        [("PreferredLayout", "nhwc"), ("PreferredByteType", "u8")]
+            .map(|(name, value)| Capability::new(name, PropertyValue::String(value.into())))
+            .into()
     }
 
     fn supports(&self, node: &NodeView<'_>) -> Result<(), Refusal> {

@@ -5,7 +5,7 @@ use crate::activation::Activation;
 use crate::simd::Simd;
 use crate::simd::math::{UnaryFunction, map_in_place};
 use crate::simd::row_elements::words_mut;
-use crate::simd::typed_gemm::{RowPosition, Sink};
+use crate::simd::typed_gemm::{Sink, SumTile};
 use std::marker::PhantomData;
 use std::ops::Range;
 use tenon_backend::Inputs;
@@ -193,13 +193,18 @@ impl Converted for u8 {
     fn constants<S: Simd>(s: S, parameters: &Parameters<'_>, [low, high]: [f32; 2]) -> [S::V; 3] {
         let [least, greatest] = parameters.y_limits;
         let bound = |limit: f32| limit.clamp(least, greatest);
-        [bound(low), bound(high), parameters.y_zero].map(|constant| s.splat(constant))
+        // The bits of ROUNDING and of small integers more than it are those integers and its own bits, which end in a byte
+        // of zeros.
+        let zero = f32::from_bits(parameters.y_zero as i32 as u32);
+        [bound(low), bound(high), zero].map(|constant| s.splat(constant))
     }
 
     #[inline(always)]
     fn store<S: Simd>(s: S, [low, high, zero]: &[S::V; 3], value: S::V, to: &mut [u8]) {
-        let whole = s.round(s.min(*high, s.max(*low, value)));
-        s.store_bytes(s.add(whole, *zero), to);
+        /// Floats of this magnitude are integers, so that the sum with it is rounded to one, half to even.
+        const ROUNDING: f32 = 12_582_912.0;
+        let whole = s.add(s.min(*high, s.max(*low, value)), s.splat(ROUNDING));
+        s.store_low_bytes(s.add_integers(whole, *zero), to);
     }
 }
 
@@ -217,110 +222,98 @@ impl<T: Converted> Sink for Conversion<'_, T> {
     type Element = T;
 
     #[inline(always)]
-    fn write<S: Simd>(&self, s: S, position: &RowPosition, sums: &mut [f32], to: &mut [T]) {
+    fn write<S: Simd>(&self, s: S, tile: &mut SumTile<'_, T>) {
         let parameters = self.parameters;
-        let start = self.first + position.columns.start;
-        let columns = start..start + sums.len();
         if let Some(zeros) = parameters.w_zeros {
-            let zeros = zeros[columns.clone()].chunks_exact(S::LANES);
-            for (sums, zeros) in sums.chunks_exact_mut(S::LANES).zip(zeros) {
-                let sum = s.subtract_product(s.load(sums), position.row_sum, s.load(zeros));
-                s.store(sum, sums);
+            for row in 0..tile.rows() {
+                let position = tile.position(row);
+                let (sums, _) = tile.row(row);
+                let zeros = zeros[self.first + position.columns.start..].chunks_exact(S::LANES);
+                for (sums, zeros) in sums.chunks_exact_mut(S::LANES).zip(zeros) {
+                    let sum = s.subtract_product(s.load(sums), position.row_sum, s.load(zeros));
+                    s.store(sum, sums);
+                }
             }
         }
-        // Whole panels, of which `to` has the columns that exist.
-        if T::IS_SUM {
-            let corrections = parameters.corrections[columns].chunks_exact(S::LANES);
-            let to = to.chunks_mut(S::LANES);
-            let constants = T::constants(s, parameters, parameters.limits);
-            for ((sums, corrections), to) in sums.chunks_exact(S::LANES).zip(corrections).zip(to) {
-                let sum = s.add_integers(s.load(sums), s.load(corrections));
-                T::store(s, &constants, sum, to);
-            }
-            return;
-        }
-        let Some(addend) = &parameters.addend else {
-            return self.convert(s, columns, sums, to, NoAddend);
-        };
-        let start = self.first_column + position.offset + position.columns.start;
-        match addend.elements {
-            AddendElements::Floats(elements) => {
-                let row = addend.row(s, &elements[start..start + to.len()]);
-                self.convert(s, columns, sums, to, row);
-            }
-            AddendElements::Bytes(elements, ty) => {
-                let row = addend.row(s, &elements[start..start + to.len()]);
-                self.convert(s, columns, sums, to, ByteRow(row, ty.flip()));
-            }
+        match &parameters.addend {
+            None => self.convert(s, tile, NoAddend),
+            Some(addend) => match addend.elements {
+                AddendElements::Floats(elements) => {
+                    self.convert(s, tile, addend.vectors(s, elements));
+                }
+                AddendElements::Bytes(elements, ty) => {
+                    let vectors = addend.vectors(s, elements);
+                    self.convert(s, tile, ByteVectors(vectors, ty.flip()));
+                }
+            },
         }
     }
 }
 
 impl<T: Converted> Conversion<'_, T> {
-    /// Converts sums of `columns`, which are those of the vectors of columns.
+    /// Converts sums, the rows of a vector of columns one after the other, so that the parameters of columns stay in
+    /// registers.
     #[inline(always)]
-    fn convert<S: Simd>(
-        &self,
-        s: S,
-        columns: Range<usize>,
-        sums: &mut [f32],
-        to: &mut [T],
-        addend: impl AddendRow<S>,
-    ) {
+    fn convert<S: Simd>(&self, s: S, tile: &mut SumTile<'_, T>, addend: impl AddendVectors<S>) {
         let parameters = self.parameters;
-        let corrections = parameters.corrections[columns.clone()].chunks_exact(S::LANES);
-        let factors = parameters.factors[columns.clone()].chunks_exact(S::LANES);
-        let summands = parameters.summands[columns].chunks_exact(S::LANES);
-        let to = to.chunks_mut(S::LANES);
-        let of_columns = corrections.zip(factors).zip(summands).enumerate();
-        let Some((function, factor)) = parameters.function else {
-            let constants = T::constants(s, parameters, parameters.limits);
-            let sums = sums.chunks_exact(S::LANES);
-            for ((sums, (at, ((corrections, factors), summands))), to) in
-                sums.zip(of_columns).zip(to)
-            {
-                let sum = s.add_integers(s.load(sums), s.load(corrections));
-                let value = s.integers_to_floats(sum);
-                let value = s.fma(value, s.load(factors), s.load(summands));
-                T::store(s, &constants, addend.add(s, at, value), to);
-            }
-            return;
-        };
+        let constants = T::constants(s, parameters, parameters.limits);
         let [low, high] = parameters.limits.map(|limit| s.splat(limit));
-        let vectors = sums.chunks_exact_mut(S::LANES).zip(of_columns);
-        for (sums, (at, ((corrections, factors), summands))) in vectors {
-            let sum = s.add_integers(s.load(sums), s.load(corrections));
-            let value = s.integers_to_floats(sum);
-            let value = s.fma(value, s.load(factors), s.load(summands));
-            let value = addend.add(s, at, value);
-            s.store(s.min(high, s.max(low, value)), sums);
+        let (columns, has_function) = (tile.columns(), parameters.function.is_some());
+        for at in (0..columns.len()).step_by(S::LANES) {
+            let start = self.first + columns.start + at;
+            let corrections = s.load(&parameters.corrections[start..]);
+            let factors = s.load(&parameters.factors[start..]);
+            let summands = s.load(&parameters.summands[start..]);
+            let lanes = at..columns.len().min(at + S::LANES);
+            for row in 0..tile.rows() {
+                let first = self.first_column + tile.offset(row) + columns.start;
+                let (sums, to) = tile.row(row);
+                let sum = s.add_integers(s.load(&sums[at..]), corrections);
+                if T::IS_SUM {
+                    T::store(s, &constants, sum, &mut to[lanes.clone()]);
+                    continue;
+                }
+                let value = s.fma(s.integers_to_floats(sum), factors, summands);
+                let value = addend.add(s, first + lanes.start..first + lanes.end, value);
+                if has_function {
+                    s.store(s.min(high, s.max(low, value)), &mut sums[at..]);
+                } else {
+                    T::store(s, &constants, value, &mut to[lanes.clone()]);
+                }
+            }
         }
-        map_in_place(s, function, sums);
-        let (factor, all) = (s.splat(factor), [f32::NEG_INFINITY, f32::INFINITY]);
-        let constants = T::constants(s, parameters, all);
-        for (sums, to) in sums.chunks_exact(S::LANES).zip(to) {
-            T::store(s, &constants, s.mul(s.load(sums), factor), to);
+        if let Some((function, factor)) = parameters.function {
+            let (factor, all) = (s.splat(factor), [f32::NEG_INFINITY, f32::INFINITY]);
+            let constants = T::constants(s, parameters, all);
+            for row in 0..tile.rows() {
+                let (sums, to) = tile.row(row);
+                map_in_place(s, function, sums);
+                let sums = sums.chunks_exact(S::LANES);
+                for (sums, to) in sums.zip(to.chunks_mut(S::LANES)) {
+                    T::store(s, &constants, s.mul(s.load(sums), factor), to);
+                }
+            }
         }
     }
 }
 
-/// What is added to the values of a row.
-trait AddendRow<S: Simd> {
-    /// The vector `at` of the row, after the addition.
-    fn add(&self, s: S, at: usize, value: S::V) -> S::V;
+/// What is added to values.
+trait AddendVectors<S: Simd> {
+    /// Adds the elements of a range of the output to a vector of values.
+    fn add(&self, s: S, range: Range<usize>, value: S::V) -> S::V;
 }
 
 struct NoAddend;
 
-impl<S: Simd> AddendRow<S> for NoAddend {
+impl<S: Simd> AddendVectors<S> for NoAddend {
     #[inline(always)]
-    fn add(&self, _: S, _: usize, value: S::V) -> S::V {
+    fn add(&self, _: S, _: Range<usize>, value: S::V) -> S::V {
         value
     }
 }
 
-/// A row of an [`Addend`], with its parameters as vectors.
-struct Row<'a, E, S: Simd> {
+/// The elements of an [`Addend`], with its parameters as vectors.
+struct Vectors<'a, E, S: Simd> {
     elements: &'a [E],
     zero: S::V,
     factor: S::V,
@@ -330,8 +323,8 @@ struct Row<'a, E, S: Simd> {
 
 impl Addend<'_> {
     #[inline(always)]
-    fn row<'r, E, S: Simd>(&self, s: S, elements: &'r [E]) -> Row<'r, E, S> {
-        Row {
+    fn vectors<'e, E, S: Simd>(&self, s: S, elements: &'e [E]) -> Vectors<'e, E, S> {
+        Vectors {
             elements,
             zero: s.splat(self.zero),
             factor: s.splat(self.factor),
@@ -342,14 +335,7 @@ impl Addend<'_> {
     }
 }
 
-impl<E, S: Simd> Row<'_, E, S> {
-    /// The elements of vector `at`: none beyond the columns that exist.
-    #[inline(always)]
-    fn vector(&self, at: usize) -> &[E] {
-        let start = self.elements.len().min(at * S::LANES);
-        &self.elements[start..self.elements.len().min(start + S::LANES)]
-    }
-
+impl<E, S: Simd> Vectors<'_, E, S> {
     /// Adds a vector of elements to values.
     #[inline(always)]
     fn add_elements(&self, s: S, elements: S::V, value: S::V) -> S::V {
@@ -361,20 +347,20 @@ impl<E, S: Simd> Row<'_, E, S> {
     }
 }
 
-impl<S: Simd> AddendRow<S> for Row<'_, f32, S> {
+impl<S: Simd> AddendVectors<S> for Vectors<'_, f32, S> {
     #[inline(always)]
-    fn add(&self, s: S, at: usize, value: S::V) -> S::V {
-        self.add_elements(s, s.load_part(self.vector(at)), value)
+    fn add(&self, s: S, range: Range<usize>, value: S::V) -> S::V {
+        self.add_elements(s, s.load_part(&self.elements[range]), value)
     }
 }
 
-/// A row of bytes, with the bits of the number inverted.
-struct ByteRow<'a, S: Simd>(Row<'a, u8, S>, u8);
+/// Elements of bytes, with the bits of the number inverted.
+struct ByteVectors<'a, S: Simd>(Vectors<'a, u8, S>, u8);
 
-impl<S: Simd> AddendRow<S> for ByteRow<'_, S> {
+impl<S: Simd> AddendVectors<S> for ByteVectors<'_, S> {
     #[inline(always)]
-    fn add(&self, s: S, at: usize, value: S::V) -> S::V {
-        let elements = s.load_bytes(self.0.vector(at), self.1);
+    fn add(&self, s: S, range: Range<usize>, value: S::V) -> S::V {
+        let elements = s.load_bytes(&self.0.elements[range], self.1);
         self.0.add_elements(s, s.sub(elements, self.0.zero), value)
     }
 }
