@@ -55,6 +55,15 @@ impl DType {
         Self::ALL.get(usize::from(code)).copied()
     }
 
+    /// The type of the real and of the imaginary part of a complex type.
+    pub(crate) fn part(self) -> Option<DType> {
+        match self {
+            DType::Complex64 => Some(DType::F32),
+            DType::Complex128 => Some(DType::F64),
+            _ => None,
+        }
+    }
+
     /// The type of an MLIR form; signed integers map to signless ones (bef 1.4).
     pub fn from_mlir(text: &str) -> Option<DType> {
         let text = match text {

@@ -46,7 +46,7 @@ fn read_nested(
 }
 
 /// Reads a number, or an element type as a value.
-fn read_number(reader: &mut Reader<'_>, type_code: u8) -> Result<Attribute> {
+pub(crate) fn read_number(reader: &mut Reader<'_>, type_code: u8) -> Result<Attribute> {
     if type_code == code::TYPE {
         let start = *reader;
         let dtype = DType::from_code(reader.byte()?).filter(|t| *t != DType::Invalid);

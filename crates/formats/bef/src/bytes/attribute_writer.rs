@@ -61,7 +61,7 @@ impl Body {
             number => {
                 self.writer.align(number.fixed_size().unwrap_or(1));
                 let offset = self.offset()?;
-                put_number(&mut self.writer, number);
+                put_number(&mut self.writer.bytes, number);
                 Ok(offset)
             }
         }
@@ -90,7 +90,7 @@ impl Body {
         self.writer.u32(size(elements.len(), "an array attribute")?);
         elements
             .iter()
-            .for_each(|element| put_number(&mut self.writer, element));
+            .for_each(|element| put_number(&mut self.writer.bytes, element));
         Ok(offset)
     }
 
@@ -203,22 +203,22 @@ fn alignment_in_aggregate(element: &Attribute) -> usize {
 }
 
 /// Appends a number or type code, unaligned.
-fn put_number(writer: &mut Writer, number: &Attribute) {
+pub(crate) fn put_number(out: &mut Vec<u8>, number: &Attribute) {
     match number {
-        Attribute::I1(value) => writer.byte(u8::from(*value)),
-        Attribute::I8(value) => writer.raw(&value.to_le_bytes()),
-        Attribute::I16(value) => writer.raw(&value.to_le_bytes()),
-        Attribute::I32(value) => writer.raw(&value.to_le_bytes()),
-        Attribute::I64(value) => writer.raw(&value.to_le_bytes()),
-        Attribute::UI8(value) => writer.byte(*value),
+        Attribute::I1(value) => out.push(u8::from(*value)),
+        Attribute::I8(value) => out.extend(value.to_le_bytes()),
+        Attribute::I16(value) => out.extend(value.to_le_bytes()),
+        Attribute::I32(value) => out.extend(value.to_le_bytes()),
+        Attribute::I64(value) => out.extend(value.to_le_bytes()),
+        Attribute::UI8(value) => out.push(*value),
         Attribute::UI16(value) | Attribute::F16(value) | Attribute::BF16(value) => {
-            writer.u16(*value);
+            out.extend(value.to_le_bytes());
         }
-        Attribute::UI32(value) => writer.u32(*value),
-        Attribute::UI64(value) => writer.raw(&value.to_le_bytes()),
-        Attribute::F32(value) => writer.raw(&value.to_le_bytes()),
-        Attribute::F64(value) => writer.raw(&value.to_le_bytes()),
-        Attribute::Type(dtype) => writer.byte(*dtype as u8),
+        Attribute::UI32(value) => out.extend(value.to_le_bytes()),
+        Attribute::UI64(value) => out.extend(value.to_le_bytes()),
+        Attribute::F32(value) => out.extend(value.to_le_bytes()),
+        Attribute::F64(value) => out.extend(value.to_le_bytes()),
+        Attribute::Type(dtype) => out.push(*dtype as u8),
         // All other attributes are encoded by `Body::write` itself.
         _ => {}
     }

@@ -29,6 +29,9 @@ mod untyped;
 mod vectors;
 mod wire;
 
+pub(crate) use attribute_reader::read_number;
+pub(crate) use attribute_writer::put_number;
 pub use decode::decode;
 pub use encode::{EncodeOptions, encode};
 pub use file::{File, FunctionEntry};
+pub(crate) use wire::Reader;

@@ -1,7 +1,7 @@
 //! Verifiers of operations (bef 4.5): operands, results, attributes and regions of kernels in the
 //! table of forms.
 
-use super::forms::{CHAIN, Form, Types, form};
+use super::forms::{Form, Kind, Part, form};
 use crate::streams::COST_ATTRIBUTE;
 use crate::{Attribute, DType, Function, Kernel, Name, RegisterId};
 
@@ -50,67 +50,26 @@ impl<'a> Check<'a> {
         self.problems.push(Problem { message, region });
     }
 
-    fn form(&mut self, form: Form) {
-        match form {
-            Form::Constant(dtype) => {
-                self.fixed(&[], &[dtype.mlir()]);
-                self.number("value", dtype);
-            }
-            Form::Complex(part) => {
-                let whole = match part {
-                    DType::F32 => DType::Complex64,
-                    _ => DType::Complex128,
-                };
-                self.fixed(&[], &[whole.mlir()]);
-                self.number("imaginary", part);
-                self.number("real", part);
-            }
-            Form::Fixed(operands, results) => self.fixed(operands, results),
-            Form::Valued(operands, attribute, results) => {
-                self.fixed(operands, results);
-                self.attribute(attribute);
-            }
-            Form::Variadic(result) => self.values("result", &self.kernel.results, &[result]),
-            Form::Call(attribute) => self.references(&[attribute]),
-            Form::Cond => {
-                self.first_operands(&["i1"]);
-                self.references(&["a_true_fn", "b_false_fn"]);
-            }
-            Form::Case => {
-                self.first_operands(&["i32"]);
-                self.references(&["branches[]"]);
-            }
-            Form::While => {
-                self.first_operands(&["i1"]);
-                self.references(&["body_fn"]);
-                self.number("parallel_iterations", DType::I64);
-            }
-            Form::ParallelCall => {
-                self.first_operands(&["i32"; 3]);
-                self.values("result", &self.kernel.results, &[CHAIN]);
-                self.references(&["callee"]);
-            }
-            Form::If => {
-                self.first_operands(&["i1"]);
-                self.regions(2, 1, true);
-            }
-            Form::DoAsync => self.regions(1, 0, true),
-            Form::Repeat => {
-                self.first_operands(&["i32"]);
-                self.regions(1, 1, true);
-            }
-            Form::ParallelFor => {
-                self.first_operands(&["i32"; 3]);
-                self.values("result", &self.kernel.results, &[CHAIN]);
-                self.regions(1, 0, false);
-            }
-            Form::Benchmark => self.benchmark(),
+    fn form(&mut self, form: &Form) {
+        if form.parts.contains(&Part::Benchmark) {
+            return self.benchmark(form);
         }
-    }
-
-    fn fixed(&mut self, operands: &[&str], results: &[&str]) {
-        self.values("operand", &self.kernel.operands, operands);
-        self.values("result", &self.kernel.results, results);
+        self.operands(form);
+        self.results(form);
+        for (name, kind) in &form.attributes {
+            match kind {
+                Kind::Function => self.reference(name),
+                Kind::Value => {
+                    self.attribute(name);
+                }
+                Kind::Constant(dtype) | Kind::Number(dtype) | Kind::TypedNumber(dtype) => {
+                    self.number(name, *dtype);
+                }
+            }
+        }
+        if form.regions() > 0 {
+            self.regions(form);
+        }
     }
 
     fn type_of(&self, register: RegisterId) -> &'a str {
@@ -118,8 +77,28 @@ impl<'a> Check<'a> {
         known.map_or("none", Name::as_str)
     }
 
+    fn operands(&mut self, form: &Form) {
+        let operands = &self.kernel.operands;
+        if !form.variadic {
+            return self.values("operand", operands, &form.operands);
+        }
+        let (expected, found) = (form.operands.len(), operands.len());
+        if found < expected {
+            return self.report(format!(
+                "expected {expected} or more operands, but found {found}"
+            ));
+        }
+        self.types("operand", operands, &form.operands);
+    }
+
+    fn results(&mut self, form: &Form) {
+        if let Some(results) = &form.results {
+            self.values("result", &self.kernel.results, results);
+        }
+    }
+
     /// Values of exactly these types.
-    fn values(&mut self, what: &str, registers: &[RegisterId], types: &[&str]) {
+    fn values(&mut self, what: &str, registers: &[RegisterId], types: &[String]) {
         if registers.len() != types.len() {
             let (expected, found) = (types.len(), registers.len());
             return self.report(format!("expected {expected} {what}s, but found {found}"));
@@ -127,28 +106,16 @@ impl<'a> Check<'a> {
         self.types(what, registers, types);
     }
 
-    fn types(&mut self, what: &str, registers: &[RegisterId], types: &[&str]) {
+    fn types(&mut self, what: &str, registers: &[RegisterId], types: &[String]) {
         for (index, (register, expected)) in registers.iter().zip(types).enumerate() {
             let found = self.type_of(*register);
-            if found != *expected {
+            if found != expected {
                 let expected = described(expected);
                 self.report(format!(
                     "{what} #{index} must be {expected}, but got '{found}'"
                 ));
             }
         }
-    }
-
-    /// Operands whose first ones have these types.
-    fn first_operands(&mut self, types: Types) {
-        let operands = &self.kernel.operands;
-        if operands.len() < types.len() {
-            let (expected, found) = (types.len(), operands.len());
-            return self.report(format!(
-                "expected {expected} or more operands, but found {found}"
-            ));
-        }
-        self.types("operand", operands, types);
     }
 
     fn attribute(&mut self, name: &str) -> Option<&'a Attribute> {
@@ -170,46 +137,33 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn references(&mut self, names: &[&str]) {
-        for name in names {
-            let mut found = self.kernel.functions.iter().map(|(found, _)| found);
-            if !found.any(|found| found == name) {
-                let name = name.trim_end_matches("[]");
-                self.report(format!("requires attribute '{name}'"));
-            }
+    fn reference(&mut self, name: &str) {
+        let mut found = self.kernel.functions.iter();
+        if !found.any(|(found, _)| found == name) {
+            let name = name.trim_end_matches("[]");
+            self.report(format!("requires attribute '{name}'"));
         }
     }
 
-    /// Exactly `count` regions, whose arguments are the operands after the first `skipped` and, if
-    /// `returning`, whose results are those of the kernel.
-    fn regions(&mut self, count: usize, skipped: usize, returning: bool) {
-        let regions = self
-            .kernel
-            .functions
-            .iter()
-            .filter(|(name, _)| name.is_empty());
-        let regions: Vec<&Function> = regions
+    fn region_functions(&self) -> Vec<&'a Function> {
+        let regions = self.kernel.functions.iter();
+        let regions = regions.filter(|(name, _)| name.is_empty());
+        regions
             .filter_map(|(_, id)| self.functions.get(id.0 as usize))
-            .collect();
+            .collect()
+    }
+
+    /// The regions of the form, whose arguments are the operands that are passed to them. Their
+    /// results are those of the kernel, unless these are fixed.
+    fn regions(&mut self, form: &Form) {
+        let (regions, count) = (self.region_functions(), form.regions());
         if regions.len() != count {
             let found = regions.len();
             return self.report(format!("requires {count} regions, but has {found}"));
         }
         let kernel = self.kernel;
-        let passed: Vec<&str> = match form(&kernel.name) {
-            // The block size is not passed to the region.
-            Some(Form::ParallelFor) => {
-                let operands = kernel.operands.iter().enumerate();
-                let passed = operands.filter(|(index, _)| *index != 2);
-                passed
-                    .map(|(_, register)| self.type_of(*register))
-                    .collect()
-            }
-            _ => {
-                let passed = kernel.operands.iter().skip(skipped);
-                passed.map(|register| self.type_of(*register)).collect()
-            }
-        };
+        let passed = form.passed(&kernel.operands);
+        let passed: Vec<&str> = passed.iter().map(|r| self.type_of(*r)).collect();
         let made: Vec<&str> = kernel.results.iter().map(|r| self.type_of(*r)).collect();
         if regions
             .iter()
@@ -218,7 +172,7 @@ impl<'a> Check<'a> {
             self.report("operand types don't match the arguments of its region");
         }
         for (index, region) in regions.iter().enumerate() {
-            if returning && region.result_types != made {
+            if form.results.is_none() && region.result_types != made {
                 let name = &kernel.name;
                 let message = format!("'tfrt.return' op operand types don't match '{name}' result");
                 let region = Some(index);
@@ -227,9 +181,11 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn benchmark(&mut self) {
-        for name in ["duration_secs", "max_count", "num_warmup_runs"] {
-            self.number(name, DType::I32);
+    fn benchmark(&mut self, form: &Form) {
+        for (name, kind) in &form.attributes {
+            if let Kind::Number(dtype) = kind {
+                self.number(name, *dtype);
+            }
         }
         if self
             .attribute("name")
@@ -237,15 +193,9 @@ impl<'a> Check<'a> {
         {
             self.report("attribute 'name' failed to satisfy constraint: string attribute");
         }
-        self.values("result", &self.kernel.results, &[CHAIN]);
-        self.regions(1, 0, false);
-        let region = self
-            .kernel
-            .functions
-            .iter()
-            .find(|(name, _)| name.is_empty());
-        let region = region.and_then(|(_, id)| self.functions.get(id.0 as usize));
-        if region.is_some_and(|region| region.results.len() != 1) {
+        self.results(form);
+        self.regions(form);
+        if (self.region_functions().first()).is_some_and(|region| region.results.len() != 1) {
             self.report("incorrect number of return values. One return value is expected");
         }
     }

@@ -1,7 +1,7 @@
 //! Parsing of the custom forms of kernels.
 
 use super::attributes::{dictionary, value};
-use super::forms::{CHAIN, Form, Types, form};
+use super::forms::{Form, Kind, Part, form};
 use super::number::literal;
 use super::operations::{Operation, Region};
 use super::parser::Parser;
@@ -9,6 +9,17 @@ use super::scope::ValueUse;
 use crate::syntax::{Cursor, Type};
 use crate::{Attribute, DType, Function, FunctionKind};
 use tenon_base::Result;
+
+/// A kernel in its custom form, as far as it is parsed.
+struct Custom<'a> {
+    form: &'static Form,
+    operation: Operation<'a>,
+    /// Whether its results have names.
+    has_results: bool,
+    uses: Vec<ValueUse<'a>>,
+    /// The types of the operands whose types are not fixed.
+    types: Vec<Type<'a>>,
+}
 
 impl<'a> Parser<'a> {
     /// A kernel in its custom form, after its name.
@@ -21,33 +32,133 @@ impl<'a> Parser<'a> {
         let Some(form) = form(name) else {
             return Err(place.error(format!("custom op '{name}' is unknown")));
         };
-        match form {
-            Form::Constant(dtype) => self.constant(dtype),
-            Form::Complex(dtype) => self.complex(dtype),
-            Form::Fixed(operands, results) => self.fixed(operands, None, results),
-            Form::Valued(operands, attribute, results) => {
-                self.fixed(operands, Some(attribute), results)
-            }
-            Form::Variadic(result) => self.variadic(result),
-            Form::Call(attribute) => {
-                let mut operation = Operation::default();
-                self.callee(&mut operation, attribute)?;
-                let uses = self.cursor.parenthesized_uses()?;
-                self.signature_of(operation, None, &uses)
-            }
-            Form::Cond => self.cond(),
-            Form::Case => self.case(),
-            Form::While => self.r#while(),
-            Form::ParallelCall => self.parallel_call(),
-            Form::If => self.r#if(has_results),
-            Form::DoAsync => self.do_async(),
-            Form::Repeat => self.repeat(),
-            Form::ParallelFor => self.parallel_for(),
-            Form::Benchmark => self.benchmark(),
-        }
+        let mut custom = Custom {
+            form,
+            operation: Operation::default(),
+            has_results,
+            uses: Vec::new(),
+            types: Vec::new(),
+        };
+        let results = form.results.iter().flatten();
+        custom.operation.result_types = results.map(|r#type| Type::Borrowed(r#type)).collect();
+        self.parts(&form.parts, &mut custom)?;
+        self.operands(&mut custom)?;
+        Ok(custom.operation)
     }
 
-    fn constant(&mut self, dtype: DType) -> Result<Operation<'a>> {
+    fn parts(&mut self, parts: &[Part], custom: &mut Custom<'a>) -> Result<()> {
+        parts.iter().try_for_each(|part| self.part(part, custom))
+    }
+
+    fn part(&mut self, part: &Part, custom: &mut Custom<'a>) -> Result<()> {
+        match part {
+            Part::Text(" ") => {}
+            Part::Text(text) if text.starts_with(char::is_alphabetic) => {
+                if !self.cursor.eat_word(text) {
+                    return Err(self.cursor.error(format!("expected '{text}'")));
+                }
+            }
+            Part::Text(text) => self.cursor.expect(text)?,
+            Part::Operand => custom.uses.push(self.cursor.value_use()?),
+            Part::Operands => {
+                custom.uses.extend(self.cursor.some(Cursor::value_use)?);
+                if !custom.form.variadic {
+                    self.operands(custom)?;
+                }
+            }
+            Part::Arguments => custom.uses.extend(self.cursor.parenthesized_uses()?),
+            Part::Attribute(name, kind) => self.attribute(name, *kind, &mut custom.operation)?,
+            Part::Dictionary(before) => {
+                if self.cursor.eat_word(before.trim()) {
+                    self.other_attributes(&mut custom.operation)?;
+                }
+                self.other_attributes(&mut custom.operation)?;
+            }
+            Part::Types => {
+                custom.types = self.cursor.some(Cursor::r#type)?;
+                if custom.form.results.is_none() {
+                    custom.operation.result_types.clone_from(&custom.types);
+                }
+            }
+            Part::FunctionType | Part::ParenthesizedType => {
+                custom.types = self.cursor.type_list()?;
+                self.cursor.expect("->")?;
+                custom.operation.result_types = self.cursor.type_list()?;
+            }
+            Part::Optional(parts) => {
+                let present = match parts.iter().find(|part| **part != Part::Text(" ")) {
+                    Some(Part::Text(text)) => self.cursor.sees(text),
+                    Some(Part::Operands) => self.cursor.sees("%"),
+                    _ => !custom.uses.is_empty(),
+                };
+                if present {
+                    self.parts(parts, custom)?;
+                }
+            }
+            Part::Region => self.region(custom)?,
+            Part::Else if self.cursor.eat_word("else") => self.region(custom)?,
+            Part::Else => self.missing_else(custom)?,
+            Part::Benchmark => self.benchmark(custom)?,
+        }
+        Ok(())
+    }
+
+    /// Resolves the operands, unless that is done.
+    fn operands(&mut self, custom: &mut Custom<'a>) -> Result<()> {
+        let Custom { form, uses, .. } = custom;
+        if !custom.operation.operands.is_empty() {
+            return Ok(());
+        }
+        let fixed = if form.variadic {
+            form.operands.len()
+        } else {
+            uses.len()
+        };
+        let (first, others) = uses.split_at(fixed);
+        let mut operands = self.resolve_uses(first, &form.operands)?;
+        operands.extend(self.resolve_uses(others, &custom.types)?);
+        custom.operation.operands = operands;
+        Ok(())
+    }
+
+    fn attribute(&mut self, name: &str, kind: Kind, operation: &mut Operation<'a>) -> Result<()> {
+        let start = self.cursor;
+        let value = match kind {
+            Kind::Function => return self.functions(name, operation),
+            Kind::Value => {
+                let value = value(&mut self.cursor, &self.compiled, 0)?;
+                return self.add_entries(operation, vec![(name.to_owned(), value, start)]);
+            }
+            Kind::Constant(dtype) => self.constant(dtype)?,
+            Kind::Number(dtype) => self.number(dtype, false)?,
+            Kind::TypedNumber(dtype) => self.number(dtype, true)?,
+        };
+        operation.attribute(name, value);
+        Ok(())
+    }
+
+    /// `@f`, or `[@f, @g]` if the name ends with `[]`.
+    fn functions(&mut self, name: &str, operation: &mut Operation<'a>) -> Result<()> {
+        let is_list = name.ends_with("[]");
+        if is_list {
+            self.cursor.expect("[")?;
+        }
+        loop {
+            let place = self.cursor;
+            let function = self.cursor.symbol()?;
+            let function = self.reference(function, place);
+            operation.functions.push((name.into(), function));
+            if !is_list || !self.cursor.eat(",") {
+                break;
+            }
+        }
+        if is_list {
+            self.cursor.expect("]")?;
+        }
+        Ok(())
+    }
+
+    fn constant(&mut self, dtype: DType) -> Result<Attribute> {
         let start = self.cursor;
         let value = if self.cursor.eat_word("true") {
             Some(Attribute::I1(true))
@@ -56,298 +167,71 @@ impl<'a> Parser<'a> {
         } else {
             literal(&mut self.cursor)?.typed(dtype)
         };
-        let Some(value) = value.filter(|value| value.number_type() == Some(dtype)) else {
-            return Err(start.error(format!("expected a constant of type '{}'", dtype.mlir())));
-        };
-        let mut operation = Operation::default();
-        operation.result_types.push(dtype.mlir().into());
-        operation.attribute("value", value);
-        self.dictionary_of(operation)
+        let value = value.filter(|value| value.number_type() == Some(dtype));
+        let wrong = || start.error(format!("expected a constant of type '{}'", dtype.mlir()));
+        value.ok_or_else(wrong)
     }
 
-    /// `1.0 : f32, 2.0 : f32`, real part first.
-    fn complex(&mut self, part: DType) -> Result<Operation<'a>> {
-        let mut operation = Operation::default();
-        for name in ["real", "imaginary"] {
-            let start = self.cursor;
-            let literal = literal(&mut self.cursor)?;
-            let typed = if self.cursor.eat(":") {
-                DType::from_mlir(&self.cursor.r#type()?)
-            } else {
-                Some(part)
-            };
-            let number = literal.typed(part).filter(|_| typed == Some(part));
-            let wrong = || start.error(format!("expected a number of type '{}'", part.mlir()));
-            operation.attribute(name, number.ok_or_else(wrong)?);
-            if name == "real" {
-                self.cursor.expect(",")?;
-            }
-        }
-        let whole = match part {
-            DType::F32 => DType::Complex64,
-            _ => DType::Complex128,
-        };
-        operation.result_types.push(whole.mlir().into());
-        self.dictionary_of(operation)
-    }
-
-    /// `%a, %b`, then the value of `attribute`, then an optional dictionary.
-    fn fixed(
-        &mut self,
-        types: Types,
-        attribute: Option<&str>,
-        results: Types,
-    ) -> Result<Operation<'a>> {
-        let mut operation = Operation::with_results(results);
-        let uses = match types {
-            [] => Vec::new(),
-            _ => self.cursor.some(Cursor::value_use)?,
-        };
-        operation.operands = self.resolve_uses(&uses, types)?;
-        if let Some(name) = attribute {
-            let start = self.cursor;
-            let value = value(&mut self.cursor, &self.compiled, 0)?;
-            self.add_entries(&mut operation, vec![(name.to_owned(), value, start)])?;
-        }
-        self.dictionary_of(operation)
-    }
-
-    /// `%a, %b {..} : T, U`.
-    fn variadic(&mut self, result: &'static str) -> Result<Operation<'a>> {
-        let uses = if self.cursor.sees("%") {
-            self.cursor.some(Cursor::value_use)?
+    /// A number of type `dtype`; if `typed`, its type may follow.
+    fn number(&mut self, dtype: DType, typed: bool) -> Result<Attribute> {
+        let start = self.cursor;
+        let literal = literal(&mut self.cursor)?;
+        let found = if typed && self.cursor.eat(":") {
+            DType::from_mlir(&self.cursor.r#type()?)
         } else {
-            Vec::new()
+            Some(dtype)
         };
-        let mut operation = self.dictionary_of(Operation::with_results(&[result]))?;
-        self.cursor.expect(":")?;
-        let types = if uses.is_empty() {
-            Vec::new()
-        } else {
-            self.cursor.some(Cursor::r#type)?
-        };
-        operation.operands = self.resolve_uses(&uses, &types)?;
-        Ok(operation)
+        let number = literal.typed(dtype).filter(|_| found == Some(dtype));
+        let wrong = || start.error(format!("expected a number of type '{}'", dtype.mlir()));
+        number.ok_or_else(wrong)
     }
 
     /// Adds the optional dictionary.
-    fn dictionary_of(&mut self, mut operation: Operation<'a>) -> Result<Operation<'a>> {
+    fn other_attributes(&mut self, operation: &mut Operation<'a>) -> Result<()> {
         if self.cursor.sees("{") {
             let entries = dictionary(&mut self.cursor, &self.compiled)?;
-            self.add_entries(&mut operation, entries)?;
+            self.add_entries(operation, entries)?;
         }
-        Ok(operation)
-    }
-
-    /// Adds the optional `attributes {..}`.
-    fn named_dictionary_of(&mut self, operation: Operation<'a>) -> Result<Operation<'a>> {
-        if self.cursor.eat_word("attributes") {
-            return self.dictionary_of(operation);
-        }
-        Ok(operation)
-    }
-
-    /// `: T, U`.
-    fn colon_types(&mut self) -> Result<Vec<Type<'a>>> {
-        self.cursor.expect(":")?;
-        self.cursor.some(Cursor::r#type)
-    }
-
-    /// `@f`, the reference of `attribute`.
-    fn callee(&mut self, operation: &mut Operation<'a>, attribute: &str) -> Result<()> {
-        let place = self.cursor;
-        let name = self.cursor.symbol()?;
-        let function = self.reference(name, place);
-        operation.functions.push((attribute.into(), function));
         Ok(())
     }
 
-    /// `{..} : (T) -> U` at the end; `first` is an operand whose type is fixed by the kernel.
-    fn signature_of(
-        &mut self,
-        operation: Operation<'a>,
-        first: Option<(ValueUse<'a>, &str)>,
-        uses: &[ValueUse<'a>],
-    ) -> Result<Operation<'a>> {
-        let mut operation = self.dictionary_of(operation)?;
-        self.cursor.expect(":")?;
-        let types = self.cursor.type_list()?;
-        self.cursor.expect("->")?;
-        operation.result_types = self.cursor.type_list()?;
-        if let Some((first, r#type)) = first {
-            operation.operands.push(self.value(first, r#type)?);
-        }
-        operation.operands.extend(self.resolve_uses(uses, &types)?);
-        Ok(operation)
+    /// `{ .. }` whose arguments have the names of the operands that are passed to it.
+    fn region(&mut self, custom: &mut Custom<'a>) -> Result<()> {
+        self.operands(custom)?;
+        let types = self.types_of(&custom.form.passed(&custom.operation.operands));
+        self.cursor.expect("{")?;
+        let current = self.current;
+        let region = self.region_body(custom.form.passed(&custom.uses), types)?;
+        self.current = current;
+        custom.operation.regions.push(region.into());
+        Ok(())
     }
 
-    fn cond(&mut self) -> Result<Operation<'a>> {
-        let condition = self.cursor.value_use()?;
-        let mut operation = Operation::default();
-        self.callee(&mut operation, "a_true_fn")?;
-        self.callee(&mut operation, "b_false_fn")?;
-        let uses = self.cursor.parenthesized_uses()?;
-        self.signature_of(operation, Some((condition, "i1")), &uses)
-    }
-
-    fn case(&mut self) -> Result<Operation<'a>> {
-        let index = self.cursor.value_use()?;
-        let mut operation = Operation::default();
-        self.cursor.expect("[")?;
-        self.callee(&mut operation, "branches[]")?;
-        while self.cursor.eat(",") {
-            self.callee(&mut operation, "branches[]")?;
-        }
-        self.cursor.expect("]")?;
-        let uses = self.cursor.parenthesized_uses()?;
-        self.signature_of(operation, Some((index, "i32")), &uses)
-    }
-
-    fn r#while(&mut self) -> Result<Operation<'a>> {
-        let condition = self.cursor.value_use()?;
-        let mut operation = Operation::default();
-        self.callee(&mut operation, "body_fn")?;
-        let uses = self.cursor.parenthesized_uses()?;
-        self.keyword("parallel_iterations")?;
-        self.cursor.expect("(")?;
-        let iterations = self.integer(DType::I64)?;
-        self.cursor.expect(")")?;
-        operation.attribute("parallel_iterations", iterations);
-        self.signature_of(operation, Some((condition, "i1")), &uses)
-    }
-
-    fn keyword(&mut self, word: &str) -> Result<()> {
-        if self.cursor.eat_word(word) {
-            return Ok(());
-        }
-        Err(self.cursor.error(format!("expected '{word}'")))
-    }
-
-    fn integer(&mut self, dtype: DType) -> Result<Attribute> {
-        let start = self.cursor;
-        let number = literal(&mut self.cursor)?.typed(dtype);
-        number.ok_or_else(|| start.error(format!("expected a number of type '{}'", dtype.mlir())))
-    }
-
-    /// `%s to %e fixed %b`.
-    fn range(&mut self) -> Result<Vec<ValueUse<'a>>> {
-        let mut uses = vec![self.cursor.value_use()?];
-        for word in ["to", "fixed"] {
-            self.keyword(word)?;
-            uses.push(self.cursor.value_use()?);
-        }
-        Ok(uses)
-    }
-
-    fn parallel_call(&mut self) -> Result<Operation<'a>> {
-        let range = self.range()?;
-        let mut operation = Operation::with_results(&[CHAIN]);
-        self.callee(&mut operation, "callee")?;
-        let uses = self.cursor.parenthesized_uses()?;
-        let mut operation = self.dictionary_of(operation)?;
-        let types = if self.cursor.sees(":") {
-            self.colon_types()?
-        } else {
-            Vec::new()
-        };
-        operation.operands = self.resolve_uses(&range, &["i32"; 3])?;
-        operation.operands.extend(self.resolve_uses(&uses, &types)?);
-        Ok(operation)
-    }
-
-    fn r#if(&mut self, has_results: bool) -> Result<Operation<'a>> {
-        let condition = self.cursor.value_use()?;
-        let uses = if self.cursor.eat(",") {
-            self.cursor.some(Cursor::value_use)?
-        } else {
-            Vec::new()
-        };
-        let operation = self.named_dictionary_of(Operation::default())?;
-        let mut operation = self.signature_of(operation, Some((condition, "i1")), &uses)?;
-        let types = self.types_of(&operation.operands[1..]);
-        let then = self.named_region(&uses, types.clone())?;
-        let other = if self.cursor.eat_word("else") {
-            self.named_region(&uses, types)?
-        } else if operation.result_types.is_empty() && !has_results {
-            // A missing else returns nothing.
-            let function = Function {
-                kind: FunctionKind::Async,
-                ..Function::native("", self.names_of(types), Vec::new())
-            };
-            Region {
-                function,
-                return_place: None,
-            }
-        } else {
+    /// A missing else returns nothing.
+    fn missing_else(&mut self, custom: &mut Custom<'a>) -> Result<()> {
+        if custom.has_results || !custom.operation.result_types.is_empty() {
             let message = "'tfrt.if' op with results needs an else";
             return Err(self.current.start.error(message));
-        };
-        operation.regions = vec![then, other];
-        Ok(operation)
-    }
-
-    fn do_async(&mut self) -> Result<Operation<'a>> {
-        let uses = if self.cursor.sees("%") {
-            self.cursor.some(Cursor::value_use)?
-        } else {
-            Vec::new()
-        };
-        let operation = self.named_dictionary_of(Operation::default())?;
-        let mut operation = self.signature_of(operation, None, &uses)?;
-        let types = self.types_of(&operation.operands);
-        operation.regions.push(self.named_region(&uses, types)?);
-        Ok(operation)
-    }
-
-    fn repeat(&mut self) -> Result<Operation<'a>> {
-        let count = self.cursor.value_use()?;
-        let mut operation = Operation::default();
-        let mut uses = Vec::new();
-        if self.cursor.eat(",") {
-            uses = self.cursor.some(Cursor::value_use)?;
-            operation.result_types = self.colon_types()?;
         }
-        operation.operands.push(self.value(count, "i32")?);
-        let carried = self.resolve_uses(&uses, &operation.result_types)?;
-        operation.operands.extend(carried);
-        let region = self.named_region(&uses, operation.result_types.clone())?;
-        operation.regions.push(region);
-        Ok(operation)
+        let types = self.types_of(&custom.form.passed(&custom.operation.operands));
+        let function = Function {
+            kind: FunctionKind::Async,
+            ..Function::native("", self.names_of(types), Vec::new())
+        };
+        custom.operation.regions.push(Region {
+            function,
+            return_place: None,
+        });
+        Ok(())
     }
 
-    fn parallel_for(&mut self) -> Result<Operation<'a>> {
-        let mut range = self.range()?;
-        let (mut uses, mut types) = (Vec::new(), Vec::new());
-        if self.cursor.eat(",") {
-            uses = self.cursor.some(Cursor::value_use)?;
-            types = self.colon_types()?;
-        }
-        let mut operation = Operation::with_results(&[CHAIN]);
-        operation.operands = self.resolve_uses(&range, &["i32"; 3])?;
-        operation.operands.extend(self.resolve_uses(&uses, &types)?);
-        range.truncate(2);
-        range.extend(uses);
-        types.splice(..0, [Type::Borrowed("i32"), Type::Borrowed("i32")]);
-        let region = self.named_region(&range, types)?;
-        operation.regions.push(region);
-        Ok(operation)
-    }
-
-    /// `"name"(%a : T) duration_secs = 1, max_count = 100, num_warmup_runs = 10 { .. }`.
-    fn benchmark(&mut self) -> Result<Operation<'a>> {
-        let mut operation = Operation::with_results(&[CHAIN]);
+    /// `"name"(%a : T) duration_secs = 1, max_count = 100, num_warmup_runs = 10`.
+    fn benchmark(&mut self, custom: &mut Custom<'a>) -> Result<()> {
         let name = self.cursor.string()?;
+        (custom.uses, custom.types) = self.cursor.typed_uses()?;
+        self.operands(custom)?;
+        let operation = &mut custom.operation;
         operation.attribute("name", Attribute::String(name.into()));
-        self.cursor.expect("(")?;
-        let arguments = self.cursor.list(")", |cursor| {
-            let value = cursor.value_use()?;
-            cursor.expect(":")?;
-            let r#type = cursor.r#type()?;
-            Ok((value, r#type))
-        })?;
-        self.cursor.expect(")")?;
-        let (uses, types): (Vec<_>, Vec<_>) = arguments.into_iter().unzip();
-        operation.operands = self.resolve_uses(&uses, &types)?;
         while !self.cursor.sees("{") {
             if operation.attributes.len() > 1 {
                 self.cursor.expect(",")?;
@@ -360,26 +244,13 @@ impl<'a> Parser<'a> {
                 return Err(place.error(format!("unexpected attribute '{key}'")));
             }
             self.cursor.expect("=")?;
-            let number = self.integer(DType::I32)?;
+            let number = self.number(DType::I32, false)?;
             operation.attribute(key, number);
         }
-        if !operation
-            .attributes
-            .iter()
-            .any(|(key, _)| key == "num_warmup_runs")
-        {
+        let mut keys = operation.attributes.iter().map(|(key, _)| key);
+        if !keys.any(|key| key == "num_warmup_runs") {
             operation.attribute("num_warmup_runs", Attribute::I32(1));
         }
-        operation.regions.push(self.named_region(&uses, types)?);
-        Ok(operation)
-    }
-
-    /// `{ .. }` whose arguments have the names of the operands.
-    fn named_region(&mut self, uses: &[ValueUse<'a>], types: Vec<Type<'a>>) -> Result<Region<'a>> {
-        self.cursor.expect("{")?;
-        let current = self.current;
-        let region = self.region_body(uses.to_vec(), types)?;
-        self.current = current;
-        Ok(region.into())
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Parsing of dense attributes.
 
 use super::number::{Literal, literal};
+use crate::bytes::put_number;
 use crate::syntax::Cursor;
 use crate::{Attribute, DType, Dense, MAX_NESTING};
 use tenon_base::Result;
@@ -37,7 +38,7 @@ pub(crate) fn dense(cursor: &mut Cursor<'_>) -> Result<Option<Attribute>> {
     }
     cursor.expect(">")?;
     cursor.expect(":")?;
-    let Some((expected, dtype)) = static_tensor(cursor)? else {
+    let Some((expected, dtype)) = tensor_type(&cursor.r#type()?) else {
         return Ok(None);
     };
     let Some(size) = dtype.size() else {
@@ -139,32 +140,14 @@ fn element<'a>(cursor: &mut Cursor<'a>) -> Result<Element<'a>> {
 
 fn put(data: &mut Vec<u8>, element: Element<'_>, dtype: DType) -> Option<()> {
     match (element, dtype) {
-        (Element::Complex(real, imaginary), DType::Complex64) => {
-            put(data, Element::Number(real), DType::F32)?;
-            put(data, Element::Number(imaginary), DType::F32)?;
-        }
-        (Element::Complex(real, imaginary), DType::Complex128) => {
-            put(data, Element::Number(real), DType::F64)?;
-            put(data, Element::Number(imaginary), DType::F64)?;
+        (Element::Complex(real, imaginary), _) => {
+            let part = dtype.part()?;
+            put_number(data, &real.typed(part)?);
+            put_number(data, &imaginary.typed(part)?);
         }
         (Element::Bool(value), DType::I1) => data.push(u8::from(value)),
-        (Element::Number(literal), _) => match literal.typed(dtype)? {
-            Attribute::I1(value) => data.push(u8::from(value)),
-            Attribute::I8(value) => data.extend(value.to_le_bytes()),
-            Attribute::I16(value) => data.extend(value.to_le_bytes()),
-            Attribute::I32(value) => data.extend(value.to_le_bytes()),
-            Attribute::I64(value) => data.extend(value.to_le_bytes()),
-            Attribute::UI8(value) => data.push(value),
-            Attribute::UI16(value) | Attribute::F16(value) | Attribute::BF16(value) => {
-                data.extend(value.to_le_bytes());
-            }
-            Attribute::UI32(value) => data.extend(value.to_le_bytes()),
-            Attribute::UI64(value) => data.extend(value.to_le_bytes()),
-            Attribute::F32(value) => data.extend(value.to_le_bytes()),
-            Attribute::F64(value) => data.extend(value.to_le_bytes()),
-            _ => return None,
-        },
-        _ => return None,
+        (Element::Bool(_), _) => return None,
+        (Element::Number(literal), _) => put_number(data, &literal.typed(dtype)?),
     }
     Some(())
 }
@@ -179,12 +162,6 @@ fn hex_bytes(text: &str) -> Option<Vec<u8>> {
             _ => None,
         })
         .collect()
-}
-
-/// The tensor type `tensor<2x3xf32>`, as shape and element type.
-fn static_tensor(cursor: &mut Cursor<'_>) -> Result<Option<(Vec<i64>, DType)>> {
-    let text = cursor.r#type()?;
-    Ok(tensor_type(&text))
 }
 
 /// Shape and element type of a printed `tensor<2x3xf32>`; `None` for other types and unknown

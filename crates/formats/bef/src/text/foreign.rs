@@ -308,13 +308,9 @@ fn label<'a>(cursor: &mut Cursor<'a>) -> Result<Block<'a>> {
     cursor.sigil('^')?;
     let label = cursor.since(start);
     let mut arguments = Vec::new();
-    if cursor.eat("(") {
-        arguments = cursor.list(")", |cursor| {
-            let name = cursor.value_use()?.name;
-            cursor.expect(":")?;
-            Ok((name, cursor.r#type()?))
-        })?;
-        cursor.expect(")")?;
+    if cursor.sees("(") {
+        let (names, types) = cursor.typed_uses()?;
+        arguments = names.iter().map(|value| value.name).zip(types).collect();
     }
     cursor.expect(":")?;
     Ok(Block {

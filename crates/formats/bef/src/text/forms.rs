@@ -5,182 +5,268 @@ use crate::DType;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-pub(crate) const CHAIN: &str = "!tfrt.chain";
+const CHAIN: &str = "!tfrt.chain";
 const TENSOR: &str = "!tfrt_tensor.tensor";
 const SHAPE: &str = "!ts.shape";
 const PARTIAL: &str = "!ts.partial_shape";
 
-/// Types of operands or results.
-pub(crate) type Types = &'static [&'static str];
+/// Kernels: `NAME | OPERAND TYPES -> RESULT TYPES | FORM`.
+///
+/// A name may contain sets of alternatives, `{i32,i64}`; `{*}` are the element types of host
+/// tensors. `T` in a type is the last part of the name. `..` is any further operands, or for
+/// any results. The form is the text after the name, by default the operands and `{}`:
+///
+/// | form | text |
+/// |---|---|
+/// | `%`, `%..` | the next operand; the other operands, separated by commas |
+/// | `(%..)` | these in parentheses, also if there are none |
+/// | `@f`, `@f[]` | the function of the attribute `f`; the list of its functions |
+/// | `$a` | the value of the attribute `a` |
+/// | `=a` | a number of the result's type |
+/// | `#a`, `#a : f32` | a number of type i64; one of type f32 and its type, which may be absent |
+/// | `{}`, `attributes {}` | the dictionary of the other attributes, if there are any |
+/// | `T` | the types of the operands `%..`, and of any results |
+/// | `(T) -> U` | these and the types of the results |
+/// | `(T) -> (U)` | as before; the printed types of the results always have parentheses |
+/// | `[..]` | a part that is absent without operands `%..` |
+/// | `{..}`, `else {..}` | a region; a second one, which may be absent if there are no results |
+/// | `BENCHMARK` | `"name"(%a : T) duration_secs = 1, max_count = 100, num_warmup_runs = 10` |
+const FORMS: &str = "\
+tfrt.new.chain | -> chain
+tfrt.merge.chains | .. -> chain |[ %..] {} : [T]
+tfrt.and.i1 | i1 i1 -> i1
+tfrt.add.{i32,i64,f32,f64} | T T -> T
+tfrt.mul.{i32,i64} | T T -> T
+tfrt.equal.{i32,i64} | T T -> i1
+tfrt.div.{i32,i64} | T T -> T T
+tfrt.print.{i1,i32,i64,f32,f64} | T chain -> chain
+tfrt.constant.{i1,i32,i64,ui32,ui64,bf16,f16,f32,f64} | -> T | =value {}
+tfrt.constant.complex64 | -> complex<f32> | #real : f32, #imaginary : f32 {}
+tfrt.constant.complex128 | -> complex<f64> | #real : f64, #imaginary : f64 {}
+tfrt.call | .. -> .. | @callee(%..) {} : (T) -> U
+tfrt.once | .. -> .. | @function(%..) {} : (T) -> U
+tfrt.cond | i1 .. -> .. | % @a_true_fn @b_false_fn (%..) {} : (T) -> U
+tfrt.case | i32 .. -> .. | % @branches[] (%..) {} : (T) -> U
+tfrt.while | i1 .. -> .. | % @body_fn(%..) parallel_iterations(#parallel_iterations) {} : (T) -> U
+tfrt.if | i1 .. -> .. | %[, %..] attributes {} : (T) -> (U) {..} else {..}
+tfrt.repeat.i32 | i32 .. -> .. | %[, %.. : T] {..}
+tfrt.parallel_for.i32 | i32 i32 i32 .. -> chain | % to % fixed %[, %.. : T] {..}
+tfrt.parallel_call.i32 | i32 i32 i32 .. -> chain | % to % fixed % @callee(%..) {}[ : T]
+tfrt_test.count3.{i32,i64} | T -> T T T
+tfrt_test.do.async | .. -> .. |[ %..] attributes {} : (T) -> (U) {..}
+tfrt_test.benchmark | .. -> chain | BENCHMARK {..}
+tfrt_test.test_cost | .. -> i32 |[ %..] {} : [T]
+ts.build_shape | -> shape | $value {}
+ts.build_partial_shape | -> partial | $value {}
+ts.build_unranked_partial_shape | -> partial
+ts.print_shape | shape chain -> chain
+ts.print_partial_shape | partial chain -> chain
+ts.equal_shape | shape shape -> i1
+ts.get_num_elements | shape -> i64
+ts.get_dimension | shape i32 -> i64
+ts.as_fixed_rank_shape.{1,2,3} | shape -> !ts.fixed_rank_shape.T
+ts.print_fixed_rank_shape.{1,2,3} | !ts.fixed_rank_shape.T chain -> chain
+ts.to_shape | partial -> shape
+ts.to_partial_shape | shape -> partial
+tfrt_dht.create_uninitialized_tensor.{*}.{0,1,2,3,4,5} | -> tensor | $shape {}
+tfrt_dht.fill_tensor_with_constant.{*} | tensor chain -> chain | %.. $value {}
+tfrt_dht.set_tensor_with_constant_values.{*} | tensor chain -> chain | %.. $values {}
+tfrt_dht.print_tensor | tensor chain -> chain
+tfrt_dht.tensor_equal.{*} | tensor tensor chain -> i1 chain
+coo.{convert_dht_to_coo,convert_coo_to_dht}.{i32,f32}.{0,1,2,3} | tensor chain -> tensor chain
+coo.tensor_equal.{i32,f32}.{0,1,2,3} | tensor tensor chain -> i1 chain
+";
 
-/// The custom form of a kernel, after its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// `7`: the attribute `value`, of a type fixed by the name.
-    Constant(DType),
-    /// `1.0 : f32, 2.0 : f32`: the attributes `real` and `imaginary`.
-    Complex(DType),
-    /// `%a, %b`: operand and result types are fixed by the name.
-    Fixed(Types, Types),
-    /// `%a, %b 4 : i32`: as `Fixed`, and the value of the named attribute.
-    Valued(Types, &'static str, Types),
-    /// `%a, %b {..} : T, U`; the result type is fixed by the name.
-    Variadic(&'static str),
-    /// `@f(%a) : (T) -> U`; the reference is the named attribute.
-    Call(&'static str),
-    /// `%c @t @f (%a) : (T) -> U`.
-    Cond,
-    /// `%i [@f0, @f1] (%a) : (T) -> U`.
-    Case,
-    /// `%c @body(%a) parallel_iterations(1) : (T) -> U`.
-    While,
-    /// `%s to %e fixed %b @f(%x) : T`.
-    ParallelCall,
-    /// `%c, %a : (T) -> (U) { .. } else { .. }`.
-    If,
-    /// `%a : (T) -> (U) { .. }`.
-    DoAsync,
-    /// `%n, %a : T { .. }`.
-    Repeat,
-    /// `%s to %e fixed %b, %x : T { .. }`.
-    ParallelFor,
-    /// `"name"(%a : T) duration_secs = 1, max_count = 100, num_warmup_runs = 10 { .. }`.
+/// Expansion of `{*}`.
+const ELEMENTS: &str = "{ui8,ui32,ui64,i8,i32,i64,f32,f64,bool,complex64,complex128,f16,bf16}";
+
+/// The types of a kernel and its custom form.
+#[derive(Debug)]
+pub(crate) struct Form {
+    /// The types of all operands, or of the first ones if it is `variadic`.
+    pub(crate) operands: Vec<String>,
+    pub(crate) variadic: bool,
+    /// The types of the results, if they are fixed.
+    pub(crate) results: Option<Vec<String>>,
+    /// What follows the name.
+    pub(crate) parts: Vec<Part>,
+    /// The attributes among the parts, sorted by name.
+    pub(crate) attributes: Vec<(&'static str, Kind)>,
+}
+
+/// A part of a custom form; see [`FORMS`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// A space, a word or a punctuation character.
+    Text(&'static str),
+    Operand,
+    Operands,
+    Arguments,
+    Attribute(&'static str, Kind),
+    /// The other attributes, after this text.
+    Dictionary(&'static str),
+    Types,
+    FunctionType,
+    /// As `FunctionType`; the printed results always have parentheses.
+    ParenthesizedType,
+    Optional(Vec<Part>),
+    Region,
+    Else,
     Benchmark,
 }
 
-/// Kernels and their forms. A name may contain sets of alternatives, `{i32,i64}`.
-const FORMS: &[(&str, Form)] = &[
-    ("tfrt.new.chain", Form::Fixed(&[], &[CHAIN])),
-    ("tfrt.merge.chains", Form::Variadic(CHAIN)),
-    ("tfrt.and.i1", Form::Fixed(&["i1", "i1"], &["i1"])),
-    ("tfrt.{add,mul}.i32", Form::Fixed(&["i32", "i32"], &["i32"])),
-    ("tfrt.{add,mul}.i64", Form::Fixed(&["i64", "i64"], &["i64"])),
-    ("tfrt.add.f32", Form::Fixed(&["f32", "f32"], &["f32"])),
-    ("tfrt.add.f64", Form::Fixed(&["f64", "f64"], &["f64"])),
-    ("tfrt.equal.i32", Form::Fixed(&["i32", "i32"], &["i1"])),
-    ("tfrt.equal.i64", Form::Fixed(&["i64", "i64"], &["i1"])),
-    (
-        "tfrt.div.i32",
-        Form::Fixed(&["i32", "i32"], &["i32", "i32"]),
-    ),
-    (
-        "tfrt.div.i64",
-        Form::Fixed(&["i64", "i64"], &["i64", "i64"]),
-    ),
-    ("tfrt.print.i1", Form::Fixed(&["i1", CHAIN], &[CHAIN])),
-    ("tfrt.print.i32", Form::Fixed(&["i32", CHAIN], &[CHAIN])),
-    ("tfrt.print.i64", Form::Fixed(&["i64", CHAIN], &[CHAIN])),
-    ("tfrt.print.f32", Form::Fixed(&["f32", CHAIN], &[CHAIN])),
-    ("tfrt.print.f64", Form::Fixed(&["f64", CHAIN], &[CHAIN])),
-    ("tfrt.constant.i1", Form::Constant(DType::I1)),
-    ("tfrt.constant.i32", Form::Constant(DType::I32)),
-    ("tfrt.constant.i64", Form::Constant(DType::I64)),
-    ("tfrt.constant.ui32", Form::Constant(DType::UI32)),
-    ("tfrt.constant.ui64", Form::Constant(DType::UI64)),
-    ("tfrt.constant.bf16", Form::Constant(DType::BF16)),
-    ("tfrt.constant.f16", Form::Constant(DType::F16)),
-    ("tfrt.constant.f32", Form::Constant(DType::F32)),
-    ("tfrt.constant.f64", Form::Constant(DType::F64)),
-    ("tfrt.constant.complex64", Form::Complex(DType::F32)),
-    ("tfrt.constant.complex128", Form::Complex(DType::F64)),
-    ("tfrt.call", Form::Call("callee")),
-    ("tfrt.once", Form::Call("function")),
-    ("tfrt.cond", Form::Cond),
-    ("tfrt.case", Form::Case),
-    ("tfrt.while", Form::While),
-    ("tfrt.if", Form::If),
-    ("tfrt.repeat.i32", Form::Repeat),
-    ("tfrt.parallel_for.i32", Form::ParallelFor),
-    ("tfrt.parallel_call.i32", Form::ParallelCall),
-    ("tfrt_test.count3.i32", Form::Fixed(&["i32"], &["i32"; 3])),
-    ("tfrt_test.count3.i64", Form::Fixed(&["i64"], &["i64"; 3])),
-    ("tfrt_test.do.async", Form::DoAsync),
-    ("tfrt_test.benchmark", Form::Benchmark),
-    ("tfrt_test.test_cost", Form::Variadic("i32")),
-    ("ts.build_shape", Form::Valued(&[], "value", &[SHAPE])),
-    (
-        "ts.build_partial_shape",
-        Form::Valued(&[], "value", &[PARTIAL]),
-    ),
-    (
-        "ts.build_unranked_partial_shape",
-        Form::Fixed(&[], &[PARTIAL]),
-    ),
-    ("ts.print_shape", Form::Fixed(&[SHAPE, CHAIN], &[CHAIN])),
-    (
-        "ts.print_partial_shape",
-        Form::Fixed(&[PARTIAL, CHAIN], &[CHAIN]),
-    ),
-    ("ts.equal_shape", Form::Fixed(&[SHAPE, SHAPE], &["i1"])),
-    ("ts.get_num_elements", Form::Fixed(&[SHAPE], &["i64"])),
-    ("ts.get_dimension", Form::Fixed(&[SHAPE, "i32"], &["i64"])),
-    (
-        "ts.as_fixed_rank_shape.1",
-        Form::Fixed(&[SHAPE], &["!ts.fixed_rank_shape.1"]),
-    ),
-    (
-        "ts.print_fixed_rank_shape.1",
-        Form::Fixed(&["!ts.fixed_rank_shape.1", CHAIN], &[CHAIN]),
-    ),
-    (
-        "ts.as_fixed_rank_shape.2",
-        Form::Fixed(&[SHAPE], &["!ts.fixed_rank_shape.2"]),
-    ),
-    (
-        "ts.print_fixed_rank_shape.2",
-        Form::Fixed(&["!ts.fixed_rank_shape.2", CHAIN], &[CHAIN]),
-    ),
-    (
-        "ts.as_fixed_rank_shape.3",
-        Form::Fixed(&[SHAPE], &["!ts.fixed_rank_shape.3"]),
-    ),
-    (
-        "ts.print_fixed_rank_shape.3",
-        Form::Fixed(&["!ts.fixed_rank_shape.3", CHAIN], &[CHAIN]),
-    ),
-    ("ts.to_shape", Form::Fixed(&[PARTIAL], &[SHAPE])),
-    ("ts.to_partial_shape", Form::Fixed(&[SHAPE], &[PARTIAL])),
-    (
-        "tfrt_dht.create_uninitialized_tensor.{T}.{0,1,2,3,4,5}",
-        Form::Valued(&[], "shape", &[TENSOR]),
-    ),
-    (
-        "tfrt_dht.fill_tensor_with_constant.{T}",
-        Form::Valued(&[TENSOR, CHAIN], "value", &[CHAIN]),
-    ),
-    (
-        "tfrt_dht.set_tensor_with_constant_values.{T}",
-        Form::Valued(&[TENSOR, CHAIN], "values", &[CHAIN]),
-    ),
-    (
-        "tfrt_dht.print_tensor",
-        Form::Fixed(&[TENSOR, CHAIN], &[CHAIN]),
-    ),
-    (
-        "tfrt_dht.tensor_equal.{T}",
-        Form::Fixed(&[TENSOR, TENSOR, CHAIN], &["i1", CHAIN]),
-    ),
-    (
-        "coo.{convert_dht_to_coo,convert_coo_to_dht}.{i32,f32}.{0,1,2,3}",
-        Form::Fixed(&[TENSOR, CHAIN], &[TENSOR, CHAIN]),
-    ),
-    (
-        "coo.tensor_equal.{i32,f32}.{0,1,2,3}",
-        Form::Fixed(&[TENSOR, TENSOR, CHAIN], &["i1", CHAIN]),
-    ),
+/// The kind of an attribute in a custom form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One function, or a list of functions if the name ends with `[]`.
+    Function,
+    Value,
+    /// A number of the result's type.
+    Constant(DType),
+    Number(DType),
+    TypedNumber(DType),
+}
+
+const TOKENS: &[(&str, Part)] = &[
+    ("(%..)", Part::Arguments),
+    ("%..", Part::Operands),
+    ("%", Part::Operand),
+    ("(T) -> (U)", Part::ParenthesizedType),
+    ("(T) -> U", Part::FunctionType),
+    ("T", Part::Types),
+    (" attributes {}", Part::Dictionary(" attributes ")),
+    (" {}", Part::Dictionary(" ")),
+    (" else {..}", Part::Else),
+    (" {..}", Part::Region),
+    ("BENCHMARK", Part::Benchmark),
 ];
 
-/// Expansion of `{T}`: the element types of host tensors.
-const ELEMENTS: &str = "{ui8,ui32,ui64,i8,i32,i64,f32,f64,bool,complex64,complex128,f16,bf16}";
+/// The attributes of a benchmark.
+const BENCHMARK: [(&str, Kind); 4] = [
+    ("duration_secs", Kind::Number(DType::I32)),
+    ("max_count", Kind::Number(DType::I32)),
+    ("name", Kind::Value),
+    ("num_warmup_runs", Kind::Number(DType::I32)),
+];
 
 static BY_NAME: LazyLock<HashMap<String, Form>> = LazyLock::new(|| {
-    let rows = FORMS.iter().flat_map(|(pattern, form)| {
-        expand(&pattern.replace("{T}", ELEMENTS))
-            .into_iter()
-            .map(|name| (name, *form))
+    let rows = FORMS.lines().flat_map(|row| {
+        let (names, rest) = row.split_once(" | ").unwrap_or_default();
+        let (types, text) = rest.split_once(" |").unwrap_or((rest, ""));
+        let names = expand(&names.replace("{*}", ELEMENTS)).into_iter();
+        names.map(move |name| {
+            let form = Form::new(&name, types, text);
+            (name, form)
+        })
     });
     rows.collect()
 });
+
+impl Form {
+    fn new(name: &str, types: &str, text: &'static str) -> Form {
+        let last = name.rsplit('.').next().unwrap_or_default();
+        let list = |types: &str| -> Vec<String> {
+            let types = types.split_whitespace().filter(|word| *word != "..");
+            let types = types.map(|word| match word {
+                "chain" => CHAIN.to_owned(),
+                "tensor" => TENSOR.to_owned(),
+                "shape" => SHAPE.to_owned(),
+                "partial" => PARTIAL.to_owned(),
+                other => other.replace('T', last),
+            });
+            types.collect()
+        };
+        let (operands, results) = types.split_once("->").unwrap_or_default();
+        let variadic = operands.contains("..");
+        let operands = list(operands);
+        let results = (!results.contains("..")).then(|| list(results));
+        let text = match text {
+            "" if operands.is_empty() => " {}",
+            "" => " %.. {}",
+            text => text,
+        };
+        let first = results.iter().flatten().next();
+        let number = first.and_then(|r#type| DType::from_mlir(r#type));
+        let parts = parts(&mut { text }, number.unwrap_or(DType::Invalid));
+        let mut attributes: Vec<_> = (parts.iter())
+            .flat_map(|part| match part {
+                Part::Attribute(name, kind) => vec![(*name, *kind)],
+                Part::Benchmark => BENCHMARK.to_vec(),
+                _ => Vec::new(),
+            })
+            .collect();
+        attributes.sort_by_key(|(name, _)| *name);
+        Form {
+            operands,
+            variadic,
+            results,
+            parts,
+            attributes,
+        }
+    }
+
+    /// The operands that are passed to regions: all but the last one of a fixed type, which is a
+    /// condition, a count or a block size.
+    pub(crate) fn passed<T: Copy>(&self, operands: &[T]) -> Vec<T> {
+        let operands = (1..).zip(operands);
+        let passed = operands.filter(|(index, _)| *index != self.operands.len());
+        passed.map(|(_, operand)| *operand).collect()
+    }
+
+    /// The number of regions.
+    pub(crate) fn regions(&self) -> usize {
+        let is_region = |part: &&Part| matches!(part, Part::Region | Part::Else);
+        self.parts.iter().filter(is_region).count()
+    }
+}
+
+/// The parts of a form up to its end or a `]`, which are removed from `text`. `number` is the type
+/// of a constant.
+fn parts(text: &mut &'static str, number: DType) -> Vec<Part> {
+    let mut parts = Vec::new();
+    while let Some(first) = text.chars().next() {
+        if let Some((token, part)) = TOKENS.iter().find(|(token, _)| text.starts_with(token)) {
+            *text = &text[token.len()..];
+            parts.push(part.clone());
+            continue;
+        }
+        let start = *text;
+        *text = &text[1..];
+        parts.push(match first {
+            ']' => break,
+            '[' => Part::Optional(self::parts(text, number)),
+            '@' => Part::Attribute(word(text), Kind::Function),
+            '$' => Part::Attribute(word(text), Kind::Value),
+            '=' => Part::Attribute(word(text), Kind::Constant(number)),
+            '#' => {
+                let name = word(text);
+                let kind = match text.strip_prefix(" : ") {
+                    None => Kind::Number(DType::I64),
+                    Some(rest) => {
+                        *text = rest;
+                        let dtype = DType::from_mlir(word(text));
+                        Kind::TypedNumber(dtype.unwrap_or(DType::Invalid))
+                    }
+                };
+                Part::Attribute(name, kind)
+            }
+            'a'..='z' => {
+                *text = start;
+                Part::Text(word(text))
+            }
+            _ => Part::Text(&start[..1]),
+        });
+    }
+    parts
+}
+
+/// Removes a word, perhaps with `[]`.
+fn word(text: &mut &'static str) -> &'static str {
+    let ends = |c: char| !c.is_ascii_alphanumeric() && !"_[]".contains(c);
+    let (word, rest) = text.split_at(text.find(ends).unwrap_or(text.len()));
+    *text = rest;
+    word
+}
 
 /// Expands a pattern to its names.
 fn expand(pattern: &str) -> Vec<String> {
@@ -198,8 +284,8 @@ fn expand(pattern: &str) -> Vec<String> {
 }
 
 /// The custom form of a kernel, if it has one.
-pub(crate) fn form(kernel: &str) -> Option<Form> {
-    BY_NAME.get(kernel).copied()
+pub(crate) fn form(kernel: &str) -> Option<&'static Form> {
+    BY_NAME.get(kernel)
 }
 
 /// The known dialects; unregistered operations of other dialects are refused.
@@ -233,16 +319,33 @@ mod tests {
             expand("a.{b,c}.{1,2}"),
             ["a.b.1", "a.b.2", "a.c.1", "a.c.2"]
         );
-        let set = form("tfrt_dht.create_uninitialized_tensor.bf16.5");
-        assert_eq!(set, Some(Form::Valued(&[], "shape", &[TENSOR])));
-        assert_eq!(form("tfrt_dht.create_uninitialized_tensor.bf16.6"), None);
+        let set = form("tfrt_dht.create_uninitialized_tensor.bf16.5").unwrap();
+        let attribute = ("shape", Kind::Value);
+        assert_eq!((set.operands.len(), set.variadic), (0, false));
+        assert_eq!(set.results, Some(vec![TENSOR.to_owned()]));
+        assert_eq!(set.attributes, [attribute]);
+        let attribute = Part::Attribute(attribute.0, attribute.1);
+        let dictionary = Part::Dictionary(" ");
+        assert_eq!(set.parts, [Part::Text(" "), attribute, dictionary]);
+        assert!(form("tfrt_dht.create_uninitialized_tensor.bf16.6").is_none());
         assert!(form("coo.tensor_equal.i32.0").is_some());
         // No name occurs in two rows.
-        let all: usize = FORMS
-            .iter()
-            .map(|(pattern, _)| expand(&pattern.replace("{T}", ELEMENTS)).len())
+        let names = FORMS.lines().filter_map(|row| row.split_once(" | "));
+        let all: usize = names
+            .map(|(pattern, _)| expand(&pattern.replace("{*}", ELEMENTS)).len())
             .sum();
         assert_eq!(all, BY_NAME.len());
+    }
+
+    #[test]
+    fn every_number_has_a_type() {
+        for (name, form) in BY_NAME.iter() {
+            for (_, kind) in &form.attributes {
+                if let Kind::Constant(dtype) | Kind::TypedNumber(dtype) = kind {
+                    assert_ne!(*dtype, DType::Invalid, "{name}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -2,14 +2,20 @@
 
 use crate::syntax::Cursor;
 use crate::{Attribute, DType};
+use std::fmt::LowerExp;
+use std::ops::Neg;
+use std::str::FromStr;
 use tenon_base::{Result, round_to_odd};
 
-/// The text of a number without its type; `None` when `attribute` is no number.
+/// The text of a number without its type, the bits of a float that is not finite; `None` when
+/// `attribute` is no number.
 pub(crate) fn print_number(attribute: &Attribute) -> Option<String> {
     Some(match attribute {
         Attribute::I1(value) => value.to_string(),
-        Attribute::F32(value) => print_f32(*value),
-        Attribute::F64(value) => print_f64(*value),
+        Attribute::F32(value) if value.is_finite() => print_finite(*value),
+        Attribute::F32(value) => format!("0x{:08X}", value.to_bits()),
+        Attribute::F64(value) if value.is_finite() => print_finite(*value),
+        Attribute::F64(value) => format!("0x{:016X}", value.to_bits()),
         Attribute::F16(bits) => print_half(*bits, half::f16::from_bits(*bits).to_f32()),
         Attribute::BF16(bits) => print_half(*bits, half::bf16::from_bits(*bits).to_f32()),
         Attribute::UI64(value) => value.to_string(),
@@ -20,33 +26,17 @@ pub(crate) fn print_number(attribute: &Attribute) -> Option<String> {
     })
 }
 
-/// Six digits if exact, else as many as needed; the bits if not finite.
-fn print_f64(value: f64) -> String {
-    if !value.is_finite() {
-        return format!("0x{:016X}", value.to_bits());
-    }
+/// The digits of a finite float: six if exact, else as many as needed.
+fn print_finite<T: LowerExp + FromStr + PartialEq>(value: T) -> String {
     let six = format!("{value:.6e}");
-    let exact = six
-        .parse::<f64>()
-        .is_ok_and(|back| back.to_bits() == value.to_bits());
-    c_style(if exact { six } else { format!("{value:e}") })
-}
-
-fn print_f32(value: f32) -> String {
-    if !value.is_finite() {
-        return format!("0x{:08X}", value.to_bits());
-    }
-    let six = format!("{value:.6e}");
-    let exact = six
-        .parse::<f32>()
-        .is_ok_and(|back| back.to_bits() == value.to_bits());
+    let exact = six.parse::<T>().is_ok_and(|back| back == value);
     c_style(if exact { six } else { format!("{value:e}") })
 }
 
 /// A 16-bit float by its exact value, which has few digits or is restored by rounding.
 fn print_half(bits: u16, value: f32) -> String {
     if value.is_finite() {
-        print_f32(value)
+        print_finite(value)
     } else {
         format!("0x{bits:04X}")
     }
@@ -87,8 +77,8 @@ impl Literal<'_> {
         Some(if self.negative { -value } else { value })
     }
 
-    fn float(self) -> Option<f64> {
-        let value: f64 = self.digits.parse().ok()?;
+    fn float<T: FromStr + Neg<Output = T>>(self) -> Option<T> {
+        let value: T = self.digits.parse().ok()?;
         Some(if self.negative { -value } else { value })
     }
 
@@ -111,13 +101,9 @@ impl Literal<'_> {
                 _ => Attribute::F64(f64::from_bits(bits)),
             });
         }
-        let single = || -> Option<f32> {
-            let value: f32 = self.digits.parse().ok()?;
-            Some(if self.negative { -value } else { value })
-        };
-        let finite = self.float()?;
+        let finite: f64 = self.float()?;
         Some(match dtype {
-            DType::F32 => Attribute::F32(single()?),
+            DType::F32 => Attribute::F32(self.float()?),
             DType::F16 => Attribute::F16(half::f16::from_f32(round_to_odd(finite)).to_bits()),
             DType::BF16 => Attribute::BF16(half::bf16::from_f32(round_to_odd(finite)).to_bits()),
             _ => Attribute::F64(finite),

@@ -41,14 +41,6 @@ impl<'a> From<(Function, BlockReturn<'a>)> for Region<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// An operation with results of `types`.
-    pub(crate) fn with_results(types: &[&'static str]) -> Self {
-        Operation {
-            result_types: types.iter().copied().map(Type::Borrowed).collect(),
-            ..Operation::default()
-        }
-    }
-
     pub(crate) fn attribute(&mut self, name: &str, value: Attribute) {
         self.attributes.push((name.into(), value));
     }
@@ -254,15 +246,8 @@ impl<'a> Parser<'a> {
         let (mut names, mut types) = (Vec::new(), Vec::new());
         if self.cursor.sees("^") {
             self.cursor.sigil('^')?;
-            if self.cursor.eat("(") {
-                let arguments = self.cursor.list(")", |cursor| {
-                    let name = cursor.value_use()?;
-                    cursor.expect(":")?;
-                    let r#type = cursor.r#type()?;
-                    Ok((name, r#type))
-                })?;
-                self.cursor.expect(")")?;
-                (names, types) = arguments.into_iter().unzip();
+            if self.cursor.sees("(") {
+                (names, types) = self.cursor.typed_uses()?;
             }
             self.cursor.expect(":")?;
         }

@@ -1,6 +1,7 @@
 //! Printing of attributes and locations.
 
 use super::number::print_number;
+use crate::bytes::{Reader, read_number};
 use crate::{Attribute, DType, Dense, KernelLocation};
 
 /// Dense attributes with at least this number of elements are printed as hexadecimal bytes.
@@ -157,17 +158,10 @@ fn print_nested<'a>(
 }
 
 fn print_element(out: &mut String, dtype: DType, bytes: &[u8]) {
-    let part = match dtype {
-        DType::Complex64 => DType::F32,
-        DType::Complex128 => DType::F64,
-        _ => {
-            out.push_str(
-                &element(dtype, bytes)
-                    .and_then(|e| print_number(&e))
-                    .unwrap_or_default(),
-            );
-            return;
-        }
+    let Some(part) = dtype.part() else {
+        let number = read_number(&mut Reader::new("", 0, bytes), dtype as u8).ok();
+        out.push_str(&number.as_ref().and_then(print_number).unwrap_or_default());
+        return;
     };
     let (real, imaginary) = bytes.split_at(bytes.len() / 2);
     out.push('(');
@@ -175,26 +169,6 @@ fn print_element(out: &mut String, dtype: DType, bytes: &[u8]) {
     out.push(',');
     print_element(out, part, imaginary);
     out.push(')');
-}
-
-/// The number in `bytes`.
-fn element(dtype: DType, bytes: &[u8]) -> Option<Attribute> {
-    Some(match dtype {
-        DType::I1 => Attribute::I1(bytes != [0]),
-        DType::I8 => Attribute::I8(i8::from_le_bytes(bytes.try_into().ok()?)),
-        DType::I16 => Attribute::I16(i16::from_le_bytes(bytes.try_into().ok()?)),
-        DType::I32 => Attribute::I32(i32::from_le_bytes(bytes.try_into().ok()?)),
-        DType::I64 => Attribute::I64(i64::from_le_bytes(bytes.try_into().ok()?)),
-        DType::UI8 => Attribute::UI8(u8::from_le_bytes(bytes.try_into().ok()?)),
-        DType::UI16 => Attribute::UI16(u16::from_le_bytes(bytes.try_into().ok()?)),
-        DType::UI32 => Attribute::UI32(u32::from_le_bytes(bytes.try_into().ok()?)),
-        DType::UI64 => Attribute::UI64(u64::from_le_bytes(bytes.try_into().ok()?)),
-        DType::F32 => Attribute::F32(f32::from_le_bytes(bytes.try_into().ok()?)),
-        DType::F64 => Attribute::F64(f64::from_le_bytes(bytes.try_into().ok()?)),
-        DType::F16 => Attribute::F16(u16::from_le_bytes(bytes.try_into().ok()?)),
-        DType::BF16 => Attribute::BF16(u16::from_le_bytes(bytes.try_into().ok()?)),
-        _ => return None,
-    })
 }
 
 /// Appends ` loc(..)`.

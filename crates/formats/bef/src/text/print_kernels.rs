@@ -1,12 +1,13 @@
 //! Printing of kernels: the custom form if the kernel matches it, else the generic form.
 
 use super::check::kernel_problems;
-use super::forms::{Form, form};
+use super::forms::{Form, Kind, Part, form};
 use super::names::Names;
 use super::number::print_number;
 use super::print::{AttributeEntry, Printer};
 use super::print_attributes::{print_string, print_symbol_name, separate};
-use crate::{Attribute, Function, FunctionId, FunctionKind, Kernel, Name, RegisterId};
+use crate::syntax::print_function_type;
+use crate::{Attribute, DType, Function, FunctionId, FunctionKind, Kernel, Name, RegisterId};
 use std::collections::HashSet;
 
 /// Maximum line length in bytes of the readable form.
@@ -52,12 +53,14 @@ impl Printer<'_> {
         let form = form(&kernel.name).filter(|form| {
             !self.options.generic
                 && kernel_problems(&self.module.functions, function, kernel).is_empty()
-                && self.fits(*form, &printed)
+                && self.fits(form, &printed)
         });
         match form {
             Some(form) => {
                 self.out.push_str(&kernel.name);
-                self.custom(form, &printed);
+                let mut operands = kernel.operands.iter();
+                let parts = form.parts.iter();
+                parts.for_each(|part| self.part(part, form, &printed, &mut operands));
             }
             None => self.generic(&printed),
         }
@@ -77,7 +80,9 @@ impl Printer<'_> {
             self.out.push(')');
         }
         self.other_attributes(printed, &[], " ");
-        self.function_type(&printed.operands, &printed.results);
+        self.out.push_str(" : ");
+        let r#type = print_function_type(&printed.operands, &printed.results);
+        self.out.push_str(&r#type);
     }
 
     /// A region whose values have distinct names, also from those outside.
@@ -93,22 +98,16 @@ impl Printer<'_> {
         self.out.push('}');
     }
 
-    /// The dictionary of attributes and function references, sorted by name and without the `known`
-    /// ones, after `before`.
-    fn other_attributes(&mut self, printed: &Printed<'_>, known: &[&str], before: &str) {
+    /// The dictionary of attributes and function references without those of the form, after
+    /// `before`.
+    fn other_attributes(
+        &mut self,
+        printed: &Printed<'_>,
+        known: &[(&'static str, Kind)],
+        before: &str,
+    ) {
         let Printed { kernel, depth, .. } = *printed;
-        let attributes = kernel.attributes.iter();
-        let mut entries: Vec<(&str, Option<&Attribute>)> = attributes
-            .map(|(name, value)| (name.as_str(), Some(value)))
-            .collect();
-        for (name, _) in named_references(kernel) {
-            // Elements of a list are adjacent.
-            if entries.last() != Some(&(name, None)) {
-                entries.push((name, None));
-            }
-        }
-        entries.retain(|(name, _)| !known.contains(name));
-        entries.sort_by_key(|(name, _)| name.trim_end_matches("[]"));
+        let entries = other_entries(kernel, known);
         if entries.is_empty() {
             return;
         }
@@ -139,19 +138,28 @@ impl Printer<'_> {
         let list = value.is_none().then(|| name.strip_suffix("[]")).flatten();
         self.attribute_name(list.unwrap_or(name));
         match value {
-            Some(Attribute::Unit) => return,
+            Some(Attribute::Unit) => {}
             Some(value) => {
                 self.out.push_str(" = ");
-                return self.attribute(value);
+                self.attribute(value);
             }
-            None => self.out.push_str(" = "),
+            None => {
+                self.out.push_str(" = ");
+                self.references(name, kernel);
+            }
         }
-        let held = named_references(kernel).filter(|(other, _)| *other == name);
-        let held: Vec<FunctionId> = held.map(|(_, id)| id).collect();
-        match list {
-            Some(_) => self.function_list(&held),
-            None => held.into_iter().for_each(|id| self.function_name(id)),
+    }
+
+    /// The functions of an attribute: one, or a list if the name ends with `[]`.
+    fn references(&mut self, name: &str, kernel: &Kernel) {
+        let is_list = name.ends_with("[]");
+        self.out.push_str(if is_list { "[" } else { "" });
+        let found = named_references(kernel).filter(|(other, _)| *other == name);
+        for (index, (_, id)) in found.enumerate() {
+            separate(&mut self.out, index);
+            self.function_name(id);
         }
+        self.out.push_str(if is_list { "]" } else { "" });
     }
 
     fn function_name(&mut self, id: FunctionId) {
@@ -160,39 +168,27 @@ impl Printer<'_> {
         print_symbol_name(&mut self.out, name);
     }
 
-    fn function_list(&mut self, ids: &[FunctionId]) {
-        self.out.push('[');
-        for (index, id) in ids.iter().enumerate() {
-            separate(&mut self.out, index);
-            self.function_name(*id);
-        }
-        self.out.push(']');
-    }
-
     /// Whether the custom form represents the kernel completely, given that operands, results,
     /// attributes and regions match it.
-    fn fits(&self, form: Form, printed: &Printed<'_>) -> bool {
+    fn fits(&self, form: &Form, printed: &Printed<'_>) -> bool {
         let kernel = printed.kernel;
-        let (attributes, references) = (kernel.attributes.len(), kernel.functions.len());
-        match form {
-            Form::If => self.regions_fit(kernel, &kernel.operands[1..]),
-            Form::DoAsync => self.regions_fit(kernel, &kernel.operands),
-            Form::Repeat => {
-                attributes == 0
-                    && references == 1
-                    && printed.operands[1..] == printed.results
-                    && self.regions_fit(kernel, &kernel.operands[1..])
-            }
-            Form::ParallelFor => {
-                attributes == 0
-                    && references == 1
-                    && self.regions_fit(kernel, &without_block_size(&kernel.operands))
-            }
-            Form::Benchmark => {
-                attributes == 4 && references == 1 && self.regions_fit(kernel, &kernel.operands)
-            }
-            _ => regions(kernel).next().is_none(),
+        let has = |kind: fn(&Part) -> bool| form.parts.iter().any(kind);
+        if !has(|part| matches!(part, Part::Dictionary(_)))
+            && !other_entries(kernel, &form.attributes).is_empty()
+        {
+            return false;
         }
+        // Without a function type, the types of the results are those of the operands.
+        if form.results.is_none()
+            && !has(|part| matches!(part, Part::FunctionType | Part::ParenthesizedType))
+            && printed.operands[form.operands.len()..] != printed.results
+        {
+            return false;
+        }
+        if form.regions() == 0 {
+            return regions(kernel).next().is_none();
+        }
+        self.regions_fit(kernel, &form.passed(&kernel.operands))
     }
 
     /// Whether the operands passed to the regions are distinct, so that they can name the
@@ -206,144 +202,65 @@ impl Printer<'_> {
         distinct.len() == passed.len() && regions(kernel).all(is_async)
     }
 
-    /// The part after the name.
-    fn custom(&mut self, form: Form, printed: &Printed<'_>) {
+    /// A part of the custom form, where `operands` are left.
+    fn part(
+        &mut self,
+        part: &Part,
+        form: &Form,
+        printed: &Printed<'_>,
+        operands: &mut std::slice::Iter<'_, RegisterId>,
+    ) {
         let Printed { kernel, names, .. } = printed;
-        let operands = &kernel.operands[..];
-        match form {
-            Form::Constant(_) => {
-                self.number(kernel, "value");
-                self.other_attributes(printed, &["value"], " ");
+        let others = &printed.operands[printed.operands.len() - operands.len()..];
+        match part {
+            Part::Text(text) => self.out.push_str(text),
+            Part::Operand => {
+                let name = operands.next().map(|register| names.name(*register));
+                self.out.push_str(name.unwrap_or_default());
             }
-            Form::Complex(part) => {
-                for (index, name) in ["real", "imaginary"].into_iter().enumerate() {
-                    self.out.push_str(if index > 0 { "," } else { "" });
-                    self.number(kernel, name);
-                    self.out.push_str(" : ");
-                    self.out.push_str(part.mlir());
+            Part::Operands => self.values(operands.as_slice(), names),
+            Part::Arguments => self.arguments(operands.as_slice(), names),
+            Part::Attribute(name, kind) => self.attribute_of(name, *kind, kernel),
+            Part::Dictionary(before) => self.other_attributes(printed, &form.attributes, before),
+            Part::Types => self.type_list(others),
+            Part::ParenthesizedType => {
+                self.out.push('(');
+                self.type_list(others);
+                self.out.push_str(") -> (");
+                self.type_list(&printed.results);
+                self.out.push(')');
+            }
+            Part::FunctionType => {
+                let r#type = print_function_type(others, &printed.results);
+                self.out.push_str(&r#type);
+            }
+            Part::Optional(parts) => {
+                if !others.is_empty() {
+                    (parts.iter()).for_each(|part| self.part(part, form, printed, operands));
                 }
-                self.other_attributes(printed, &["real", "imaginary"], " ");
             }
-            Form::Fixed(..) => {
-                self.spaced_values(operands, names);
-                self.other_attributes(printed, &[], " ");
+            Part::Region => self.named_region(printed, form, 0),
+            Part::Else => {
+                self.out.push_str(" else");
+                self.named_region(printed, form, 1);
             }
-            Form::Valued(_, attribute, _) => {
-                self.spaced_values(operands, names);
-                self.out.push(' ');
-                if let Some(value) = kernel.attribute(attribute) {
-                    self.attribute(value);
-                }
-                self.other_attributes(printed, &[attribute], " ");
+            Part::Benchmark => self.benchmark(printed),
+        }
+    }
+
+    fn attribute_of(&mut self, name: &str, kind: Kind, kernel: &Kernel) {
+        match (kind, kernel.attribute(name)) {
+            (Kind::Function, _) => self.references(name, kernel),
+            (Kind::Value, Some(value)) => self.attribute(value),
+            (Kind::Constant(_) | Kind::Number(_), Some(number)) => {
+                self.out.push_str(&print_number(number).unwrap_or_default());
             }
-            Form::Variadic(_) => {
-                self.spaced_values(operands, names);
-                self.other_attributes(printed, &[], " ");
+            (Kind::TypedNumber(dtype), Some(number)) => {
+                self.out.push_str(&print_number(number).unwrap_or_default());
                 self.out.push_str(" : ");
-                self.type_list(&printed.operands);
+                self.out.push_str(dtype.mlir());
             }
-            Form::Call(attribute) => {
-                self.out.push(' ');
-                self.references(kernel, &[attribute]);
-                self.arguments(operands, names);
-                self.signature(printed, 0, &[attribute]);
-            }
-            Form::Cond => {
-                self.spaced_values(&operands[..1], names);
-                self.out.push(' ');
-                self.references(kernel, &["a_true_fn", "b_false_fn"]);
-                self.out.push(' ');
-                self.arguments(&operands[1..], names);
-                self.signature(printed, 1, &["a_true_fn", "b_false_fn"]);
-            }
-            Form::Case => {
-                self.spaced_values(&operands[..1], names);
-                self.out.push(' ');
-                let branches = named_references(kernel).filter(|(name, _)| *name == "branches[]");
-                let branches: Vec<FunctionId> = branches.map(|(_, id)| id).collect();
-                self.function_list(&branches);
-                self.out.push(' ');
-                self.arguments(&operands[1..], names);
-                self.signature(printed, 1, &["branches[]"]);
-            }
-            Form::While => {
-                self.spaced_values(&operands[..1], names);
-                self.out.push(' ');
-                self.references(kernel, &["body_fn"]);
-                self.arguments(&operands[1..], names);
-                let iterations = kernel.attribute("parallel_iterations");
-                let iterations = iterations.and_then(Attribute::as_i64).unwrap_or_default();
-                self.out
-                    .push_str(&format!(" parallel_iterations({iterations})"));
-                self.signature(printed, 1, &["body_fn", "parallel_iterations"]);
-            }
-            Form::ParallelCall => {
-                self.range(operands, names);
-                self.out.push(' ');
-                self.references(kernel, &["callee"]);
-                self.arguments(&operands[3..], names);
-                self.other_attributes(printed, &["callee"], " ");
-                self.colon_types(&printed.operands[3..]);
-            }
-            Form::If => {
-                self.spaced_values(operands, names);
-                self.other_attributes(printed, &[], " attributes ");
-                self.signature_with_regions(printed, &operands[1..], 1);
-            }
-            Form::DoAsync => {
-                self.spaced_values(operands, names);
-                self.other_attributes(printed, &[], " attributes ");
-                self.signature_with_regions(printed, operands, 0);
-            }
-            Form::Repeat => {
-                self.spaced_values(operands, names);
-                self.colon_types(&printed.operands[1..]);
-                self.regions(printed, &operands[1..]);
-            }
-            Form::ParallelFor => {
-                self.range(operands, names);
-                for register in &operands[3..] {
-                    self.out.push_str(", ");
-                    self.out.push_str(names.name(*register));
-                }
-                self.colon_types(&printed.operands[3..]);
-                self.regions(printed, &without_block_size(operands));
-            }
-            Form::Benchmark => self.benchmark(printed),
-        }
-    }
-
-    fn number(&mut self, kernel: &Kernel, name: &str) {
-        let value = kernel.attribute(name).and_then(print_number);
-        self.out.push(' ');
-        self.out.push_str(&value.unwrap_or_default());
-    }
-
-    /// ` %a, %b`.
-    fn spaced_values(&mut self, operands: &[RegisterId], names: &Names) {
-        if !operands.is_empty() {
-            self.out.push(' ');
-            self.values(operands, names);
-        }
-    }
-
-    /// The functions of the named attributes.
-    fn references(&mut self, kernel: &Kernel, held_by: &[&str]) {
-        for (index, name) in held_by.iter().enumerate() {
-            if index > 0 {
-                self.out.push(' ');
-            }
-            let found = named_references(kernel).find(|(other, _)| other == name);
-            if let Some((_, id)) = found {
-                self.function_name(id);
-            }
-        }
-    }
-
-    fn range(&mut self, operands: &[RegisterId], names: &Names) {
-        for (register, keyword) in operands.iter().zip([" ", " to ", " fixed "]) {
-            self.out.push_str(keyword);
-            self.out.push_str(names.name(*register));
+            (_, None) => {}
         }
     }
 
@@ -353,46 +270,9 @@ impl Printer<'_> {
         self.out.push(')');
     }
 
-    /// The attributes without the known ones, and the function type without the first operands.
-    fn signature(&mut self, printed: &Printed<'_>, skipped: usize, known: &[&str]) {
-        self.other_attributes(printed, known, " ");
-        self.function_type(&printed.operands[skipped..], &printed.results);
-    }
-
-    /// ` : (T) -> U`.
-    fn function_type(&mut self, operands: &[&str], results: &[&str]) {
-        self.out.push_str(" : (");
-        self.type_list(operands);
-        self.out.push_str(") -> ");
-        self.types(results);
-    }
-
-    /// ` : (T) -> (U) { .. } else { .. }`; results are always parenthesized.
-    fn signature_with_regions(
-        &mut self,
-        printed: &Printed<'_>,
-        passed: &[RegisterId],
-        skipped: usize,
-    ) {
-        self.out.push_str(" : (");
-        self.type_list(&printed.operands[skipped..]);
-        self.out.push_str(") -> (");
-        self.type_list(&printed.results);
-        self.out.push(')');
-        self.regions(printed, passed);
-    }
-
-    fn colon_types(&mut self, types: &[&str]) {
-        if !types.is_empty() {
-            self.out.push_str(" : ");
-            self.type_list(types);
-        }
-    }
-
-    /// `"name"(%a: T) duration_secs = 1, max_count = 100, num_warmup_runs = 10 { .. }`.
+    /// `"name"(%a : T) duration_secs = 1, max_count = 100, num_warmup_runs = 10`.
     fn benchmark(&mut self, printed: &Printed<'_>) {
         let Printed { kernel, names, .. } = printed;
-        self.out.push(' ');
         let name = kernel.attribute("name").and_then(Attribute::as_str);
         print_string(&mut self.out, name.unwrap_or_default());
         self.out.push('(');
@@ -407,32 +287,42 @@ impl Printer<'_> {
         for (index, name) in integers.into_iter().enumerate() {
             self.out.push_str(if index > 0 { ", " } else { " " });
             self.out.push_str(name);
-            self.out.push_str(" =");
-            self.number(kernel, name);
+            self.out.push_str(" = ");
+            self.attribute_of(name, Kind::Number(DType::I32), kernel);
         }
-        self.regions(printed, &kernel.operands);
     }
 
-    /// ` { .. } else { .. }`: regions whose arguments have the names of the outer operands.
-    fn regions(&mut self, printed: &Printed<'_>, passed: &[RegisterId]) {
-        for (index, id) in regions(printed.kernel).enumerate() {
-            self.out
-                .push_str(if index == 0 { " {\n" } else { " else {\n" });
-            if let Some(region) = self.region(id) {
-                let name = |register: &RegisterId| printed.names.name(*register).to_owned();
-                let arguments = passed.iter().map(name).collect();
-                let names = Names::of(region, Some(arguments), 0, 0);
-                self.block(region, &names, printed.depth + 1);
-            }
-            self.indent(printed.depth);
-            self.out.push('}');
+    /// ` { .. }`: a region whose arguments have the names of the operands that are passed to it.
+    fn named_region(&mut self, printed: &Printed<'_>, form: &Form, index: usize) {
+        let Printed { kernel, depth, .. } = *printed;
+        self.out.push_str(" {\n");
+        let region = regions(kernel).nth(index).and_then(|id| self.region(id));
+        if let Some(region) = region {
+            let name = |register: &RegisterId| printed.names.name(*register).to_owned();
+            let passed = form.passed(&kernel.operands);
+            let names = Names::of(region, Some(passed.iter().map(name).collect()), 0, 0);
+            self.block(region, &names, depth + 1);
         }
+        self.indent(depth);
+        self.out.push('}');
     }
 }
 
-/// Start, end and passed operands: the block size is not passed to the region.
-fn without_block_size(operands: &[RegisterId]) -> Vec<RegisterId> {
-    [&operands[..2], &operands[3..]].concat()
+/// Attributes and function references other than `known`, sorted by name.
+fn other_entries<'k>(kernel: &'k Kernel, known: &[(&str, Kind)]) -> Vec<AttributeEntry<'k>> {
+    let attributes = kernel.attributes.iter();
+    let mut entries: Vec<AttributeEntry<'k>> = attributes
+        .map(|(name, value)| (name.as_str(), Some(value)))
+        .collect();
+    for (name, _) in named_references(kernel) {
+        // Elements of a list are adjacent.
+        if entries.last() != Some(&(name, None)) {
+            entries.push((name, None));
+        }
+    }
+    entries.retain(|(name, _)| !known.iter().any(|(other, _)| name == other));
+    entries.sort_by_key(|(name, _)| name.trim_end_matches("[]"));
+    entries
 }
 
 fn regions(kernel: &Kernel) -> impl Iterator<Item = FunctionId> {

@@ -1,6 +1,6 @@
 //! Scopes: the names of values in the functions being parsed.
 
-use crate::syntax::Cursor;
+use crate::syntax::{Cursor, Type};
 use crate::{Function, RegisterId};
 use std::collections::HashMap;
 use tenon_base::Result;
@@ -59,6 +59,18 @@ impl<'a> Cursor<'a> {
         }
         let name = self.since(place.position() + 1);
         Ok(ValueUse { name, place })
+    }
+
+    /// `(%a: T, %b: U)`: names and types.
+    pub(crate) fn typed_uses(&mut self) -> Result<(Vec<ValueUse<'a>>, Vec<Type<'a>>)> {
+        self.expect("(")?;
+        let arguments = self.list(")", |cursor| {
+            let name = cursor.value_use()?;
+            cursor.expect(":")?;
+            Ok((name, cursor.r#type()?))
+        })?;
+        self.expect(")")?;
+        Ok(arguments.into_iter().unzip())
     }
 
     /// `(%a, %b)`.

@@ -46,25 +46,35 @@ mod x86 {
     // features; the loads and stores of a step are unaligned and cover exactly its two arrays.
     use std::arch::x86_64::*;
 
-    /// A cast in steps of `$count` elements of `$read` and `$write` bytes; the remainder is padded
-    /// on the stack.
+    /// A cast in steps of `$count` elements of `$read` and `$write` bytes, whose body reads the
+    /// bytes of one step at `$from` and writes those at `$to`; the remainder is padded on the
+    /// stack.
     macro_rules! cast {
-        ($name:ident, $features:literal, $count:literal, $read:literal, $write:literal, $step:expr) => {
+        (
+            $name:ident, $features:literal, $count:literal * $read:literal => $write:literal,
+            |$from:ident, $to:ident| { $($step:tt)* }
+        ) => {
             pub fn $name(from: &[u8], to: &mut [u8]) {
+                #[target_feature(enable = $features)]
+                fn step($from: &[u8; $count * $read], $to: &mut [u8; $count * $write]) {
+                    // SAFETY: the loads and stores cover exactly `from` and `to`; the features are
+                    // enabled.
+                    unsafe { $($step)* }
+                }
                 #[target_feature(enable = $features)]
                 fn run(from: &[u8], to: &mut [u8]) {
                     let (whole, rest) = from.as_chunks::<{ $count * $read }>();
                     let (targets, last) = to.as_chunks_mut::<{ $count * $write }>();
                     let steps = whole.len().min(targets.len());
                     for (from, to) in whole.iter().zip(targets.iter_mut()) {
-                        $step(from, to);
+                        step(from, to);
                     }
                     let from = whole.get(steps).map_or(rest, |whole| whole);
                     let to = targets.get_mut(steps).map_or(last, |target| target);
                     let count = (from.len() / $read).min(to.len() / $write);
                     let (mut source, mut target) = ([0; $count * $read], [0; $count * $write]);
                     source[..count * $read].copy_from_slice(&from[..count * $read]);
-                    $step(&source, &mut target);
+                    step(&source, &mut target);
                     to[..count * $write].copy_from_slice(&target[..count * $write]);
                 }
                 // SAFETY: `converter` has checked that the CPU supports `$features`.
@@ -73,149 +83,76 @@ mod x86 {
         };
     }
 
-    cast!(
-        f32_to_bf16_avx512,
-        "avx512f,avx512bw",
-        32,
-        4,
-        2,
-        bf16_avx512
-    );
-    cast!(f32_to_bf16_avx2, "avx2", 16, 4, 2, bf16_avx2);
-    cast!(f32_to_f16_avx512, "avx512f", 16, 4, 2, f16_avx512);
-    cast!(f32_to_f16_f16c, "avx,f16c", 8, 4, 2, f16_f16c);
-    cast!(
-        bf16_to_f32_avx512,
-        "avx512f,avx512bw",
-        16,
-        2,
-        4,
-        from_bf16_avx512
-    );
-    cast!(bf16_to_f32_avx2, "avx2", 8, 2, 4, from_bf16_avx2);
-    cast!(f16_to_f32_avx512, "avx512f", 16, 2, 4, from_f16_avx512);
-    cast!(f16_to_f32_f16c, "avx,f16c", 8, 2, 4, from_f16_f16c);
-    cast!(
-        f32_to_i64_avx512,
-        "avx512f,avx512dq,avx512vl",
-        8,
-        4,
-        8,
-        i64_avx512
-    );
-    cast!(f32_to_i64_avx2, "avx2", 8, 4, 8, i64_avx2);
-    cast!(f32_to_i32_avx512, "avx512f", 16, 4, 4, i32_avx512);
-    cast!(f32_to_i32_avx2, "avx2", 8, 4, 4, i32_avx2);
-    cast!(
-        i64_to_f32_avx512,
-        "avx512f,avx512dq",
-        8,
-        8,
-        4,
-        from_i64_avx512
-    );
-
-    cast!(
-        bool_to_f32_avx512,
-        "avx512f,avx512bw,avx512vl",
-        16,
-        1,
-        4,
-        from_bool_avx512
-    );
-    cast!(bool_to_f32_avx2, "avx2", 8, 1, 4, from_bool_avx2);
-
     /// 2^31 and 2^63: from there on, casts saturate.
     const PAST_I32: f32 = 2_147_483_648.0;
     const PAST_I64: f32 = 9_223_372_036_854_775_808.0;
 
-    /// Truncates and saturates; NaN becomes 0. The instruction returns the least integer for all that do
-    /// not fit.
-    #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
-    fn i64_avx512(from: &[u8; 32], to: &mut [u8; 64]) {
-        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
-        unsafe {
-            let values = _mm256_loadu_ps(from.as_ptr().cast());
-            let integers = _mm512_cvttps_epi64(values);
-            let past = _mm256_cmp_ps_mask::<_CMP_GE_OQ>(values, _mm256_set1_ps(PAST_I64));
-            let integers = _mm512_mask_mov_epi64(integers, past, _mm512_set1_epi64(i64::MAX));
-            let ordered = _mm256_cmp_ps_mask::<_CMP_ORD_Q>(values, values);
-            let integers = _mm512_maskz_mov_epi64(ordered, integers);
-            _mm512_storeu_si512(to.as_mut_ptr().cast(), integers);
-        }
-    }
+    // Truncates and saturates; NaN becomes 0. The instruction returns the least integer for all that
+    // do not fit.
+    cast!(f32_to_i64_avx512, "avx512f,avx512dq,avx512vl", 8 * 4 => 8, |from, to| {
+        let values = _mm256_loadu_ps(from.as_ptr().cast());
+        let integers = _mm512_cvttps_epi64(values);
+        let past = _mm256_cmp_ps_mask::<_CMP_GE_OQ>(values, _mm256_set1_ps(PAST_I64));
+        let integers = _mm512_mask_mov_epi64(integers, past, _mm512_set1_epi64(i64::MAX));
+        let ordered = _mm256_cmp_ps_mask::<_CMP_ORD_Q>(values, values);
+        let integers = _mm512_maskz_mov_epi64(ordered, integers);
+        _mm512_storeu_si512(to.as_mut_ptr().cast(), integers);
+    });
 
-    /// As [`i64_avx512`]: by the cast to `i32` where all of the elements fit it.
-    #[target_feature(enable = "avx2")]
-    fn i64_avx2(from: &[u8; 32], to: &mut [u8; 64]) {
-        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
-        unsafe {
-            let values = _mm256_loadu_ps(from.as_ptr().cast());
-            let magnitudes = _mm256_andnot_ps(_mm256_set1_ps(-0.0), values);
-            let fits = _mm256_cmp_ps::<_CMP_LT_OQ>(magnitudes, _mm256_set1_ps(PAST_I32));
-            if _mm256_movemask_ps(fits) != 0xff {
-                let values = from
-                    .as_chunks()
-                    .0
-                    .iter()
-                    .map(|&value| f32::from_le_bytes(value));
-                for (to, value) in to.as_chunks_mut().0.iter_mut().zip(values) {
-                    *to = (value as i64).to_le_bytes();
-                }
-                return;
+    // As `f32_to_i64_avx512`: by the cast to `i32` where all of the elements fit it.
+    cast!(f32_to_i64_avx2, "avx2", 8 * 4 => 8, |from, to| {
+        let values = _mm256_loadu_ps(from.as_ptr().cast());
+        let magnitudes = _mm256_andnot_ps(_mm256_set1_ps(-0.0), values);
+        let fits = _mm256_cmp_ps::<_CMP_LT_OQ>(magnitudes, _mm256_set1_ps(PAST_I32));
+        if _mm256_movemask_ps(fits) != 0xff {
+            let values = from
+                .as_chunks()
+                .0
+                .iter()
+                .map(|&value| f32::from_le_bytes(value));
+            for (to, value) in to.as_chunks_mut().0.iter_mut().zip(values) {
+                *to = (value as i64).to_le_bytes();
             }
-            let integers = _mm256_cvttps_epi32(values);
-            let low = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(integers));
-            let high = _mm256_cvtepi32_epi64(_mm256_extracti128_si256::<1>(integers));
-            _mm256_storeu_si256(to.as_mut_ptr().cast(), low);
-            _mm256_storeu_si256(to.as_mut_ptr().add(32).cast(), high);
+            return;
         }
-    }
+        let integers = _mm256_cvttps_epi32(values);
+        let low = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(integers));
+        let high = _mm256_cvtepi32_epi64(_mm256_extracti128_si256::<1>(integers));
+        _mm256_storeu_si256(to.as_mut_ptr().cast(), low);
+        _mm256_storeu_si256(to.as_mut_ptr().add(32).cast(), high);
+    });
 
-    /// As [`i64_avx512`], to `i32`.
-    #[target_feature(enable = "avx512f")]
-    fn i32_avx512(from: &[u8; 64], to: &mut [u8; 64]) {
-        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
-        unsafe {
-            let values = _mm512_loadu_ps(from.as_ptr().cast());
-            let integers = _mm512_cvttps_epi32(values);
-            let past = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(values, _mm512_set1_ps(PAST_I32));
-            let integers = _mm512_mask_mov_epi32(integers, past, _mm512_set1_epi32(i32::MAX));
-            let ordered = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(values, values);
-            let integers = _mm512_maskz_mov_epi32(ordered, integers);
-            _mm512_storeu_si512(to.as_mut_ptr().cast(), integers);
-        }
-    }
+    // As `f32_to_i64_avx512`, to `i32`.
+    cast!(f32_to_i32_avx512, "avx512f", 16 * 4 => 4, |from, to| {
+        let values = _mm512_loadu_ps(from.as_ptr().cast());
+        let integers = _mm512_cvttps_epi32(values);
+        let past = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(values, _mm512_set1_ps(PAST_I32));
+        let integers = _mm512_mask_mov_epi32(integers, past, _mm512_set1_epi32(i32::MAX));
+        let ordered = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(values, values);
+        let integers = _mm512_maskz_mov_epi32(ordered, integers);
+        _mm512_storeu_si512(to.as_mut_ptr().cast(), integers);
+    });
 
-    /// As [`i32_avx512`], with registers of 256 bits.
-    #[target_feature(enable = "avx2")]
-    fn i32_avx2(from: &[u8; 32], to: &mut [u8; 32]) {
-        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
-        unsafe {
-            let values = _mm256_loadu_ps(from.as_ptr().cast());
-            let integers = _mm256_cvttps_epi32(values);
-            let past = _mm256_cmp_ps::<_CMP_GE_OQ>(values, _mm256_set1_ps(PAST_I32));
-            let most = _mm256_set1_epi32(i32::MAX);
-            let integers = _mm256_blendv_epi8(integers, most, _mm256_castps_si256(past));
-            let ordered = _mm256_cmp_ps::<_CMP_ORD_Q>(values, values);
-            let integers = _mm256_and_si256(integers, _mm256_castps_si256(ordered));
-            _mm256_storeu_si256(to.as_mut_ptr().cast(), integers);
-        }
-    }
+    // As `f32_to_i32_avx512`, with registers of 256 bits.
+    cast!(f32_to_i32_avx2, "avx2", 8 * 4 => 4, |from, to| {
+        let values = _mm256_loadu_ps(from.as_ptr().cast());
+        let integers = _mm256_cvttps_epi32(values);
+        let past = _mm256_cmp_ps::<_CMP_GE_OQ>(values, _mm256_set1_ps(PAST_I32));
+        let most = _mm256_set1_epi32(i32::MAX);
+        let integers = _mm256_blendv_epi8(integers, most, _mm256_castps_si256(past));
+        let ordered = _mm256_cmp_ps::<_CMP_ORD_Q>(values, values);
+        let integers = _mm256_and_si256(integers, _mm256_castps_si256(ordered));
+        _mm256_storeu_si256(to.as_mut_ptr().cast(), integers);
+    });
 
-    #[target_feature(enable = "avx512f,avx512dq")]
-    fn from_i64_avx512(from: &[u8; 64], to: &mut [u8; 32]) {
-        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
-        unsafe {
-            let integers = _mm512_loadu_si512(from.as_ptr().cast());
-            _mm256_storeu_ps(to.as_mut_ptr().cast(), _mm512_cvtepi64_ps(integers));
-        }
-    }
+    cast!(i64_to_f32_avx512, "avx512f,avx512dq", 8 * 8 => 4, |from, to| {
+        let integers = _mm512_loadu_si512(from.as_ptr().cast());
+        _mm256_storeu_ps(to.as_mut_ptr().cast(), _mm512_cvtepi64_ps(integers));
+    });
 
-    /// Round to nearest, ties to even: adds half a unit in the last place, minus one if the kept bits
-    /// are even, and truncates. A NaN is truncated and made quiet.
-    #[target_feature(enable = "avx512f,avx512bw")]
-    fn bf16_avx512(from: &[u8; 128], to: &mut [u8; 64]) {
+    // Round to nearest, ties to even: adds half a unit in the last place, minus one if the kept bits
+    // are even, and truncates. A NaN is truncated and made quiet.
+    cast!(f32_to_bf16_avx512, "avx512f,avx512bw", 32 * 4 => 2, |from, to| {
         let round = |bits: __m512i| {
             let odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x1_0000));
             let half = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
@@ -234,19 +171,15 @@ mod x86 {
             }
             words
         };
-        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
-        unsafe {
-            let first = round(_mm512_loadu_si512(from.as_ptr().cast()));
-            let second = round(_mm512_loadu_si512(from.as_ptr().add(64).cast()));
-            let upper = _mm512_loadu_si512(UPPER.as_ptr().cast());
-            let words = _mm512_permutex2var_epi16(first, upper, second);
-            _mm512_storeu_si512(to.as_mut_ptr().cast(), words);
-        }
-    }
+        let first = round(_mm512_loadu_si512(from.as_ptr().cast()));
+        let second = round(_mm512_loadu_si512(from.as_ptr().add(64).cast()));
+        let upper = _mm512_loadu_si512(UPPER.as_ptr().cast());
+        let words = _mm512_permutex2var_epi16(first, upper, second);
+        _mm512_storeu_si512(to.as_mut_ptr().cast(), words);
+    });
 
-    /// As [`bf16_avx512`], with registers of 256 bits.
-    #[target_feature(enable = "avx2")]
-    fn bf16_avx2(from: &[u8; 64], to: &mut [u8; 32]) {
+    // As `f32_to_bf16_avx512`, with registers of 256 bits.
+    cast!(f32_to_bf16_avx2, "avx2", 16 * 4 => 2, |from, to| {
         let round = |bits: __m256i| {
             let truncated = _mm256_srli_epi32::<16>(bits);
             let odd = _mm256_and_si256(truncated, _mm256_set1_epi32(1));
@@ -257,95 +190,60 @@ mod x86 {
             let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(value, value));
             _mm256_blendv_epi8(rounded, quiet, nan)
         };
-        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
-        unsafe {
-            let low = round(_mm256_loadu_si256(from.as_ptr().cast()));
-            let high = round(_mm256_loadu_si256(from.as_ptr().add(32).cast()));
-            // The pack instruction works per 128-bit lane: swap the middle quarters.
-            let packed = _mm256_permute4x64_epi64::<0xd8>(_mm256_packus_epi32(low, high));
-            _mm256_storeu_si256(to.as_mut_ptr().cast(), packed);
-        }
-    }
+        let low = round(_mm256_loadu_si256(from.as_ptr().cast()));
+        let high = round(_mm256_loadu_si256(from.as_ptr().add(32).cast()));
+        // The pack instruction works per 128-bit lane: swap the middle quarters.
+        let packed = _mm256_permute4x64_epi64::<0xd8>(_mm256_packus_epi32(low, high));
+        _mm256_storeu_si256(to.as_mut_ptr().cast(), packed);
+    });
 
-    #[target_feature(enable = "avx512f")]
-    fn f16_avx512(from: &[u8; 64], to: &mut [u8; 32]) {
-        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
-        unsafe {
-            let singles = _mm512_loadu_ps(from.as_ptr().cast());
-            let halves = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(singles);
-            _mm256_storeu_si256(to.as_mut_ptr().cast(), halves);
-        }
-    }
+    cast!(f32_to_f16_avx512, "avx512f", 16 * 4 => 2, |from, to| {
+        let singles = _mm512_loadu_ps(from.as_ptr().cast());
+        let halves = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(singles);
+        _mm256_storeu_si256(to.as_mut_ptr().cast(), halves);
+    });
 
-    #[target_feature(enable = "avx,f16c")]
-    fn f16_f16c(from: &[u8; 32], to: &mut [u8; 16]) {
-        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
-        unsafe {
-            let singles = _mm256_loadu_ps(from.as_ptr().cast());
-            let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(singles);
-            _mm_storeu_si128(to.as_mut_ptr().cast(), halves);
-        }
-    }
+    cast!(f32_to_f16_f16c, "avx,f16c", 8 * 4 => 2, |from, to| {
+        let singles = _mm256_loadu_ps(from.as_ptr().cast());
+        let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(singles);
+        _mm_storeu_si128(to.as_mut_ptr().cast(), halves);
+    });
 
-    #[target_feature(enable = "avx512f,avx512bw")]
-    fn from_bf16_avx512(from: &[u8; 32], to: &mut [u8; 64]) {
-        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
-        unsafe {
-            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.as_ptr().cast()));
-            _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_slli_epi32::<16>(wide));
-        }
-    }
+    cast!(bf16_to_f32_avx512, "avx512f,avx512bw", 16 * 2 => 4, |from, to| {
+        let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.as_ptr().cast()));
+        _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_slli_epi32::<16>(wide));
+    });
 
-    #[target_feature(enable = "avx2")]
-    fn from_bf16_avx2(from: &[u8; 16], to: &mut [u8; 32]) {
-        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
-        unsafe {
-            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.as_ptr().cast()));
-            _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_slli_epi32::<16>(wide));
-        }
-    }
+    cast!(bf16_to_f32_avx2, "avx2", 8 * 2 => 4, |from, to| {
+        let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.as_ptr().cast()));
+        _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_slli_epi32::<16>(wide));
+    });
 
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    fn from_bool_avx512(from: &[u8; 16], to: &mut [u8; 64]) {
-        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
-        unsafe {
-            let bytes = _mm_loadu_si128(from.as_ptr().cast());
-            let set = _mm_test_epi8_mask(bytes, bytes);
-            _mm512_storeu_ps(
-                to.as_mut_ptr().cast(),
-                _mm512_maskz_mov_ps(set, _mm512_set1_ps(1.0)),
-            );
-        }
-    }
+    cast!(bool_to_f32_avx512, "avx512f,avx512bw,avx512vl", 16 * 1 => 4, |from, to| {
+        let bytes = _mm_loadu_si128(from.as_ptr().cast());
+        let set = _mm_test_epi8_mask(bytes, bytes);
+        _mm512_storeu_ps(
+            to.as_mut_ptr().cast(),
+            _mm512_maskz_mov_ps(set, _mm512_set1_ps(1.0)),
+        );
+    });
 
-    #[target_feature(enable = "avx2")]
-    fn from_bool_avx2(from: &[u8; 8], to: &mut [u8; 32]) {
-        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
-        unsafe {
-            let wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.as_ptr().cast()));
-            let unset = _mm256_cmpeq_epi32(wide, _mm256_setzero_si256());
-            let ones = _mm256_andnot_ps(_mm256_castsi256_ps(unset), _mm256_set1_ps(1.0));
-            _mm256_storeu_ps(to.as_mut_ptr().cast(), ones);
-        }
-    }
+    cast!(bool_to_f32_avx2, "avx2", 8 * 1 => 4, |from, to| {
+        let wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.as_ptr().cast()));
+        let unset = _mm256_cmpeq_epi32(wide, _mm256_setzero_si256());
+        let ones = _mm256_andnot_ps(_mm256_castsi256_ps(unset), _mm256_set1_ps(1.0));
+        _mm256_storeu_ps(to.as_mut_ptr().cast(), ones);
+    });
 
-    #[target_feature(enable = "avx512f")]
-    fn from_f16_avx512(from: &[u8; 32], to: &mut [u8; 64]) {
-        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
-        unsafe {
-            let singles = _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast()));
-            _mm512_storeu_ps(to.as_mut_ptr().cast(), singles);
-        }
-    }
+    cast!(f16_to_f32_avx512, "avx512f", 16 * 2 => 4, |from, to| {
+        let singles = _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast()));
+        _mm512_storeu_ps(to.as_mut_ptr().cast(), singles);
+    });
 
-    #[target_feature(enable = "avx,f16c")]
-    fn from_f16_f16c(from: &[u8; 16], to: &mut [u8; 32]) {
-        // SAFETY: the loads and stores cover exactly `from` and `to`; the features are enabled.
-        unsafe {
-            let singles = _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast()));
-            _mm256_storeu_ps(to.as_mut_ptr().cast(), singles);
-        }
-    }
+    cast!(f16_to_f32_f16c, "avx,f16c", 8 * 2 => 4, |from, to| {
+        let singles = _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast()));
+        _mm256_storeu_ps(to.as_mut_ptr().cast(), singles);
+    });
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
