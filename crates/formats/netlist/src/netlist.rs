@@ -47,20 +47,17 @@ pub struct Blocking {
 impl Blocking {
     /// Number of rows of tiles of the tensor.
     pub fn rows(&self) -> u64 {
-        product([
-            self.grid_size.value[0],
-            self.mblock.value[0],
-            self.ublock.value[0],
-        ])
+        self.tiles(0)
     }
 
     /// Number of columns of tiles of the tensor.
     pub fn columns(&self) -> u64 {
-        product([
-            self.grid_size.value[1],
-            self.mblock.value[1],
-            self.ublock.value[1],
-        ])
+        self.tiles(1)
+    }
+
+    fn tiles(&self, axis: usize) -> u64 {
+        let sizes = [&self.grid_size, &self.mblock, &self.ublock];
+        product(sizes.map(|pair| pair.value[axis].into()))
     }
 
     /// Rows and columns of elements per tile.
@@ -78,15 +75,13 @@ impl Blocking {
     pub fn tiles_per_core(&self) -> u64 {
         let [m, n] = self.mblock.value;
         let [rows, columns] = self.ublock.value;
-        product([m, n, rows, columns])
+        product([m, n, rows, columns].map(u64::from))
     }
 }
 
 /// The saturating product of sizes. A saturated product is beyond any limit that it is compared with.
-fn product<const N: usize>(sizes: [u32; N]) -> u64 {
-    sizes
-        .iter()
-        .fold(1u64, |all, &size| all.saturating_mul(u64::from(size)))
+pub(crate) fn product<const N: usize>(sizes: [u64; N]) -> u64 {
+    sizes.into_iter().fold(1, u64::saturating_mul)
 }
 
 /// A queue or ram.
@@ -360,6 +355,36 @@ pub struct QueueSetting {
     pub queue: Spanned<String>,
     /// Its fields, in the order of the file.
     pub fields: Vec<(Spanned<SettingKey>, Spanned<Operand>)>,
+}
+
+impl Op {
+    /// Whether its output is stored in row-major order.
+    pub fn is_untilized(&self) -> bool {
+        self.untilize_output.is_some_and(|flag| flag.value)
+    }
+
+    /// Whether it accumulates over executes.
+    pub fn is_gradient(&self) -> bool {
+        self.gradient_op.is_some_and(|flag| flag.value)
+    }
+
+    /// Row and column of its top left core, and the rows and columns of cores that it covers; `None`
+    /// for an Ethernet op, which has no worker cores.
+    pub fn placement(&self) -> Option<[[u32; 2]; 2]> {
+        let loc = self
+            .grid_loc
+            .filter(|_| self.kind.value != OpKind::EthernetDatacopy)?;
+        let [rows, columns] = self.blocking.grid_size.value;
+        let is_transposed = self.grid_transpose.is_some_and(|flag| flag.value);
+        Some([
+            loc.value,
+            if is_transposed {
+                [columns, rows]
+            } else {
+                [rows, columns]
+            },
+        ])
+    }
 }
 
 impl Queue {

@@ -332,10 +332,10 @@ fn instruction_text(instruction: &Instruction) -> String {
             operands,
         } => {
             let mut parts = vec![output.value.clone(), operation.value.to_string()];
-            parts.extend(operands.iter().map(|value| operand(value)));
+            parts.extend(operands.iter().map(|operand| operand.value.to_string()));
             format!("varinst: {}", List(parts))
         }
-        Instruction::Loop(count) => format!("loop: {}", operand(count)),
+        Instruction::Loop(count) => format!("loop: {}", count.value),
         Instruction::EndLoop => "endloop".to_owned(),
         Instruction::Execute { graph, settings } => {
             let graph = Name(&graph.value);
@@ -348,21 +348,14 @@ fn instruction_text(instruction: &Instruction) -> String {
     }
 }
 
-fn operand(value: &Operand) -> String {
-    match value {
-        Operand::Immediate(value) => value.to_string(),
-        Operand::Variable(name) => name.clone(),
-    }
-}
-
 fn assignments(variables: &[(Spanned<String>, Spanned<Operand>)]) -> String {
     let entries = variables.iter();
-    let entries = entries.map(|(name, value)| Entry(Name(&name.value), operand(value)));
+    let entries = entries.map(|(name, value)| Entry(Name(&name.value), &value.value));
     Map(entries.collect()).to_string()
 }
 
-fn setting(setting: &QueueSetting) -> Entry<Name<'_>, Map<Entry<&'static str, String>>> {
+fn setting(setting: &QueueSetting) -> Entry<Name<'_>, Map<Entry<&'static str, &Operand>>> {
     let fields = setting.fields.iter();
-    let fields = fields.map(|(key, value)| Entry(key.value.name(), operand(value)));
+    let fields = fields.map(|(key, value)| Entry(key.value.name(), &value.value));
     Entry(Name(&setting.queue.value), Map(fields.collect()))
 }

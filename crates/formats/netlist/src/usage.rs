@@ -4,8 +4,7 @@ use crate::links::{Links, Node};
 use crate::netlist::{Graph, Netlist, Op, Queue};
 use crate::words::{Memory, OpKind};
 use std::collections::{BTreeMap, HashSet};
-use tenon_tile::Arch;
-use tenon_tile::TileLayout;
+use tenon_tile::{Arch, TileLayout};
 
 /// The L1 footprint of an op.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,7 +59,7 @@ pub fn core_bytes(op: &Op, arch: Arch) -> u64 {
 /// Bytes of one buffer of `queue` on `arch`; `None` on overflow.
 pub fn buffer_bytes(links: &Links<'_>, queue: &Queue, arch: Arch) -> Option<u64> {
     let untilized = match links.find(&queue.input.value) {
-        Some(Node::Op(_, op)) => op.untilize_output.is_some_and(|flag| flag.value),
+        Some(Node::Op(_, op)) => op.is_untilized(),
         _ => false,
     };
     let bytes = queue.memory_layout(arch, untilized).buffer_bytes()?;

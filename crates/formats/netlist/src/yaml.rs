@@ -115,11 +115,8 @@ pub fn parse(source: &Source) -> Result<Document, Finding> {
             };
             match error.info() {
                 text if text.contains("recursion limit") => {
-                    let finding = Finding::new(
-                        Rule::YamlSyntax,
-                        span,
-                        "lists and maps are nested too deeply",
-                    );
+                    let message = "lists and maps are nested too deeply";
+                    let finding = Finding::new(Rule::YamlSyntax, span, message);
                     finding.expected(format!("at most {MAX_NESTING} levels"))
                 }
                 text => Finding::new(Rule::YamlSyntax, span, text.to_string()),

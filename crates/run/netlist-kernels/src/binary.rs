@@ -8,57 +8,33 @@ use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
 
 pub(super) fn kernels() -> Vec<KernelDef> {
-    let mut kernels = vec![
-        plain("netlist.add", "a + b.", |a, b| a + b),
-        plain("netlist.subtract", "a - b.", |a, b| a - b),
-        plain(
-            "netlist.multiply",
-            "a * b; 0 where either is 0, even if the other is infinite.",
-            product,
-        ),
-        plain(
-            "netlist.maximum",
-            "The larger.",
-            |a, b| if a < b { b } else { a },
-        ),
-    ];
-    let scaled: [(&'static str, &'static str, bool); 3] = [
-        (
-            "netlist.quantization",
-            "a * b + zero_point, rounded to Int8.",
-            false,
-        ),
-        (
-            "netlist.requantization",
-            "a * b + zero_point, rounded to Int8.",
-            false,
-        ),
-        ("netlist.dequantization", "(a - zero_point) * b.", true),
-    ];
-    kernels.push(tensor_kernel(
-        "netlist.accumulate",
-        2,
-        "A sum of netlist.sum plus the new gradient.",
-        |_| {
-            Ok(Box::new(|operands| {
-                let (sum, new) = two(operands)?;
-                added_to(sum.non_empty(), new.clone())
-            }))
-        },
-    ));
-    kernels.extend(scaled.map(|(name, doc, to_float)| {
-        tensor_kernel(name, 2, doc, move |site| bind_scaled(site, to_float))
-    }));
-    kernels
+    vec![
+        plain("netlist.add", |a, b| a + b).doc("a + b."),
+        plain("netlist.subtract", |a, b| a - b).doc("a - b."),
+        plain("netlist.multiply", product)
+            .doc("a * b; 0 where either is 0, even if the other is infinite."),
+        plain("netlist.maximum", |a, b| if a < b { b } else { a }).doc("The larger."),
+        tensor_kernel("netlist.accumulate", 2, |_| Ok(Box::new(accumulated)))
+            .doc("A sum of netlist.sum plus the new gradient."),
+        tensor_kernel("netlist.quantization", 2, bind_to_int8)
+            .doc("a * b + zero_point, rounded to Int8."),
+        tensor_kernel("netlist.requantization", 2, bind_to_int8)
+            .doc("a * b + zero_point, rounded to Int8."),
+        tensor_kernel("netlist.dequantization", 2, bind_to_float).doc("(a - zero_point) * b."),
+    ]
+}
+
+fn accumulated(operands: &[&TileTensor]) -> Result<TileTensor> {
+    let (sum, new) = two(operands)?;
+    added_to(sum.non_empty(), new.clone())
 }
 
 /// A kernel of two operands; each function is compiled into a vectorised loop.
 fn plain(
     name: &'static str,
-    doc: &'static str,
     combine: impl Fn(f32, f32) -> f32 + Copy + Send + Sync + 'static,
 ) -> KernelDef {
-    tensor_kernel(name, 2, doc, move |site| bind(site, combine))
+    tensor_kernel(name, 2, move |site| bind(site, combine))
 }
 
 /// One of the operands may be read through its TMs.
@@ -82,13 +58,14 @@ fn product(a: f32, b: f32) -> f32 {
     if a == 0.0 || b == 0.0 { 0.0 } else { a * b }
 }
 
-fn bind_scaled(site: &Site<'_>, to_float: bool) -> Result<Compute> {
+fn bind_to_int8(site: &Site<'_>) -> Result<Compute> {
     let zero_point = number_or(site.attributes(), "zero_point", 0.0)?;
-    if to_float {
-        bind(site, move |a, scale| (a - zero_point) * scale)
-    } else {
-        bind(site, move |a, scale| int8(a * scale + zero_point))
-    }
+    bind(site, move |a, scale| int8(a * scale + zero_point))
+}
+
+fn bind_to_float(site: &Site<'_>) -> Result<Compute> {
+    let zero_point = number_or(site.attributes(), "zero_point", 0.0)?;
+    bind(site, move |a, scale| (a - zero_point) * scale)
 }
 
 /// Rounds halves away from zero, then clamps (netlist 5.1).

@@ -12,18 +12,11 @@ use tenon_tile::{
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![
-        tensor_kernel(
-            "netlist.round",
-            1,
-            "Rounds each element to the format.",
-            bind_round,
-        ),
-        tensor_kernel(
-            "netlist.tf32",
-            1,
-            "Truncates mantissas to 10 bits (TF32), as the math unit of wormhole reads Float32.",
-            |_| Ok(Box::new(|operands| map(operands[0], truncate_to_tf32))),
-        ),
+        tensor_kernel("netlist.round", 1, bind_round).doc("Rounds each element to the format."),
+        tensor_kernel("netlist.tf32", 1, |_| {
+            Ok(Box::new(|operands| map(operands[0], truncate_to_tf32)))
+        })
+        .doc("Truncates mantissas to 10 bits (TF32), as the math unit of wormhole reads Float32."),
     ]
 }
 

@@ -12,18 +12,11 @@ const NO_ROW: u32 = u32::MAX;
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![
-        tensor_kernel(
-            "netlist.embedding",
-            2,
-            "Rows of the table of input 0, by the raw integer indices of input 1.",
-            bind_embedding,
-        ),
-        tensor_kernel(
-            "netlist.topk",
-            2,
-            "The k largest elements of each row of input 0 in each column of cores, or the elements of \
-             input 1 at their indices, by a bitonic network.",
-            bind_topk,
+        tensor_kernel("netlist.embedding", 2, bind_embedding)
+            .doc("Rows of the table of input 0, by the raw integer indices of input 1."),
+        tensor_kernel("netlist.topk", 2, bind_topk).doc(
+            "The k largest elements of each row of input 0 in each column of cores, or the \
+             elements of input 1 at their indices, by a bitonic network.",
         ),
     ]
 }

@@ -14,20 +14,15 @@ use tenon_tile::{DataFormat, TensorMovement};
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![
-        tensor_kernel(
-            "netlist.matmul",
-            2,
-            "The matrix product, slice by slice, of the first two operands after the TMs `steps_0` and \
-             `steps_1` (as in netlist.move); then the sum of each `z` slices, bias, scale and \
-             activation. With `sums` it is added to the last operand, a sum of netlist.sum.",
-            bind_matmul,
+        tensor_kernel("netlist.matmul", 2, bind_matmul).doc(
+            "The matrix product, slice by slice, of the first two operands after the TMs \
+             `steps_0` and `steps_1` (as in netlist.move); then the sum of each `z` slices, \
+             bias, scale and activation. With `sums` it is added to the last operand, a sum of \
+             netlist.sum.",
         ),
-        tensor_kernel(
-            "netlist.depthwise",
-            2,
-            "The sum over the column blocks of input 0, each times the row of tiles of input 1 of \
-             the same index.",
-            bind_depthwise,
+        tensor_kernel("netlist.depthwise", 2, bind_depthwise).doc(
+            "The sum over the column blocks of input 0, each times the row of tiles of input 1 \
+             of the same index.",
         ),
     ]
 }

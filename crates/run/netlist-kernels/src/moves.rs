@@ -12,28 +12,19 @@ use tenon_executor::{KernelDef, Site};
 
 pub(super) fn kernels() -> Vec<KernelDef> {
     vec![
-        tensor_kernel("netlist.nop", 1, "Its operand.", |_| {
+        tensor_kernel("netlist.nop", 1, |_| {
             Ok(Box::new(|operands| Ok(operands[0].clone())))
-        }),
-        tensor_kernel(
-            "netlist.move",
-            1,
-            "Applies the TMs of `steps` in order: unpad, pad, broadcast_r, broadcast_c, broadcast_z, \
-             transpose, hslice, vslice, hstack, vstack.",
-            bind_move,
+        })
+        .doc("Its operand."),
+        tensor_kernel("netlist.move", 1, bind_move).doc(
+            "Applies the TMs of `steps` in order: unpad, pad, broadcast_r, broadcast_c, \
+             broadcast_z, transpose, hslice, vslice, hstack, vstack.",
         ),
-        tensor_kernel(
-            "netlist.tile_broadcast",
-            1,
+        tensor_kernel("netlist.tile_broadcast", 1, bind_tile_broadcast).doc(
             "Broadcasts row 0 (r), column 0 (c) or element 0 (rc) of each tile over the tile.",
-            bind_tile_broadcast,
         ),
-        tensor_kernel(
-            "netlist.resize",
-            1,
-            "Truncates tiles to a height and width, or pads them with zeros.",
-            bind_resize,
-        ),
+        tensor_kernel("netlist.resize", 1, bind_resize)
+            .doc("Truncates tiles to a height and width, or pads them with zeros."),
     ]
 }
 
@@ -47,14 +38,6 @@ fn bind_move(site: &Site<'_>) -> Result<Compute> {
         let [from] = operands else {
             return Err(wrong_shape("a tensor movement requires one operand"));
         };
-        if from.tiles() != tiles {
-            let [t, rows, columns] = tiles;
-            return Err(
-                wrong_shape("the operand of a tensor movement has the wrong shape")
-                    .expected(format_args!("[{t}, {rows}, {columns}] tiles"))
-                    .found(from.describe()),
-            );
-        }
         gather.apply(from)
     }))
 }

@@ -16,7 +16,6 @@ pub(super) type Compute = Box<dyn Fn(&[&TileTensor]) -> Result<TileTensor> + Sen
 pub(super) fn tensor_kernel(
     name: &'static str,
     operands: usize,
-    doc: &'static str,
     bind: impl Fn(&Site<'_>) -> Result<Compute> + Send + Sync + 'static,
 ) -> KernelDef {
     let signature = Signature {
@@ -36,7 +35,6 @@ pub(super) fn tensor_kernel(
             cache: flag(site.attributes(), CONSTANT)?.then(ConstantCache::default),
         }))
     })
-    .doc(doc)
 }
 
 /// The attribute of kernels whose operand is the same in most runs, such as a parameter: the result is

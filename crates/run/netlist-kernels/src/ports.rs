@@ -23,30 +23,15 @@ pub(super) fn kernels() -> Vec<KernelDef> {
         ..Signature::default()
     };
     vec![
-        control(
-            "netlist.call",
-            signature(1),
-            call,
-            "Calls a function with the machine and integers.",
-        ),
-        control(
-            "netlist.load",
-            signature(0),
-            load,
+        control("netlist.call", signature(1), call)
+            .doc("Calls a function with the machine and integers."),
+        control("netlist.load", signature(0), load).doc(
             "Pushes the entries of a variable as the host, or fills the slots of a ram with them.",
         ),
-        control(
-            "netlist.collect",
-            signature(0),
-            collect,
-            "Stores the entries that are pushed to queues as outputs.",
-        ),
-        control(
-            "netlist.store",
-            signature(0),
-            store,
-            "Writes the outputs of a queue, or the slots of a ram, to a variable.",
-        ),
+        control("netlist.collect", signature(0), collect)
+            .doc("Stores the entries that are pushed to queues as outputs."),
+        control("netlist.store", signature(0), store)
+            .doc("Writes the outputs of a queue, or the slots of a ram, to a variable."),
     ]
 }
 

@@ -35,58 +35,19 @@ pub(super) fn kernels() -> Vec<KernelDef> {
     vec![
         kernel("netlist.machine", || Machine::new(MachineLimits::default()))
             .doc("A machine without queues."),
-        control(
-            "netlist.begin",
-            begin,
-            begin_run,
-            "Starts a run of a program with its parameters.",
-        ),
-        control(
-            "netlist.var",
-            one(vec![]),
-            variable,
-            "Declares a variable of the run.",
-        ),
-        control(
-            "netlist.staticvar",
-            one(vec![]),
-            static_variable,
-            "Declares a variable that keeps its value between runs.",
-        ),
-        control(
-            "netlist.varinst",
-            one(vec![]),
-            varinst,
-            "Computes a variable, and updates the queue fields that are bound to it.",
-        ),
-        control(
-            "netlist.loop",
-            calls(),
-            r#loop,
-            "Calls the function `count` times.",
-        ),
-        control(
-            "netlist.allocate",
-            one(vec![]),
-            allocate,
-            "Allocates queues: they are empty.",
-        ),
-        control(
-            "netlist.deallocate",
-            one(vec![]),
-            deallocate,
-            "Deallocates queues.",
-        ),
-        control(
-            "netlist.setting",
-            one(vec![]),
-            setting,
-            "Sets the pointers and flags of a queue for the next execute.",
-        ),
-        control(
-            "netlist.execute",
-            calls(),
-            epoch::execute,
+        control("netlist.begin", begin, begin_run)
+            .doc("Starts a run of a program with its parameters."),
+        control("netlist.var", one(vec![]), variable).doc("Declares a variable of the run."),
+        control("netlist.staticvar", one(vec![]), static_variable)
+            .doc("Declares a variable that keeps its value between runs."),
+        control("netlist.varinst", one(vec![]), varinst)
+            .doc("Computes a variable, and updates the queue fields that are bound to it."),
+        control("netlist.loop", calls(), r#loop).doc("Calls the function `count` times."),
+        control("netlist.allocate", one(vec![]), allocate).doc("Allocates queues: they are empty."),
+        control("netlist.deallocate", one(vec![]), deallocate).doc("Deallocates queues."),
+        control("netlist.setting", one(vec![]), setting)
+            .doc("Sets the pointers and flags of a queue for the next execute."),
+        control("netlist.execute", calls(), epoch::execute).doc(
             "Applies the settings, calls the function of an epoch once for each input, and moves \
              the pointers of the queues that it reads.",
         ),
@@ -97,8 +58,8 @@ pub(super) fn kernels() -> Vec<KernelDef> {
                 ..one(vec![])
             },
             epoch::together,
-            "Executes epochs as one where no op starves, else in sequence.",
-        ),
+        )
+        .doc("Executes epochs as one where no op starves, else in sequence."),
     ]
 }
 
@@ -109,12 +70,10 @@ pub(super) fn control(
     name: &'static str,
     signature: Signature,
     bind: fn(&Site<'_>) -> Result<Body>,
-    doc: &'static str,
 ) -> KernelDef {
     KernelDef::new(name, signature, move |site| {
         Ok(Box::new(Control(bind(site)?)))
     })
-    .doc(doc)
 }
 
 struct Control(Body);
@@ -243,36 +202,16 @@ pub(super) fn queue_kernels() -> Vec<KernelDef> {
     };
     let (tensor, chain) = (TileTensor::TYPE, "!tfrt.chain");
     vec![
-        control(
-            "netlist.queue",
-            machine(&[], vec![]),
-            super::declare::bind,
-            "Adds a queue or ram to the machine.",
-        ),
-        control(
-            "netlist.read",
-            machine(&[], vec![tensor, chain]),
-            read,
-            "The next entry of a queue; pointers do not move.",
-        ),
-        control(
-            "netlist.push",
-            machine(&[tensor], vec![chain]),
-            push,
-            "Writes an entry to a queue or ram.",
-        ),
-        control(
-            "netlist.sum",
-            machine(&[], vec![tensor]),
-            sum,
-            "The accumulated gradient of an op; an empty tensor where there is none.",
-        ),
-        control(
-            "netlist.keep",
-            machine(&[tensor], vec![chain]),
-            keep,
-            "Stores the accumulated gradient of an op.",
-        ),
+        control("netlist.queue", machine(&[], vec![]), super::declare::bind)
+            .doc("Adds a queue or ram to the machine."),
+        control("netlist.read", machine(&[], vec![tensor, chain]), read)
+            .doc("The next entry of a queue; pointers do not move."),
+        control("netlist.push", machine(&[tensor], vec![chain]), push)
+            .doc("Writes an entry to a queue or ram."),
+        control("netlist.sum", machine(&[], vec![tensor]), sum)
+            .doc("The accumulated gradient of an op; an empty tensor where there is none."),
+        control("netlist.keep", machine(&[tensor], vec![chain]), keep)
+            .doc("Stores the accumulated gradient of an op."),
     ]
 }
 

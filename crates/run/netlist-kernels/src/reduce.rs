@@ -7,12 +7,9 @@ use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
 
 pub(super) fn kernels() -> Vec<KernelDef> {
-    vec![tensor_kernel(
-        "netlist.reduce",
-        1,
-        "The maximum along rows (r), columns (c), both (rc), or groups of `z` slices (z). The other \
-         elements of a tile are zeros.",
-        bind,
+    vec![tensor_kernel("netlist.reduce", 1, bind).doc(
+        "The maximum along rows (r), columns (c), both (rc), or groups of `z` slices (z). \
+         The other elements of a tile are zeros.",
     )]
 }
 

@@ -13,11 +13,8 @@ use tenon_tile::DataFormat;
 const ENCODING_TILE: usize = 32 * 32 * 4;
 
 pub(super) fn kernels() -> Vec<KernelDef> {
-    vec![tensor_kernel(
-        "netlist.sparse_matmul",
-        3,
+    vec![tensor_kernel("netlist.sparse_matmul", 3, bind).doc(
         "Adds products of the sparse tiles of input 0 and rows of input 1, as input 2 lists them.",
-        bind,
     )]
 }
 

@@ -8,12 +8,9 @@ use tenon_base::Result;
 use tenon_executor::{KernelDef, Site};
 
 pub(super) fn kernels() -> Vec<KernelDef> {
-    vec![tensor_kernel(
-        "netlist.splice",
-        1,
+    vec![tensor_kernel("netlist.splice", 1, bind).doc(
         "Concatenates `length` units of each input in turn, from unit `index` on, with a stride of \
          `stride` units: slices, or ublocks of each core.",
-        bind,
     )]
 }
 

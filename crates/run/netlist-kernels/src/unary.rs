@@ -31,13 +31,11 @@ pub(super) fn kernels() -> Vec<KernelDef> {
     ];
     let functions = names.map(|name| {
         let function = name.trim_start_matches("netlist.");
-        tensor_kernel(name, 1, doc, move |site| bind(site, function))
+        tensor_kernel(name, 1, move |site| bind(site, function)).doc(doc)
     });
-    let relu = tensor_kernel(
-        "netlist.relu",
-        1,
-        "min: elements below the threshold are 0. max: elements are clamped to 0 and the threshold.",
-        bind_relu,
+    let relu = tensor_kernel("netlist.relu", 1, bind_relu).doc(
+        "min: elements below the threshold are 0. max: elements are clamped to 0 and the \
+         threshold.",
     );
     functions.into_iter().chain([relu]).collect()
 }

@@ -150,14 +150,12 @@ impl<'n> Machine<'n> {
             };
             let zeros = self.zeros(queue)?;
             if let Some(store) = self.stores.get_mut(name) {
-                setting
-                    .read
-                    .into_iter()
-                    .for_each(|pointer| store.set_read(pointer));
-                setting
-                    .write
-                    .into_iter()
-                    .for_each(|pointer| store.set_write(pointer));
+                if let Some(pointer) = setting.read {
+                    store.set_read(pointer);
+                }
+                if let Some(pointer) = setting.write {
+                    store.set_write(pointer);
+                }
                 if setting.zero {
                     store.zero(&zeros);
                 }
@@ -233,7 +231,7 @@ impl<'n> Machine<'n> {
         let output = ops::compute(&context, &inputs, &mut faults)?;
         self.record_faults(op, faults);
         let mut output = output.masked(tile);
-        if op.gradient_op.is_some_and(|flag| flag.value) {
+        if op.is_gradient() {
             if let Some(sum) = self.sums.get(op.name.value.as_str()) {
                 output = ops::add(sum, &output).map_err(|error| of_op(op, error))?;
             }

@@ -49,18 +49,24 @@ pub fn is_rounded(format: DataFormat, arch: Arch) -> bool {
 /// Rounds an input of a declared format as the op reads it.
 pub fn round_input(tensor: Tensor, format: DataFormat, arch: Arch) -> Tensor {
     match format {
-        _ if is_narrow(format) => round(tensor, format),
-        DataFormat::Float32 if matches!(arch, Arch::Wormhole | Arch::WormholeB0) => {
-            tensor.map(1, truncate_to_tf32)
-        }
-        _ => tensor,
+        _ if !is_rounded(format, arch) => tensor,
+        DataFormat::Float32 => tensor.map(1, truncate_to_tf32),
+        _ => round(tensor, format),
     }
 }
 
 /// Rounds an output of a declared format as the op writes it.
 pub fn round_output(tensor: Tensor, format: DataFormat) -> Tensor {
+    if is_narrow(format) {
+        round(tensor, format)
+    } else {
+        to_integers(tensor, format)
+    }
+}
+
+/// Rounds an output of an integer format to integers.
+pub fn to_integers(tensor: Tensor, format: DataFormat) -> Tensor {
     match format {
-        _ if is_narrow(format) => round(tensor, format),
         DataFormat::Int8 => tensor.map(1, int8),
         DataFormat::Int32 => tensor.map(1, int32),
         _ => tensor,

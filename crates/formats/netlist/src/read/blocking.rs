@@ -29,7 +29,7 @@ pub(super) fn read_blocking(
     let t = fields.require(reader, "t", owner, |reader, node| reader.count(node, 1));
     let mblock = fields.require(reader, "mblock", owner, pair);
     let ublock = fields.require(reader, "ublock", owner, pair);
-    let ublock_order = fields.optional(reader, "ublock_order", |reader, node| reader.word(node));
+    let ublock_order = fields.optional(reader, "ublock_order", Reader::word);
     let tile_dim = fields.optional(reader, "tile_dim", read_tile_dim);
     Some(Blocking {
         grid_size: grid_size?,
@@ -53,10 +53,7 @@ fn read_tile_dim(reader: &mut Reader, node: &Node) -> Option<Spanned<[u32; 2]>> 
     let [rows, columns] = tile.value;
     let finding = Finding::new(Rule::ValueRange, node.span, "unsupported tile size");
     let expected = format!("one of {}", all.join(", "));
-    reader.report(
-        finding
-            .expected(expected)
-            .found(format!("{rows}x{columns}")),
-    );
+    let found = format!("{rows}x{columns}");
+    reader.report(finding.expected(expected).found(found));
     None
 }

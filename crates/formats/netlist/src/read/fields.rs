@@ -62,6 +62,17 @@ impl<'n> Fields<'n> {
         read(reader, node)
     }
 
+    /// Reads a field that is a list or a map; empty where the field is absent.
+    pub(super) fn or_empty<T: Default>(
+        &mut self,
+        reader: &mut Reader,
+        name: &'static str,
+        read: impl FnOnce(&mut Reader, &'n Node) -> T,
+    ) -> T {
+        let node = self.take(reader, name);
+        node.map(|node| read(reader, node)).unwrap_or_default()
+    }
+
     /// Takes all fields for whose name `tag_of` returns a tag, in the order of the file, duplicates
     /// included.
     pub(super) fn take_all<T>(

@@ -27,8 +27,7 @@ pub(super) fn read_fused_op(reader: &mut Reader, key: &Node, node: &Node) -> Opt
                 .collect(),
         )
     });
-    let path = |reader: &mut Reader, node: &Node| reader.text(node);
-    let custom_kernel_path = fields.optional(reader, "custom_kernel_path", path);
+    let custom_kernel_path = fields.optional(reader, "custom_kernel_path", Reader::text);
     fields.finish(reader);
     Some(FusedOp {
         id,
@@ -54,7 +53,7 @@ fn read_scheduled_op(reader: &mut Reader, key: &Node, node: &Node) -> Option<Sch
     let name = reader.text(key)?;
     let mut fields = Fields::new(reader, node, format!("scheduled op '{}'", name.value));
     let f = &mut fields;
-    let kind = f.require(reader, "type", &name, |reader, node| reader.word(node));
+    let kind = f.require(reader, "type", &name, Reader::word);
     let inputs = f.require(reader, "inputs", &name, read_buffers);
     let output = f.require(reader, "output", &name, read_buffer);
     let mblock = f.require(reader, "mblock", &name, |reader, node| reader.pair(node, 1));
@@ -67,10 +66,9 @@ fn read_scheduled_op(reader: &mut Reader, key: &Node, node: &Node) -> Option<Sch
         let number = key.strip_prefix("input_")?.strip_suffix("_tms")?;
         number.parse::<usize>().ok()
     });
-    let attributes = f.take(reader, "attributes");
-    let mut attributes = attributes
-        .map(|node| read_attributes(reader, node, &name))
-        .unwrap_or_default();
+    let mut attributes = f.or_empty(reader, "attributes", |reader, node| {
+        read_attributes(reader, node, &name)
+    });
     take_attribute(reader, f, AttributeKey::ZeroPoint, &mut attributes);
     fields.finish(reader);
     let mut inputs: Vec<_> = inputs?

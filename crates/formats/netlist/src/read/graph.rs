@@ -58,36 +58,27 @@ fn read_op(reader: &mut Reader, key: &Node, node: &Node) -> Option<Op> {
     let name = reader.text(key)?;
     let mut fields = Fields::new(reader, node, format!("op '{}'", name.value));
     let f = &mut fields;
-    let kind: Option<Spanned<OpKind>> = f.require(reader, "type", &name, |r, node| r.word(node));
+    let kind: Option<Spanned<OpKind>> = f.require(reader, "type", &name, Reader::word);
     let location = f.take(reader, "grid_loc");
     let grid_loc = location.and_then(|node| reader.pair(node, 0));
-    let grid_transpose = f.optional(reader, "grid_transpose", |r, node| r.boolean(node));
+    let grid_transpose = f.optional(reader, "grid_transpose", Reader::boolean);
     let blocking = read_blocking(reader, f, &name);
     let inputs = read_inputs(reader, f, &name);
-    let out_df = f.require(reader, "out_df", &name, |reader, node| reader.word(node));
-    let intermed_df = f.require(reader, "intermed_df", &name, |reader, node| {
-        reader.word(node)
-    });
-    let acc_df = f.optional(reader, "acc_df", |reader, node| reader.word(node));
-    let math_fidelity = f.require(reader, "math_fidelity", &name, |r, node| r.word(node));
+    let out_df = f.require(reader, "out_df", &name, Reader::word);
+    let intermed_df = f.require(reader, "intermed_df", &name, Reader::word);
+    let acc_df = f.optional(reader, "acc_df", Reader::word);
+    let math_fidelity = f.require(reader, "math_fidelity", &name, Reader::word);
     let buf_size_mb = f.optional(reader, "buf_size_mb", |reader, node| reader.count(node, 1));
-    let untilize_output = f.optional(reader, "untilize_output", |r, node| r.boolean(node));
-    let gradient_op = f.optional(reader, "gradient_op", |reader, node| reader.boolean(node));
-    let attributes = f.take(reader, "attributes");
-    let attributes = attributes
-        .map(|node| read_attributes(reader, node, &name))
-        .unwrap_or_default();
-    let min_tiles = f.take(reader, "input_buf_min_size_tiles");
-    let input_buf_min_size_tiles = min_tiles
-        .map(|node| reader.counts(node))
-        .unwrap_or_default();
-    let io_tiles = f.take(reader, "input_dram_io_buf_size_tiles");
-    let input_dram_io_buf_size_tiles = io_tiles.map(|node| reader.counts(node)).unwrap_or_default();
+    let untilize_output = f.optional(reader, "untilize_output", Reader::boolean);
+    let gradient_op = f.optional(reader, "gradient_op", Reader::boolean);
+    let attributes = f.or_empty(reader, "attributes", |reader, node| {
+        read_attributes(reader, node, &name)
+    });
+    let input_buf_min_size_tiles = f.or_empty(reader, "input_buf_min_size_tiles", Reader::counts);
+    let input_dram_io_buf_size_tiles =
+        f.or_empty(reader, "input_dram_io_buf_size_tiles", Reader::counts);
     let overlay_size = f.optional(reader, "overlay_size", |reader, node| reader.count(node, 0));
-    let forked = f.take(reader, "forked_dram_inputs");
-    let forked_dram_inputs = forked
-        .map(|node| read_forked(reader, node))
-        .unwrap_or_default();
+    let forked_dram_inputs = f.or_empty(reader, "forked_dram_inputs", read_forked);
     fields.finish(reader);
     let one_mblock = Spanned::new(1, name.span);
     let kind = kind?;
@@ -177,7 +168,7 @@ fn read_pad(reader: &mut Reader, node: &Node) -> Option<Spanned<Pad>> {
     let mut fields = Fields::new(reader, node, "a pad");
     let rows = fields.optional(reader, "rt", |reader, node| reader.count(node, 0));
     let columns = fields.optional(reader, "ct", |reader, node| reader.count(node, 0));
-    let value = fields.optional(reader, "pad_value", |reader, node| reader.number(node));
+    let value = fields.optional(reader, "pad_value", Reader::number);
     fields.finish(reader);
     let pad = Pad {
         rows: rows.map_or(0, |rows| rows.value),

@@ -45,11 +45,8 @@ pub fn read(source: &Source) -> ParsedNetlist {
             read_sections(&mut reader, &document.root, &mut netlist);
             if let Some(span) = document.next {
                 let finding = Finding::new(Rule::Documents, span, "another document begins here");
-                reader.report(
-                    finding.help(
-                        "move it to a separate file: only the first document of a file is read",
-                    ),
-                );
+                let help = "move it to a separate file: only the first document of a file is read";
+                reader.report(finding.help(help));
             }
         }
         Err(finding) => reader.report(finding),
@@ -70,11 +67,8 @@ fn template(source: &Source) -> Option<Finding> {
         start: start as u32,
         end: (start + 1 + length) as u32,
     };
-    let finding = Finding::new(
-        Rule::Template,
-        span,
-        "this is a netlist template, not a netlist",
-    );
+    let message = "this is a netlist template, not a netlist";
+    let finding = Finding::new(Rule::Template, span, message);
     Some(finding.help("replace its $TEMPLATE_ placeholders by values first"))
 }
 
@@ -142,11 +136,8 @@ fn read_devices(reader: &mut Reader, node: &Node, netlist: &mut Netlist) {
     fields.finish(reader);
     let arch = arch.map(|(words, span)| {
         if words.is_empty() {
-            let finding = Finding::new(
-                Rule::MissingField,
-                span,
-                "the list of architectures is empty",
-            );
+            let message = "the list of architectures is empty";
+            let finding = Finding::new(Rule::MissingField, span, message);
             reader.report(finding.expected(format!("one of {}", Arch::choices())));
         }
         words

@@ -7,8 +7,7 @@ use crate::source::{Span, Spanned};
 use crate::yaml::{Node, NodeKind};
 use crate::yaml_scalar::{parse_bool, parse_integer};
 use crate::{Finding, Rule};
-use tenon_tile::Word;
-use tenon_tile::{Operation, SettingKey};
+use tenon_tile::{Operation, SettingKey, Word};
 
 /// The names of instructions, for messages.
 const NAMES: &[&str] = &[
@@ -51,11 +50,8 @@ fn single<'n>(reader: &mut Reader, node: &'n Node, what: &str) -> Option<(&'n No
         [(key, value)] => Some((key, value)),
         entries if matches!(node.kind, NodeKind::Map(_)) => {
             let finding = Finding::new(Rule::Structure, node.span, "wrong number of keys");
-            reader.report(
-                finding
-                    .expected(format!("one: {what}"))
-                    .found(entries.len()),
-            );
+            let found = entries.len();
+            reader.report(finding.expected(format!("one: {what}")).found(found));
             None
         }
         _ => None,
@@ -98,11 +94,8 @@ fn read_instruction(reader: &mut Reader, node: &Node) -> Option<Spanned<Instruct
 fn unknown(reader: &mut Reader, node: &Node) {
     let finding = Finding::new(Rule::ValueWord, node.span, "unknown instruction");
     let found = node.text().unwrap_or(node.kind_name());
-    reader.report(
-        finding
-            .expected(format!("one of {}", NAMES.join(", ")))
-            .found(found),
-    );
+    let expected = format!("one of {}", NAMES.join(", "));
+    reader.report(finding.expected(expected).found(found));
 }
 
 fn read_names(reader: &mut Reader, node: &Node) -> Option<Vec<Spanned<String>>> {
@@ -150,32 +143,19 @@ fn read_variable(reader: &mut Reader, node: &Node) -> Option<Spanned<String>> {
 /// An integer, true or false, or a variable.
 fn read_operand(reader: &mut Reader, node: &Node) -> Option<Spanned<Operand>> {
     let text = node.text().unwrap_or_default();
-    let value = match text {
-        _ if text.starts_with('$') => Some(Operand::Variable(text.to_owned())),
-        _ => parse_integer(text)
-            .or_else(|| parse_bool(text).map(i64::from))
-            .map(Operand::Immediate),
-    };
-    if value.is_none() {
-        let finding = Finding::new(Rule::ValueType, node.span, "wrong type of value");
-        let found = node
-            .text()
-            .map_or(node.kind_name().to_owned(), |text| format!("'{text}'"));
-        reader.report(
-            finding
-                .expected("an integer, true, false or a $variable")
-                .found(found),
-        );
+    if text.starts_with('$') {
+        return Some(Spanned::new(Operand::Variable(text.to_owned()), node.span));
     }
-    if let Some(Operand::Immediate(value)) = value
-        && i32::try_from(value).is_err()
-    {
+    let Some(value) = parse_integer(text).or_else(|| parse_bool(text).map(i64::from)) else {
+        return reader.wrong_type(node, "an integer, true, false or a $variable");
+    };
+    if i32::try_from(value).is_err() {
         // Operands are 32-bit integers (netlist 6.4).
         let finding = Finding::new(Rule::ValueRange, node.span, "number out of range");
         reader.report(finding.expected("a 32-bit integer").found(value));
         return None;
     }
-    value.map(|value| Spanned::new(value, node.span))
+    Some(Spanned::new(Operand::Immediate(value), node.span))
 }
 
 /// `[out, operation, operands…]`.
@@ -183,15 +163,12 @@ fn read_varinst(reader: &mut Reader, node: &Node, span: Span) -> Option<Instruct
     let nodes = reader.list(node, "an output, an operation and its operands");
     let [output, operation, operands @ ..] = nodes else {
         let finding = Finding::new(Rule::Structure, span, "too few arguments of varinst");
-        reader.report(
-            finding
-                .expected("[out, operation, operands]")
-                .found(nodes.len()),
-        );
+        let found = nodes.len();
+        reader.report(finding.expected("[out, operation, operands]").found(found));
         return None;
     };
     let output = read_variable(reader, output);
-    let operation: Option<Spanned<tenon_tile::Operation>> = reader.word(operation);
+    let operation: Option<Spanned<Operation>> = reader.word(operation);
     let operands: Option<Vec<_>> = operands
         .iter()
         .map(|node| read_operand(reader, node))
@@ -206,11 +183,8 @@ fn read_varinst(reader: &mut Reader, node: &Node, span: Span) -> Option<Instruct
     if let (Operation::IncWrap, [_, wrap]) = (operation.value, operands.as_slice())
         && let Operand::Immediate(at @ ..=0) = wrap.value
     {
-        let finding = Finding::new(
-            Rule::ValueRange,
-            wrap.span,
-            "the modulus of incwrap must be positive",
-        );
+        let message = "the modulus of incwrap must be positive";
+        let finding = Finding::new(Rule::ValueRange, wrap.span, message);
         reader.report(finding.expected("at least 1").found(at));
         return None;
     }
@@ -225,8 +199,7 @@ fn read_varinst(reader: &mut Reader, node: &Node, span: Span) -> Option<Instruct
 fn read_execute(reader: &mut Reader, key: &Node, node: &Node) -> Option<Instruction> {
     let owner = Spanned::new("execute".to_owned(), key.span);
     let mut fields = Fields::new(reader, node, "execute");
-    let text = |reader: &mut Reader, node: &Node| reader.text(node);
-    let graph = fields.require(reader, "graph_name", &owner, text);
+    let graph = fields.require(reader, "graph_name", &owner, Reader::text);
     let settings = fields.optional(reader, "queue_settings", |reader, node| {
         let queues = reader.map(node, "queues to their settings");
         Some(

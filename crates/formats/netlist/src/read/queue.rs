@@ -6,6 +6,7 @@ use super::reader::Reader;
 use super::tms::read_tms;
 use crate::netlist::{Address, Queue};
 use crate::source::Spanned;
+use crate::words::Memory;
 use crate::yaml::{Node, NodeKind};
 use crate::{Finding, Rule};
 
@@ -13,40 +14,29 @@ use crate::{Finding, Rule};
 pub(super) fn read_queue(reader: &mut Reader, key: &Node, node: &Node) -> Option<Queue> {
     let name = reader.text(key)?;
     let mut fields = Fields::new(reader, node, format!("queue '{}'", name.value));
-    let kind = fields.require(reader, "type", &name, |reader, node| reader.word(node));
-    let input = fields.require(reader, "input", &name, |reader, node| reader.text(node));
-    let input_tms = fields.take(reader, "input_tms");
-    let input_tms = input_tms
-        .map(|node| read_tms(reader, node))
-        .unwrap_or_default();
+    let kind = fields.require(reader, "type", &name, Reader::word);
+    let input = fields.require(reader, "input", &name, Reader::text);
+    let input_tms = fields.or_empty(reader, "input_tms", read_tms);
     let entries = fields.require(reader, "entries", &name, |reader, node| {
         reader.count(node, 1)
     });
     let blocking = read_blocking(reader, &mut fields, &name);
-    let df = fields.require(reader, "df", &name, |reader, node| reader.word(node));
-    let layout = fields.optional(reader, "layout", |reader, node| reader.word(node));
-    let alias = fields.optional(reader, "alias", |reader, node| reader.text(node));
+    let df = fields.require(reader, "df", &name, Reader::word);
+    let layout = fields.optional(reader, "layout", Reader::word);
+    let alias = fields.optional(reader, "alias", Reader::text);
     let target_device = fields.require(reader, "target_device", &name, read_devices);
-    let loc = fields.require(reader, "loc", &name, |reader, node| reader.word(node));
-    let dram = fields
-        .take(reader, "dram")
-        .map(|node| read_buffers(reader, node));
-    let host = fields
-        .take(reader, "host")
-        .map(|node| read_buffers(reader, node));
-    let read_ports = fields.take(reader, "read_ports");
-    let read_ports = read_ports
-        .map(|node| reader.counts(node))
-        .unwrap_or_default();
-    let write_ports = fields.take(reader, "write_ports");
-    let write_ports = write_ports
-        .map(|node| reader.counts(node))
-        .unwrap_or_default();
+    let loc = fields.require(reader, "loc", &name, Reader::word);
+    let [dram, host] = ["dram", "host"].map(|memory| {
+        let node = fields.take(reader, memory);
+        node.map(|node| read_buffers(reader, node))
+    });
+    let read_ports = fields.or_empty(reader, "read_ports", Reader::counts);
+    let write_ports = fields.or_empty(reader, "write_ports", Reader::counts);
     fields.finish(reader);
-    let loc: Spanned<crate::words::Memory> = loc?;
+    let loc: Spanned<Memory> = loc?;
     let buffers = match loc.value {
-        crate::words::Memory::Dram => dram,
-        crate::words::Memory::Host => host,
+        Memory::Dram => dram,
+        Memory::Host => host,
     };
     let buffers = buffers.or_else(|| reader.missing(loc.value.name(), &name));
     Some(Queue {
@@ -97,15 +87,7 @@ fn read_address(reader: &mut Reader, node: &Node) -> Option<Spanned<Address>> {
             (channel?.value, byte?)
         }
         NodeKind::Scalar { .. } => (0, reader.address(node)?),
-        _ => {
-            let finding = Finding::new(Rule::ValueType, node.span, "wrong type of value");
-            reader.report(
-                finding
-                    .expected("[channel, address]")
-                    .found(node.kind_name()),
-            );
-            return None;
-        }
+        _ => return reader.wrong_type(node, "[channel, address]"),
     };
     Some(Spanned::new(Address { channel, byte }, node.span))
 }

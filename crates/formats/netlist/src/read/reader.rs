@@ -18,7 +18,8 @@ impl Reader {
         self.findings.push(finding);
     }
 
-    fn wrong_type<T>(&mut self, node: &Node, expected: &str) -> Option<T> {
+    /// Reports a value that is not of the expected type.
+    pub(super) fn wrong_type<T>(&mut self, node: &Node, expected: &str) -> Option<T> {
         let found = node
             .text()
             .map_or(node.kind_name().to_owned(), |text| format!("'{text}'"));
@@ -138,11 +139,8 @@ impl Reader {
             None => {
                 let message = format!("unknown {}", W::NOUN);
                 let finding = Finding::new(Rule::ValueWord, node.span, message);
-                self.report(
-                    finding
-                        .expected(choices(&W::choices(), text))
-                        .found(quoted(text)),
-                );
+                let found = quoted(text);
+                self.report(finding.expected(choices(&W::choices(), text)).found(found));
                 None
             }
         }
@@ -181,16 +179,10 @@ impl Reader {
     /// Reports an unknown field.
     pub(super) fn unknown(&mut self, key: &Node, owner: &str, known: &[&str]) {
         let name = key.text().unwrap_or("?");
-        let finding = Finding::new(
-            Rule::UnknownField,
-            key.span,
-            format!("unknown field of {owner}"),
-        )
-        .found(quoted(name));
-        let near = nearest(name, known.iter().copied());
-        let help = near.map(|near| format!("did you mean '{near}'?"));
-        self.report(match help {
-            Some(help) => finding.help(help),
+        let message = format!("unknown field of {owner}");
+        let finding = Finding::new(Rule::UnknownField, key.span, message).found(quoted(name));
+        self.report(match nearest(name, known.iter().copied()) {
+            Some(near) => finding.help(format!("did you mean '{near}'?")),
             None => finding.expected(known.join(", ")),
         });
     }

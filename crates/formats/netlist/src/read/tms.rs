@@ -76,11 +76,8 @@ fn read_pad_list(reader: &mut Reader, node: &Node) -> Option<Pad> {
     let nodes = reader.list(node, "rows, columns and a value");
     let [rows, columns, value] = nodes else {
         let finding = Finding::new(Rule::ValueType, node.span, "wrong number of elements");
-        reader.report(
-            finding
-                .expected("3: rows, columns, value")
-                .found(nodes.len()),
-        );
+        let found = nodes.len();
+        reader.report(finding.expected("3: rows, columns, value").found(found));
         return None;
     };
     let rows = reader.count(rows, 0);

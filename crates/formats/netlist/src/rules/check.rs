@@ -2,15 +2,16 @@
 
 use super::{Rule, cycles, fused, names, ops, programs, queues, shapes};
 use crate::links::Links;
-use crate::netlist::Netlist;
+use crate::netlist::{Netlist, Op, ScheduledOp};
 use crate::testing;
-use crate::{Finding, Findings};
+use crate::{Finding, Findings, Span};
+use std::fmt::Display;
 use tenon_tile::Arch;
 
 /// The input and the findings of the rules.
 pub(super) struct Checker<'n> {
     pub(super) netlist: &'n Netlist,
-    pub(super) links: Links<'n>,
+    pub(super) links: &'n Links<'n>,
     /// The architectures that it is checked for.
     pub(super) arch: Vec<Arch>,
     findings: Findings,
@@ -29,6 +30,22 @@ impl Checker<'_> {
     }
 }
 
+impl Op {
+    /// A violation of a rule by this op.
+    pub(super) fn finding(&self, rule: Rule, span: Span, message: impl Display) -> Finding {
+        let message = format!("op '{}': {message}", self.name.value);
+        Finding::new(rule, span, message)
+    }
+}
+
+impl ScheduledOp {
+    /// A violation of a rule by this op.
+    pub(super) fn finding(&self, rule: Rule, span: Span, message: impl Display) -> Finding {
+        let message = format!("scheduled op '{}': {message}", self.name.value);
+        Finding::new(rule, span, message)
+    }
+}
+
 /// Checks a netlist that was parsed without errors against the rules of the netlist level
 /// (netlist 7.1). With several architectures, a rule is satisfied if it is for one of them, unless
 /// `arch` selects the target.
@@ -36,7 +53,7 @@ pub fn check(netlist: &Netlist, arch: Option<Arch>) -> Findings {
     let declared = || netlist.arch.iter().map(|arch| arch.value).collect();
     let mut checker = Checker {
         netlist,
-        links: Links::new(netlist),
+        links: &Links::new(netlist),
         arch: arch.map_or_else(declared, |arch| vec![arch]),
         findings: Findings::default(),
         undefined_names: 0,

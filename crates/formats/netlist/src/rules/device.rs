@@ -5,13 +5,12 @@ use super::{Rule, remote};
 use crate::device::Device;
 use crate::links::{Links, Node};
 use crate::netlist::{Blocking, Instruction, Netlist, Op, Operand, Queue};
-use crate::source::{Span, Spanned};
+use crate::source::Span;
 use crate::usage;
 use crate::words::{Memory, OpKind, QueueKind};
 use crate::{Finding, Findings};
 use std::collections::HashSet;
-use tenon_tile::Arch;
-use tenon_tile::SettingKey;
+use tenon_tile::{Arch, SettingKey};
 
 /// Properties that are not checked because no public document defines them precisely.
 pub const NOT_CHECKED: &[&str] = &[
@@ -38,17 +37,16 @@ type BufferExtent<'n> = ((Memory, u32, u32), u64, u64, Span, &'n Queue);
 
 struct DeviceChecker<'n> {
     netlist: &'n Netlist,
-    links: Links<'n>,
+    links: &'n Links<'n>,
     device: &'n Device,
     findings: Findings,
 }
 
 /// Checks whether `device` can hold and run a netlist that satisfies the other rules.
 pub fn check_device(netlist: &Netlist, device: &Device) -> Findings {
-    let links = Links::new(netlist);
     let mut checker = DeviceChecker {
         netlist,
-        links,
+        links: &Links::new(netlist),
         device,
         findings: Findings::default(),
     };
@@ -67,7 +65,7 @@ pub fn check_device(netlist: &Netlist, device: &Device) -> Findings {
     checker.settings();
     checker
         .findings
-        .extend(remote::check(netlist, &checker.links, device));
+        .extend(remote::check(netlist, checker.links, device));
     checker.findings.sorted()
 }
 
@@ -90,7 +88,7 @@ impl<'n> DeviceChecker<'n> {
 
     /// Size of one buffer of a queue in bytes.
     fn buffer_bytes(&self, queue: &Queue) -> Option<u64> {
-        usage::buffer_bytes(&self.links, queue, self.device.arch)
+        usage::buffer_bytes(self.links, queue, self.device.arch)
     }
 
     fn queue(&mut self, queue: &Queue) {
@@ -119,11 +117,8 @@ impl<'n> DeviceChecker<'n> {
                 let message =
                     format!("a buffer of '{name}' of {bytes} bytes ends outside of its memory");
                 let finding = Finding::new(Rule::DeviceMemory, buffer.span, message);
-                self.report(
-                    finding
-                        .expected(format!("at most {limit:#x}"))
-                        .found(format!("{end:#x}")),
-                );
+                let found = format!("{end:#x}");
+                self.report(finding.expected(format!("at most {limit:#x}")).found(found));
             }
         }
     }
@@ -186,10 +181,8 @@ impl<'n> DeviceChecker<'n> {
             .collect();
         for queue in dynamic {
             if queue.loc.value == Memory::Host {
-                let message = format!(
-                    "dynamic queue '{}' must be in device memory",
-                    queue.name.value
-                );
+                let name = &queue.name.value;
+                let message = format!("dynamic queue '{name}' must be in device memory");
                 let finding = Finding::new(Rule::DeviceDynamic, queue.loc.span, message);
                 self.report(finding.expected(Memory::Dram).found(Memory::Host));
             }
@@ -222,17 +215,10 @@ impl<'n> DeviceChecker<'n> {
     }
 
     fn placement(&mut self, op: &Op) {
-        let Some(loc) = op
-            .grid_loc
-            .filter(|_| op.kind.value != OpKind::EthernetDatacopy)
+        let (Some([[row, column], [rows, columns]]), Some(loc)) = (op.placement(), op.grid_loc)
         else {
             return;
         };
-        let [mut rows, mut columns] = op.blocking.grid_size.value;
-        if op.grid_transpose.is_some_and(|transpose| transpose.value) {
-            (rows, columns) = (columns, rows);
-        }
-        let [row, column] = loc.value;
         let fits =
             |start: u32, size: u32, limit: u32| u64::from(start) + u64::from(size) <= limit.into();
         if !fits(row, rows, self.device.rows) || !fits(column, columns, self.device.columns) {
@@ -245,11 +231,8 @@ impl<'n> DeviceChecker<'n> {
                 self.device.rows, self.device.columns
             );
             let found = format!("{rows}x{columns} at [{row}, {column}]");
-            self.report(
-                Finding::new(Rule::DeviceGrid, loc.span, message)
-                    .expected(expected)
-                    .found(found),
-            );
+            let finding = Finding::new(Rule::DeviceGrid, loc.span, message);
+            self.report(finding.expected(expected).found(found));
         }
     }
 
@@ -261,15 +244,13 @@ impl<'n> DeviceChecker<'n> {
                 None => continue,
             };
             if format != input.df.value {
-                let message = format!(
-                    "in_df differs from the format of {what} '{}'",
-                    input.name.value
-                );
+                let name = &input.name.value;
+                let message = format!("in_df differs from the format of {what} '{name}'");
                 let finding = Finding::new(Rule::DeviceFormat, input.df.span, message);
                 self.report(finding.expected(format).found(input.df.value));
             }
         }
-        for queue in self.links.output_queues(&op.name.value).to_vec() {
+        for queue in self.links.output_queues(&op.name.value) {
             if queue.df.value != op.out_df.value {
                 let message = format!(
                     "the out_df of op '{}' differs from the format of queue '{}'",
@@ -302,16 +283,12 @@ impl<'n> DeviceChecker<'n> {
         // A double buffer is filled by halves.
         let half = if size.value > 1 { size.value / 2 } else { 1 };
         if !t.is_multiple_of(half) && !half.is_multiple_of(t) {
-            let message = format!(
-                "buf_size_mb of op '{}' is incompatible with its number of slices",
-                op.name.value
-            );
+            let name = &op.name.value;
+            let message =
+                format!("buf_size_mb of op '{name}' is incompatible with its number of slices");
             let finding = Finding::new(Rule::DeviceBuffer, size.span, message);
-            self.report(
-                finding
-                    .expected(format!("twice a divisor or multiple of {t}"))
-                    .found(size.value),
-            );
+            let expected = format!("twice a divisor or multiple of {t}");
+            self.report(finding.expected(expected).found(size.value));
         }
     }
 
@@ -325,11 +302,8 @@ impl<'n> DeviceChecker<'n> {
         if let Some(size) = op.overlay_size.filter(|_| overlay > OVERLAY_BYTES) {
             let message = format!("the overlay of op '{}' is too large", op.name.value);
             let finding = Finding::new(Rule::DeviceL1, size.span, message);
-            self.report(
-                finding
-                    .expected(format!("at most {OVERLAY_BYTES} bytes"))
-                    .found(overlay),
-            );
+            let expected = format!("at most {OVERLAY_BYTES} bytes");
+            self.report(finding.expected(expected).found(overlay));
         }
         let needed = usage::core_bytes(op, arch).saturating_add(overlay);
         let start = L1_START[usize::from(arch == Arch::Blackhole)];
@@ -340,21 +314,19 @@ impl<'n> DeviceChecker<'n> {
             let finding = finding
                 .expected(format!("at most {available} bytes"))
                 .found(needed);
-            self.report(
-                finding.help("use more cores, fewer slices in the buffer, or a smaller format"),
-            );
+            let help = "use more cores, fewer slices in the buffer, or a smaller format";
+            self.report(finding.help(help));
         }
     }
 
     /// The ram of a gradient has the blocking of its op; output queues of gradients and of untilized
     /// ops have no TMs.
     fn outputs(&mut self, op: &Op) {
-        let is = |flag: Option<Spanned<bool>>| flag.is_some_and(|flag| flag.value);
-        let is_gradient = is(op.gradient_op);
-        if !is_gradient && !is(op.untilize_output) {
+        let is_gradient = op.is_gradient();
+        if !is_gradient && !op.is_untilized() {
             return;
         }
-        for queue in self.links.output_queues(&op.name.value).to_vec() {
+        for queue in self.links.output_queues(&op.name.value) {
             let name = &queue.name.value;
             if let Some(tm) = queue.input_tms.first() {
                 let message = format!(
@@ -373,11 +345,8 @@ impl<'n> DeviceChecker<'n> {
                 );
                 let finding = Finding::new(Rule::DeviceOutput, queue.name.span, message);
                 let (expected, found) = (blocks(&op.blocking), blocks(&queue.blocking));
-                self.report(
-                    finding
-                        .expected(format!("{expected:?}"))
-                        .found(format!("{found:?}")),
-                );
+                let found = format!("{found:?}");
+                self.report(finding.expected(format!("{expected:?}")).found(found));
             }
         }
     }
@@ -385,11 +354,11 @@ impl<'n> DeviceChecker<'n> {
     /// Each buffer of a queue is written by one core. Untilized queues are gathered, and queues with
     /// TMs are not checked.
     fn pipes(&mut self, op: &Op) {
-        if op.untilize_output.is_some_and(|flag| flag.value) {
+        if op.is_untilized() {
             return;
         }
         let [rows, columns] = op.blocking.grid_size.value;
-        for queue in self.links.output_queues(&op.name.value).to_vec() {
+        for queue in self.links.output_queues(&op.name.value) {
             let grid = queue.blocking.grid_size;
             let [own_rows, own_columns] = grid.value;
             let one_writer = own_rows.is_multiple_of(rows) && own_columns.is_multiple_of(columns);
@@ -429,8 +398,7 @@ impl<'n> DeviceChecker<'n> {
                     .ops
                     .iter()
                     .find(|op| op.name.value == queue.input.value);
-                let is_gradient =
-                    producer.is_some_and(|op| op.gradient_op.is_some_and(|flag| flag.value));
+                let is_gradient = producer.is_some_and(Op::is_gradient);
                 let is_true = |key| {
                     setting
                         .find(key)
@@ -452,10 +420,8 @@ impl<'n> DeviceChecker<'n> {
                     && !is_gradient
                     && !is_read
                 {
-                    let message = format!(
-                        "prologue of output '{}' requires a gradient op",
-                        queue.name.value
-                    );
+                    let name = &queue.name.value;
+                    let message = format!("prologue of output '{name}' requires a gradient op");
                     let finding = Finding::new(Rule::DeviceSettings, value.span, message);
                     self.report(finding.expected("prologue: false"));
                 }

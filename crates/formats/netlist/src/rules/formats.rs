@@ -2,7 +2,6 @@
 
 use super::Rule;
 use super::check::Checker;
-use super::ops::report;
 use crate::attributes::AttributeKey as Key;
 use crate::netlist::{Op, Tm};
 use crate::words::{MathFidelity, OpKind};
@@ -33,15 +32,8 @@ fn transposes(checker: &mut Checker<'_>, op: &Op) {
             let message = format!("transpose of input {index} of {kind} is not supported");
             let expected =
                 "a transpose of input 1 of a matmul, of input 0 of a binary op, or of a unary op";
-            report(
-                checker,
-                Rule::TmTranspose,
-                tm.span,
-                op,
-                &message,
-                expected,
-                "transpose",
-            );
+            let finding = op.finding(Rule::TmTranspose, tm.span, message);
+            checker.report(finding.expected(expected).found("transpose"));
         }
     }
 }
@@ -53,42 +45,21 @@ fn grayskull(checker: &mut Checker<'_>, op: &Op) {
     let wide = [DataFormat::Float32, DataFormat::Int32];
     if let Some(format) = op.acc_df.filter(|format| wide.contains(&format.value)) {
         let message = "destination registers of grayskull have 16 bits";
-        let expected = "a 16-bit acc_df";
-        report(
-            checker,
-            Rule::Grayskull,
-            format.span,
-            op,
-            message,
-            expected,
-            format.value,
-        );
+        let finding = op.finding(Rule::Grayskull, format.span, message);
+        checker.report(finding.expected("a 16-bit acc_df").found(format.value));
     }
     if let Some(tile) = op.blocking.tile_dim.filter(|tile| tile.value != [32, 32]) {
+        let message = "grayskull supports one tile size";
+        let finding = op.finding(Rule::Grayskull, tile.span, message);
         let found = format!("{:?}", tile.value);
-        report(
-            checker,
-            Rule::Grayskull,
-            tile.span,
-            op,
-            "grayskull supports one tile size",
-            "[32, 32]",
-            found,
-        );
+        checker.report(finding.expected("[32, 32]").found(found));
     }
     if op.attributes.is(Key::L1Acc) {
-        report(
-            checker,
-            Rule::Grayskull,
-            op.kind.span,
-            op,
-            "grayskull does not support l1_acc",
-            "another architecture",
-            "grayskull",
-        );
+        let message = "grayskull does not support l1_acc";
+        let finding = op.finding(Rule::Grayskull, op.kind.span, message);
+        checker.report(finding.expected("another architecture").found("grayskull"));
     }
-    let spills =
-        op.attributes.integer(Key::MK) > 1 || op.gradient_op.is_some_and(|gradient| gradient.value);
+    let spills = op.attributes.integer(Key::MK) > 1 || op.is_gradient();
     let [out, intermed] = [op.out_df.value, op.intermed_df.value].map(DataFormat::exponent_bits);
     if spills && out != intermed {
         let message = "grayskull requires the same exponent width of intermed_df and out_df";
@@ -96,16 +67,8 @@ fn grayskull(checker: &mut Checker<'_>, op: &Op) {
             "an intermed_df with the exponent width of {}",
             op.out_df.value
         );
-        let found = op.intermed_df.value;
-        report(
-            checker,
-            Rule::Grayskull,
-            op.intermed_df.span,
-            op,
-            message,
-            expected,
-            found,
-        );
+        let finding = op.finding(Rule::Grayskull, op.intermed_df.span, message);
+        checker.report(finding.expected(expected).found(op.intermed_df.value));
     }
 }
 
@@ -118,43 +81,21 @@ fn accumulation(checker: &mut Checker<'_>, op: &Op) {
     let accumulates = op.kind.value == OpKind::Matmul && op.attributes.is(Key::Accumulate);
     if is_float32 && accumulates && spills && op.intermed_df.value != DataFormat::Float32 {
         let message = "accumulation in Float32 with spills requires intermed_df Float32";
-        let found = op.intermed_df.value;
-        report(
-            checker,
-            Rule::Format,
-            op.intermed_df.span,
-            op,
-            message,
-            "Float32",
-            found,
-        );
+        let finding = op.finding(Rule::Format, op.intermed_df.span, message);
+        checker.report(finding.expected("Float32").found(op.intermed_df.value));
     }
     if op.attributes.is(Key::L1Acc) {
         use DataFormat::{Float16B, Float32, Int32};
         if !matches!(op.kind.value, OpKind::Matmul | OpKind::Depthwise) {
             let message = "l1_acc requires a matmul";
-            report(
-                checker,
-                Rule::Attribute,
-                op.kind.span,
-                op,
-                message,
-                "matmul or depthwise",
-                op.kind.value,
-            );
+            let finding = op.finding(Rule::Attribute, op.kind.span, message);
+            checker.report(finding.expected("matmul or depthwise").found(op.kind.value));
         }
         if ![Float32, Int32, Float16B].contains(&op.intermed_df.value) {
             let message = "l1_acc does not support this intermed_df";
             let expected = "Float32, Int32 or Float16_b";
-            report(
-                checker,
-                Rule::Format,
-                op.intermed_df.span,
-                op,
-                message,
-                expected,
-                op.intermed_df.value,
-            );
+            let finding = op.finding(Rule::Format, op.intermed_df.span, message);
+            checker.report(finding.expected(expected).found(op.intermed_df.value));
         }
     }
 }
@@ -189,28 +130,14 @@ fn integers(checker: &mut Checker<'_>, op: &Op) {
     one_of(checker, op, op.out_df, outputs, "integer output");
     if let Some(format) = op.acc_df.filter(|format| format.value != Int32) {
         let message = "integer ops require acc_df Int32";
-        report(
-            checker,
-            Rule::IntegerFormat,
-            format.span,
-            op,
-            message,
-            Int32,
-            format.value,
-        );
+        let finding = op.finding(Rule::IntegerFormat, format.span, message);
+        checker.report(finding.expected(Int32).found(format.value));
     }
     if op.math_fidelity.value != MathFidelity::HiFi4 {
         let found = op.math_fidelity.value;
         let message = "integer ops require math_fidelity HiFi4";
-        report(
-            checker,
-            Rule::IntegerFormat,
-            op.math_fidelity.span,
-            op,
-            message,
-            "HiFi4",
-            found,
-        );
+        let finding = op.finding(Rule::IntegerFormat, op.math_fidelity.span, message);
+        checker.report(finding.expected("HiFi4").found(found));
     }
     let inputs: &[DataFormat] = match kind {
         OpKind::Subtract | OpKind::Multiply | OpKind::Matmul => &[Int8, UInt8],
@@ -253,15 +180,8 @@ fn one_of(
         let names: Vec<&str> = allowed.iter().map(|format| format.name()).collect();
         let message = format!("unsupported format of {what}");
         let expected = names.join(" or ");
-        report(
-            checker,
-            Rule::IntegerFormat,
-            format.span,
-            op,
-            &message,
-            expected,
-            format.value,
-        );
+        let finding = op.finding(Rule::IntegerFormat, format.span, message);
+        checker.report(finding.expected(expected).found(format.value));
     }
 }
 
@@ -273,15 +193,8 @@ fn tiles(checker: &mut Checker<'_>, op: &Op) {
     let kind = op.kind.value;
     let mut wrong = |message: &str, expected: &str| {
         let found = format!("{rows}x{columns}");
-        report(
-            checker,
-            Rule::TileSize,
-            tile.span,
-            op,
-            message,
-            expected,
-            found,
-        );
+        let finding = op.finding(Rule::TileSize, tile.span, message);
+        checker.report(finding.expected(expected).found(found));
     };
     let is_simple = kind.is_copy()
         || kind.is_sfpu()
@@ -293,8 +206,7 @@ fn tiles(checker: &mut Checker<'_>, op: &Op) {
     if matches!(op.out_df.value, DataFormat::Int8 | DataFormat::Int32) {
         wrong("integer formats require tiles of 32x32", "32x32");
     }
-    let is_gradient = op.gradient_op.is_some_and(|gradient| gradient.value);
-    if is_gradient && kind == OpKind::Matmul {
+    if op.is_gradient() && kind == OpKind::Matmul {
         wrong("a gradient matmul requires tiles of 32x32", "32x32");
     }
     // The shared exponents of block formats fill units of 16 bytes.

@@ -17,20 +17,16 @@ const MAX_INTERMEDIATES: u32 = 8;
 pub(super) fn check(checker: &mut Checker<'_>) {
     for fused in &checker.netlist.fused_ops {
         if fused.intermediates.value > MAX_INTERMEDIATES {
-            let finding = Finding::new(
-                Rule::Fused,
-                fused.intermediates.span,
-                "too many intermediate buffers",
-            );
-            checker.report(
-                finding
-                    .expected("at most 8")
-                    .found(fused.intermediates.value),
-            );
+            let message = "too many intermediate buffers";
+            let finding = Finding::new(Rule::Fused, fused.intermediates.span, message);
+            let found = fused.intermediates.value;
+            checker.report(finding.expected("at most 8").found(found));
         }
         BufferLifetimes::default().check(checker, fused);
-        for (position, op) in ops(fused) {
-            scheduled_op(checker, fused, op, position);
+        for schedule in &fused.schedules {
+            for (index, op) in schedule.iter().enumerate() {
+                scheduled_op(checker, fused, op, index + 1 == schedule.len());
+            }
         }
         let bases: Vec<&Op> = bases(checker.netlist, fused).collect();
         registers(checker, fused, &bases);
@@ -52,75 +48,43 @@ fn bases<'n>(netlist: &'n Netlist, fused: &'n FusedOp) -> impl Iterator<Item = &
 /// The ublock of each scheduled op must fit the destination registers in the accumulation format of
 /// each base op.
 fn registers(checker: &mut Checker<'_>, fused: &FusedOp, bases: &[&Op]) {
-    let capacity = |op: &&Op| dest_tiles(checker, op.acc_df.map(|format| format.value));
-    let least = bases.iter().map(capacity).min();
+    let least = bases.iter().map(|op| dest_tiles(checker, op.acc_df)).min();
     let most = least.unwrap_or_else(|| dest_tiles(checker, None));
-    for (_, op) in ops(fused) {
+    for op in fused.schedules.iter().flatten() {
         let [rows, columns] = op.ublock.value.map(u64::from);
         let tiles = rows.saturating_mul(columns);
         if tiles > most {
-            let message = format!(
-                "scheduled op '{}': the ublock exceeds the destination registers",
-                op.name.value
+            let message = "the ublock exceeds the destination registers";
+            let finding = op.finding(Rule::DestSize, op.ublock.span, message);
+            checker.report(
+                finding
+                    .expected(format!("at most {most} tiles"))
+                    .found(tiles),
             );
-            let finding = Finding::new(Rule::DestSize, op.ublock.span, message);
-            let expected = format!("at most {most} tiles");
-            checker.report(finding.expected(expected).found(tiles));
         }
     }
-}
-
-/// The position of an op in its schedule.
-struct Position {
-    is_last: bool,
-}
-
-fn ops(fused: &FusedOp) -> impl Iterator<Item = (Position, &ScheduledOp)> {
-    fused.schedules.iter().flat_map(|schedule| {
-        let last = schedule.len().saturating_sub(1);
-        schedule.iter().enumerate().map(move |(index, op)| {
-            (
-                Position {
-                    is_last: index == last,
-                },
-                op,
-            )
-        })
-    })
 }
 
 fn is_inner(kind: OpKind) -> bool {
     matches!(kind, OpKind::Matmul | OpKind::Reduce)
 }
 
-/// Reports a violation by a scheduled op.
-fn wrong(checker: &mut Checker<'_>, rule: Rule, span: Span, op: &ScheduledOp, message: &str) {
-    let message = format!("scheduled op '{}': {message}", op.name.value);
-    checker.report(Finding::new(rule, span, message));
-}
-
-fn scheduled_op(checker: &mut Checker<'_>, fused: &FusedOp, op: &ScheduledOp, position: Position) {
+fn scheduled_op(checker: &mut Checker<'_>, fused: &FusedOp, op: &ScheduledOp, is_last: bool) {
     let kind = op.kind.value;
     let spills = op.attributes.integer(Key::MK) > 1;
     let allowed = kind.is_binary() || kind.is_sfpu() || kind.is_copy() || is_inner(kind);
     if !allowed || kind == OpKind::EthernetDatacopy {
-        wrong(
-            checker,
-            Rule::Fused,
-            op.kind.span,
-            op,
-            &format!("{kind} cannot be fused"),
-        );
+        checker.report(op.finding(Rule::Fused, op.kind.span, format!("{kind} cannot be fused")));
     }
-    if is_inner(kind) && !position.is_last {
+    if is_inner(kind) && !is_last {
         let message = format!("{kind} must be the last op of its schedule");
-        wrong(checker, Rule::Fused, op.kind.span, op, &message);
+        checker.report(op.finding(Rule::Fused, op.kind.span, message));
     }
     let (least, most) = kind.inputs();
     if op.inputs.len() < least || op.inputs.len() > most {
         let expected = Count(least, "input");
         let message = format!("{kind} requires {expected}, found {}", op.inputs.len());
-        wrong(checker, Rule::InputNumber, op.kind.span, op, &message);
+        checker.report(op.finding(Rule::InputNumber, op.kind.span, message));
     }
     if kind == OpKind::Matmul {
         let from_intermediate = |input: Option<&(Spanned<Buffer>, _)>| {
@@ -130,11 +94,11 @@ fn scheduled_op(checker: &mut Checker<'_>, fused: &FusedOp, op: &ScheduledOp, po
         };
         if let Some(span) = from_intermediate(op.inputs.get(1)).filter(|_| spills) {
             let message = "input 1 of a matmul with m_k > 1 cannot be an intermediate buffer";
-            wrong(checker, Rule::Fused, span, op, message);
+            checker.report(op.finding(Rule::Fused, span, message));
         }
         if spills && op.output.value == Buffer::Output {
             let message = "a matmul with m_k > 1 must write an intermediate buffer";
-            wrong(checker, Rule::Fused, op.output.span, op, message);
+            checker.report(op.finding(Rule::Fused, op.output.span, message));
         }
     }
     for (index, (buffer, tms)) in op.inputs.iter().enumerate() {
@@ -159,18 +123,14 @@ fn input(
                 buffer.value,
                 Count(fused.inputs.value, "input")
             );
-            wrong(checker, Rule::Fused, buffer.span, op, &message);
+            checker.report(op.finding(Rule::Fused, buffer.span, message));
         }
-        Buffer::Output => wrong(
-            checker,
-            Rule::Fused,
-            buffer.span,
-            op,
-            "the output is write-only",
-        ),
+        Buffer::Output => {
+            checker.report(op.finding(Rule::Fused, buffer.span, "the output is write-only"))
+        }
         Buffer::Dest if is_inner(kind) || kind == OpKind::Maximum => {
             let message = format!("{kind} cannot read dest");
-            wrong(checker, Rule::Fused, buffer.span, op, &message);
+            checker.report(op.finding(Rule::Fused, buffer.span, message));
         }
         _ => {}
     }
@@ -190,7 +150,7 @@ fn input(
             Tm::BroadcastRows(_) | Tm::BroadcastColumns(_) => continue,
             _ => "fused ops support broadcast TMs only",
         };
-        wrong(checker, Rule::TmPlace, tm.span, op, message);
+        checker.report(op.finding(Rule::TmPlace, tm.span, message));
     }
     broadcasts(checker, op, tms);
 }
@@ -205,7 +165,7 @@ fn broadcasts(checker: &mut Checker<'_>, op: &ScheduledOp, tms: &[Spanned<Tm>]) 
     let columns = find(|tm| matches!(tm, Tm::BroadcastColumns(_)));
     if let (Some(_), Some(columns)) = (rows, columns) {
         let message = "a buffer cannot be broadcast along both rows and columns";
-        wrong(checker, Rule::TmPlace, columns.span, op, message);
+        checker.report(op.finding(Rule::TmPlace, columns.span, message));
     }
 }
 
@@ -241,13 +201,11 @@ impl BufferLifetimes {
                     .iter()
                     .any(|(buffer, _)| buffer.value == Buffer::Dest);
                 if let Some(span) = dest_pending.take().filter(|_| !reads_dest) {
-                    wrong(
-                        checker,
+                    checker.report(op.finding(
                         Rule::Fused,
                         span,
-                        op,
                         "it does not read dest, which the previous op wrote",
-                    );
+                    ));
                 }
                 self.pops(checker, op);
                 self.writes(checker, op, number, is_consumed_by_schedule);
@@ -282,7 +240,7 @@ impl BufferLifetimes {
             }
             let Some(held) = self.live.get(&buffer.value) else {
                 let message = format!("{} is read before it is written", buffer.value);
-                wrong(checker, Rule::Fused, buffer.span, op, &message);
+                checker.report(op.finding(Rule::Fused, buffer.span, message));
                 continue;
             };
             let is_single = held.mblock == [1, 1];
@@ -292,7 +250,7 @@ impl BufferLifetimes {
                     "{} of an earlier schedule has one ublock of {}x{} left",
                     buffer.value, held.mblock[0], held.mblock[1]
                 );
-                wrong(checker, Rule::Fused, buffer.span, op, &message);
+                checker.report(op.finding(Rule::Fused, buffer.span, message));
             }
             shapes(checker, op, *buffer, held, tms);
         }
@@ -303,7 +261,7 @@ impl BufferLifetimes {
             let is_input = matches!(buffer.value, Buffer::Input(_));
             if !is_input && self.live.remove(&buffer.value).is_none() {
                 let message = format!("{} is popped while it is empty", buffer.value);
-                wrong(checker, Rule::Fused, buffer.span, op, &message);
+                checker.report(op.finding(Rule::Fused, buffer.span, message));
             }
         }
     }
@@ -325,19 +283,17 @@ impl BufferLifetimes {
         let before = match op.output.value {
             Buffer::Output => return,
             Buffer::Input(_) => {
-                return wrong(
-                    checker,
+                return checker.report(op.finding(
                     Rule::Fused,
                     op.output.span,
-                    op,
                     "inputs are read-only",
-                );
+                ));
             }
             buffer => self.live.insert(buffer, held),
         };
         if before.is_some() && op.output.value != Buffer::Dest {
             let message = format!("{} is overwritten before it is popped", op.output.value);
-            wrong(checker, Rule::Fused, op.output.span, op, &message);
+            checker.report(op.finding(Rule::Fused, op.output.span, message));
         }
     }
 }
@@ -358,14 +314,14 @@ fn shapes(
             Tm::BroadcastRows(times) => {
                 if held.mblock[0] != 1 || held.ublock[0] != 1 {
                     let message = "a broadcast of rows requires a buffer of one row of tiles";
-                    wrong(checker, Rule::FusedShape, tm.span, op, message);
+                    checker.report(op.finding(Rule::FusedShape, tm.span, message));
                 }
                 rows = rows.saturating_mul(times.into());
             }
             Tm::BroadcastColumns(times) => {
                 if held.mblock[1] != 1 || held.ublock[1] != 1 {
                     let message = "a broadcast of columns requires a buffer of one column of tiles";
-                    wrong(checker, Rule::FusedShape, tm.span, op, message);
+                    checker.report(op.finding(Rule::FusedShape, tm.span, message));
                 }
                 columns = columns.saturating_mul(times.into());
             }
@@ -382,7 +338,7 @@ fn shapes(
             "{} has {rows}x{columns} tiles, the op has {}x{}",
             buffer.value, expected[0], expected[1]
         );
-        wrong(checker, Rule::FusedShape, buffer.span, op, &message);
+        checker.report(op.finding(Rule::FusedShape, buffer.span, message));
     }
 }
 
@@ -431,7 +387,7 @@ fn inner_shape(
             "m_k and u_kt are {} and {}, but {} is {content}",
             declared[0], declared[1], buffer.value
         );
-        wrong(checker, Rule::FusedShape, buffer.span, op, &message);
+        checker.report(op.finding(Rule::FusedShape, buffer.span, message));
     }
     let outer = 1 - axis;
     let expected = u64::from(op.mblock.value[outer]) * u64::from(op.ublock.value[outer]);
@@ -441,13 +397,14 @@ fn inner_shape(
             "{} has {count} of tiles, the op has {expected}",
             buffer.value
         );
-        wrong(checker, Rule::FusedShape, buffer.span, op, &message);
+        checker.report(op.finding(Rule::FusedShape, buffer.span, message));
     }
 }
 
 /// The op that writes `output` has the blocking of the base op.
 fn base_op(checker: &mut Checker<'_>, base: &Op, fused: &FusedOp) {
-    for (_, op) in ops(fused).filter(|(_, op)| op.output.value == Buffer::Output) {
+    let ops = fused.schedules.iter().flatten();
+    for op in ops.filter(|op| op.output.value == Buffer::Output) {
         let declared = [base.blocking.mblock.value, base.blocking.ublock.value];
         if [op.mblock.value, op.ublock.value] != declared {
             let message = format!(

@@ -54,11 +54,8 @@ pub(super) fn check(checker: &mut Checker<'_>) {
             // Data from another netlist are handled like data from the host (netlist 2.2).
             None if queue.input.value.contains("net2net") => {}
             Some(Node::Queue(_)) => {
-                let finding = Finding::new(
-                    Rule::QueueProducer,
-                    queue.input.span,
-                    "the input of a queue cannot be a queue",
-                );
+                let message = "the input of a queue cannot be a queue";
+                let finding = Finding::new(Rule::QueueProducer, queue.input.span, message);
                 let found = format!("the queue '{}'", queue.input.value);
                 checker.report(finding.expected("HOST or an op").found(found));
             }

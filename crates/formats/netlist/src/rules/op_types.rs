@@ -2,10 +2,10 @@
 
 use super::Rule;
 use super::check::Checker;
-use super::ops::report;
 use crate::Finding;
 use crate::attributes::AttributeKey as Key;
 use crate::netlist::{Op, Tm};
+use crate::source::Span;
 use crate::words::OpKind;
 
 pub(super) fn check(checker: &mut Checker<'_>, op: &Op) {
@@ -14,28 +14,21 @@ pub(super) fn check(checker: &mut Checker<'_>, op: &Op) {
     placement_hints(checker, op);
 }
 
+/// The place of an attribute; of the type of the op where it is absent.
+fn place(op: &Op, key: Key) -> Span {
+    op.attributes
+        .find(key)
+        .map_or(op.kind.span, |value| value.span)
+}
+
 /// Requires attributes of at least 1.
 fn positive(checker: &mut Checker<'_>, op: &Op, keys: &[Key]) {
     for &key in keys {
         if op.attributes.integer(key) <= 0 {
-            let span = op
-                .attributes
-                .find(key)
-                .map_or(op.kind.span, |value| value.span);
             let message = format!("{} requires the attribute {}", op.kind.value, key.name());
-            let found = op
-                .attributes
-                .find(key)
-                .map_or("nothing".to_owned(), |_| "0".to_owned());
-            report(
-                checker,
-                Rule::Attribute,
-                span,
-                op,
-                &message,
-                "at least 1",
-                found,
-            );
+            let found = op.attributes.find(key).map_or("nothing", |_| "0");
+            let finding = op.finding(Rule::Attribute, place(op, key), message);
+            checker.report(finding.expected("at least 1").found(found));
         }
     }
 }
@@ -47,15 +40,9 @@ fn attributes(checker: &mut Checker<'_>, op: &Op) {
             positive(checker, op, &[Key::MK]);
             let inner = op.attributes.integer(Key::UKt);
             if inner != 1 {
-                report(
-                    checker,
-                    Rule::Attribute,
-                    op.kind.span,
-                    op,
-                    "unsupported u_kt of depthwise",
-                    1,
-                    inner,
-                );
+                let message = "unsupported u_kt of depthwise";
+                let finding = op.finding(Rule::Attribute, op.kind.span, message);
+                checker.report(finding.expected(1).found(inner));
             }
         }
         OpKind::Reduce => reduce(checker, op),
@@ -63,59 +50,30 @@ fn attributes(checker: &mut Checker<'_>, op: &Op) {
         OpKind::Topk => positive(checker, op, &[Key::MK, Key::UKt, Key::K]),
         OpKind::Tilizer => {
             if let Some(tm) = op.inputs.first().and_then(|input| input.tms.first()) {
-                let message = format!(
-                    "op '{}': the input of a tilizer cannot have TMs",
-                    op.name.value
-                );
-                checker.report(Finding::new(Rule::TmPlace, tm.span, message));
+                let message = "the input of a tilizer cannot have TMs";
+                checker.report(op.finding(Rule::TmPlace, tm.span, message));
             }
         }
         OpKind::FusedOp => {
             let id = op.attributes.word(Key::FusedOpId).unwrap_or_default();
             if checker.netlist.fused_op(id).is_none() {
-                let span = op
-                    .attributes
-                    .find(Key::FusedOpId)
-                    .map_or(op.kind.span, |id| id.span);
+                let span = place(op, Key::FusedOpId);
                 let message = format!("fused op '{id}' is not defined");
                 checker.report(Finding::new(Rule::UnknownName, span, message));
             }
         }
         _ => {}
     }
-    if let Some(threshold) = op
-        .attributes
-        .number(Key::ReluThreshold)
-        .filter(|&value| value < 0.0)
-    {
-        let span = op
-            .attributes
-            .find(Key::ReluThreshold)
-            .map_or(op.kind.span, |value| value.span);
-        report(
-            checker,
-            Rule::Attribute,
-            span,
-            op,
-            "relu_threshold is negative",
-            "at least 0",
-            threshold,
-        );
+    let threshold = op.attributes.number(Key::ReluThreshold);
+    if let Some(threshold) = threshold.filter(|&value| value < 0.0) {
+        let span = place(op, Key::ReluThreshold);
+        let finding = op.finding(Rule::Attribute, span, "relu_threshold is negative");
+        checker.report(finding.expected("at least 0").found(threshold));
     }
-    if let Some(p) = op
-        .attributes
-        .number(Key::P)
-        .filter(|p| !(0.0..=1.0).contains(p))
-    {
-        report(
-            checker,
-            Rule::Attribute,
-            op.kind.span,
-            op,
-            "p is not a probability",
-            "0 to 1",
-            p,
-        );
+    let p = op.attributes.number(Key::P);
+    if let Some(p) = p.filter(|p| !(0.0..=1.0).contains(p)) {
+        let finding = op.finding(Rule::Attribute, op.kind.span, "p is not a probability");
+        checker.report(finding.expected("0 to 1").found(p));
     }
 }
 
@@ -129,34 +87,18 @@ fn matmul(checker: &mut Checker<'_>, op: &Op) {
     for (a, b) in exclusive {
         if is(a) && is(b) {
             let message = format!("{} and {} are mutually exclusive", a.name(), b.name());
-            report(
-                checker,
-                Rule::Attribute,
-                op.kind.span,
-                op,
-                &message,
-                "one of them",
-                "both",
-            );
+            let finding = op.finding(Rule::Attribute, op.kind.span, message);
+            checker.report(finding.expected("one of them").found("both"));
         }
     }
     if is(Key::Accumulate) {
         positive(checker, op, &[Key::Z]);
     }
-    if op.attributes.integer(Key::MK) > 1
-        && op.untilize_output.is_some_and(|untilize| untilize.value)
-    {
+    let found = op.attributes.integer(Key::MK);
+    if found > 1 && op.is_untilized() {
         let message = "an untilized matmul requires m_k 1";
-        let found = op.attributes.integer(Key::MK);
-        report(
-            checker,
-            Rule::Untilize,
-            op.kind.span,
-            op,
-            message,
-            "m_k: 1",
-            found,
-        );
+        let finding = op.finding(Rule::Untilize, op.kind.span, message);
+        checker.report(finding.expected("m_k: 1").found(found));
     }
     if is(Key::Identity) {
         identity(checker, op);
@@ -169,27 +111,15 @@ fn identity(checker: &mut Checker<'_>, op: &Op) {
     };
     if !encoding.df.value.is_raw() {
         let message = "unsupported format of a sparse encoding";
-        let expected = "RawUInt32, RawUInt16 or RawUInt8";
-        report(
-            checker,
-            Rule::Format,
-            encoding.df.span,
-            op,
-            message,
-            expected,
-            encoding.df.value,
-        );
+        let finding = op.finding(Rule::Format, encoding.df.span, message);
+        let finding = finding.expected("RawUInt32, RawUInt16 or RawUInt8");
+        checker.report(finding.found(encoding.df.value));
     }
     if let Some(gradient) = op.gradient_op.filter(|gradient| gradient.value) {
-        report(
-            checker,
-            Rule::Gradient,
-            gradient.span,
-            op,
-            "gradient accumulation is not supported for sparse matmul",
-            "no gradient_op",
-            "gradient_op: true",
-        );
+        let message = "gradient accumulation is not supported for sparse matmul";
+        let finding = op.finding(Rule::Gradient, gradient.span, message);
+        let found = "gradient_op: true";
+        checker.report(finding.expected("no gradient_op").found(found));
     }
     let broadcast = |tm: &Tm| {
         matches!(
@@ -198,11 +128,8 @@ fn identity(checker: &mut Checker<'_>, op: &Op) {
         )
     };
     if let Some(tm) = encoding.tms.first().filter(|tm| !broadcast(&tm.value)) {
-        let message = format!(
-            "op '{}': the first TM of an encoding must be a broadcast",
-            op.name.value
-        );
-        checker.report(Finding::new(Rule::TmPlace, tm.span, message));
+        let message = "the first TM of an encoding must be a broadcast";
+        checker.report(op.finding(Rule::TmPlace, tm.span, message));
     }
 }
 
@@ -210,15 +137,8 @@ fn reduce(checker: &mut Checker<'_>, op: &Op) {
     for key in [Key::Dim, Key::Type] {
         if op.attributes.word(key).is_none() {
             let message = format!("reduce requires the attribute {}", key.name());
-            report(
-                checker,
-                Rule::Attribute,
-                op.kind.span,
-                op,
-                &message,
-                "a word",
-                "nothing",
-            );
+            let finding = op.finding(Rule::Attribute, op.kind.span, message);
+            checker.report(finding.expected("a word").found("nothing"));
         }
     }
     let Some(dim) = op.attributes.word(Key::Dim) else {
@@ -236,27 +156,13 @@ fn reduce(checker: &mut Checker<'_>, op: &Op) {
         let message = "a reduce over z requires equal formats";
         let expected = "equal in_df, intermed_df and out_df";
         let found = format!("{} and {}", op.intermed_df.value, op.out_df.value);
-        report(
-            checker,
-            Rule::Format,
-            op.out_df.span,
-            op,
-            message,
-            expected,
-            found,
-        );
+        let finding = op.finding(Rule::Format, op.out_df.span, message);
+        checker.report(finding.expected(expected).found(found));
     }
-    if op.untilize_output.is_some_and(|untilize| untilize.value) {
+    if op.is_untilized() {
         let message = "a reduce over z does not support untilize_output";
-        report(
-            checker,
-            Rule::Untilize,
-            op.kind.span,
-            op,
-            message,
-            "untilize_output: false",
-            true,
-        );
+        let finding = op.finding(Rule::Untilize, op.kind.span, message);
+        checker.report(finding.expected("untilize_output: false").found(true));
     }
 }
 
@@ -264,41 +170,20 @@ fn embedding(checker: &mut Checker<'_>, op: &Op) {
     let indices = op.attributes.integer(Key::NumIndices);
     if indices == 0 || indices % 32 != 0 {
         let expected = "a multiple of 32";
-        report(
-            checker,
-            Rule::Attribute,
-            op.kind.span,
-            op,
-            "unsupported num_indices",
-            expected,
-            indices,
-        );
+        let finding = op.finding(Rule::Attribute, op.kind.span, "unsupported num_indices");
+        checker.report(finding.expected(expected).found(indices));
     }
     let rows = op.blocking.ublock.value[0];
     if rows != 1 {
         let span = op.blocking.ublock.span;
-        report(
-            checker,
-            Rule::Shape,
-            span,
-            op,
-            "unsupported ublock of an embedding",
-            "one row",
-            rows,
-        );
+        let finding = op.finding(Rule::Shape, span, "unsupported ublock of an embedding");
+        checker.report(finding.expected("one row").found(rows));
     }
     let mblock = op.blocking.mblock;
     if i64::from(mblock.value[0]) != indices / 32 {
         let message = "mblock of an embedding does not match num_indices";
-        report(
-            checker,
-            Rule::Shape,
-            mblock.span,
-            op,
-            message,
-            indices / 32,
-            mblock.value[0],
-        );
+        let finding = op.finding(Rule::Shape, mblock.span, message);
+        checker.report(finding.expected(indices / 32).found(mblock.value[0]));
     }
 }
 
@@ -308,30 +193,17 @@ fn splice(checker: &mut Checker<'_>, op: &Op) {
     }
     if let Some(input) = op.inputs.iter().find(|input| input.df != op.inputs[0].df) {
         let message = "a splice requires inputs of equal format";
-        report(
-            checker,
-            Rule::Format,
-            input.df.span,
-            op,
-            message,
-            op.inputs[0].df.value,
-            input.df.value,
-        );
+        let finding = op.finding(Rule::Format, input.df.span, message);
+        let found = input.df.value;
+        checker.report(finding.expected(op.inputs[0].df.value).found(found));
     }
     for index in 0..op.inputs.len() {
         let list = op.attributes.splice_input(index);
         let span = list.map_or(op.kind.span, |list| list.span);
         let Some(crate::AttributeValue::List(parts)) = list.map(|list| &list.value) else {
             let message = format!("a splice requires the attribute input{index}");
-            report(
-                checker,
-                Rule::Attribute,
-                span,
-                op,
-                &message,
-                "[index, length, stride]",
-                "nothing",
-            );
+            let finding = op.finding(Rule::Attribute, span, message);
+            checker.report(finding.expected("[index, length, stride]").found("nothing"));
             continue;
         };
         let fits = matches!(parts.as_slice(), &[start, length, stride]
@@ -339,15 +211,8 @@ fn splice(checker: &mut Checker<'_>, op: &Op) {
         if !fits {
             let expected = "[index >= 0, length > 0, stride >= length]";
             let found = format!("{parts:?}");
-            report(
-                checker,
-                Rule::Attribute,
-                span,
-                op,
-                "invalid part of a splice",
-                expected,
-                found,
-            );
+            let finding = op.finding(Rule::Attribute, span, "invalid part of a splice");
+            checker.report(finding.expected(expected).found(found));
         }
     }
 }
@@ -363,15 +228,8 @@ fn placement_hints(checker: &mut Checker<'_>, op: &Op) {
             if op.inputs.get(index as usize).is_none() {
                 let message = "kernel_broadcast of an input that does not exist";
                 let expected = format!("below {}", op.inputs.len());
-                report(
-                    checker,
-                    Rule::Attribute,
-                    value.span,
-                    op,
-                    message,
-                    expected,
-                    index,
-                );
+                let finding = op.finding(Rule::Attribute, value.span, message);
+                checker.report(finding.expected(expected).found(index));
             }
         }
     }

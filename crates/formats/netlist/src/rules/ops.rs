@@ -5,7 +5,7 @@ use super::check::Checker;
 use crate::Finding;
 use crate::attributes::AttributeKey as Key;
 use crate::netlist::{Graph, Op};
-use crate::source::Span;
+use crate::source::Spanned;
 use crate::words::OpKind;
 use tenon_tile::{Arch, DataFormat, UblockOrder};
 
@@ -28,36 +28,10 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     }
 }
 
-/// Reports a violation by an op at `span`.
-pub(super) fn report(
-    checker: &mut Checker<'_>,
-    rule: Rule,
-    span: Span,
-    op: &Op,
-    message: &str,
-    expected: impl std::fmt::Display,
-    found: impl std::fmt::Display,
-) {
-    let message = format!("op '{}': {message}", op.name.value);
-    checker.report(
-        Finding::new(rule, span, message)
-            .expected(expected)
-            .found(found),
-    );
-}
-
 /// The rows and columns of cores that an op covers.
 fn footprint(op: &Op) -> Option<[std::ops::Range<u64>; 2]> {
-    let [row, column] = op
-        .grid_loc
-        .filter(|_| op.kind.value != OpKind::EthernetDatacopy)?
-        .value;
-    let [mut rows, mut columns] = op.blocking.grid_size.value;
-    if op.grid_transpose.is_some_and(|transpose| transpose.value) {
-        (rows, columns) = (columns, rows);
-    }
-    let range = |start: u32, size: u32| u64::from(start)..u64::from(start) + u64::from(size);
-    Some([range(row, rows), range(column, columns)])
+    let [start, size] = op.placement()?.map(|pair| pair.map(u64::from));
+    Some([0, 1].map(|axis| start[axis]..start[axis] + size[axis]))
 }
 
 fn overlaps(checker: &mut Checker<'_>, graph: &Graph) {
@@ -73,60 +47,45 @@ fn overlaps(checker: &mut Checker<'_>, graph: &Graph) {
             .iter()
             .find(|(_, other)| cores.iter().zip(other).all(|(a, b)| meet(a, b)));
         if let Some((other, _)) = clash {
-            let message = format!(
-                "the cores of op '{}' overlap those of op '{}'",
-                op.name.value, other.name.value
-            );
+            let [a, b] = [op, other].map(|op| &op.name.value);
+            let message = format!("the cores of op '{a}' overlap those of op '{b}'");
             let span = op.grid_loc.map_or(op.name.span, |loc| loc.span);
             let finding = Finding::new(Rule::CoreOverlap, span, message);
-            checker.report(
-                finding.help("choose a grid_loc at which all cores of its grid_size are free"),
-            );
+            let help = "choose a grid_loc at which all cores of its grid_size are free";
+            checker.report(finding.help(help));
         }
     }
 }
 
 fn inputs(checker: &mut Checker<'_>, op: &Op) {
-    let (mut least, mut most) = op.kind.value.inputs();
-    let attributes = &op.attributes;
-    match op.kind.value {
+    let is = |key| op.attributes.is(key);
+    let declared = match op.kind.value {
         OpKind::Matmul => {
-            let scaled = attributes.is(Key::Requant) || attributes.is(Key::Dequant);
-            least = 2
-                + usize::from(attributes.is(Key::Identity))
-                + usize::from(attributes.is(Key::Bias));
-            least += usize::from(scaled);
-            most = least;
+            let optional = [
+                is(Key::Identity),
+                is(Key::Bias),
+                is(Key::Requant) || is(Key::Dequant),
+            ];
+            Some(2 + optional.into_iter().map(usize::from).sum::<usize>())
         }
-        OpKind::Depthwise => {
-            least = 2 + usize::from(attributes.is(Key::Bias));
-            most = least;
-        }
+        OpKind::Depthwise => Some(2 + usize::from(is(Key::Bias))),
         OpKind::FusedOp => {
-            let id = attributes.word(Key::FusedOpId).unwrap_or_default();
-            if let Some(fused) = checker.netlist.fused_op(id) {
-                least = fused.inputs.value as usize;
-                most = least;
-            }
+            let id = op.attributes.word(Key::FusedOpId).unwrap_or_default();
+            let fused = checker.netlist.fused_op(id);
+            fused.map(|fused| fused.inputs.value as usize)
         }
-        _ => {}
-    }
-    if op.inputs.len() < least || op.inputs.len() > most {
+        _ => None,
+    };
+    let (least, most) = declared.map_or_else(|| op.kind.value.inputs(), |count| (count, count));
+    if !(least..=most).contains(&op.inputs.len()) {
         let expected = if least == most {
             format!("{least}")
         } else {
             format!("{least} to {most}")
         };
         let message = format!("wrong number of inputs of {}", op.kind.value);
-        report(
-            checker,
-            Rule::InputNumber,
-            op.kind.span,
-            op,
-            &message,
-            expected,
-            op.inputs.len(),
-        );
+        let finding = op.finding(Rule::InputNumber, op.kind.span, message);
+        checker.report(finding.expected(expected).found(op.inputs.len()));
     }
 }
 
@@ -135,10 +94,9 @@ fn blocking(checker: &mut Checker<'_>, op: &Op) {
         op.kind.value,
         OpKind::Matmul | OpKind::Reduce | OpKind::Depthwise
     );
-    let untilized = op.untilize_output.is_some_and(|untilize| untilize.value);
     if let Some(order) = op.blocking.ublock_order
         && order.value != UblockOrder::Row
-        && (by_rows || untilized)
+        && (by_rows || op.is_untilized())
     {
         let what = if by_rows {
             op.kind.value.name()
@@ -146,32 +104,19 @@ fn blocking(checker: &mut Checker<'_>, op: &Op) {
             "an untilized output"
         };
         let message = format!("unsupported ublock_order of {what}");
-        report(
-            checker,
-            Rule::OutputOrder,
-            order.span,
-            op,
-            &message,
-            "r",
-            order.value,
-        );
+        let finding = op.finding(Rule::OutputOrder, order.span, message);
+        checker.report(finding.expected("r").found(order.value));
     }
     let size = op.buf_size_mb;
     if size.value != 1 && !size.value.is_multiple_of(2) {
-        report(
-            checker,
-            Rule::BufferSize,
-            size.span,
-            op,
-            "unsupported buf_size_mb",
-            "1 or even",
-            size.value,
-        );
+        let finding = op.finding(Rule::BufferSize, size.span, "unsupported buf_size_mb");
+        checker.report(finding.expected("1 or even").found(size.value));
     }
 }
 
 /// The capacity of the destination registers in tiles for accumulation in `acc_df`.
-pub(super) fn dest_tiles(checker: &Checker<'_>, acc_df: Option<DataFormat>) -> u64 {
+pub(super) fn dest_tiles(checker: &Checker<'_>, acc_df: Option<Spanned<DataFormat>>) -> u64 {
+    let acc_df = acc_df.map(|format| format.value);
     let is_wide = matches!(acc_df, Some(DataFormat::Float32 | DataFormat::Int32));
     let tiles = if is_wide { DEST_TILES / 2 } else { DEST_TILES };
     // The registers of wormhole a0 are four times as large.
@@ -189,19 +134,12 @@ fn dest(checker: &mut Checker<'_>, op: &Op) {
         kind if !kind.uses_registers() => return,
         _ => rows.saturating_mul(columns),
     };
-    let most = dest_tiles(checker, op.acc_df.map(|format| format.value));
+    let most = dest_tiles(checker, op.acc_df);
     if tiles > most {
         let message = "the ublock exceeds the destination registers";
         let expected = format!("at most {most} tiles");
-        report(
-            checker,
-            Rule::DestSize,
-            op.blocking.ublock.span,
-            op,
-            message,
-            expected,
-            tiles,
-        );
+        let finding = op.finding(Rule::DestSize, op.blocking.ublock.span, message);
+        checker.report(finding.expected(expected).found(tiles));
     }
 }
 
@@ -209,35 +147,19 @@ fn untilize(checker: &mut Checker<'_>, op: &Op) {
     let Some(flag) = op.untilize_output.filter(|untilize| untilize.value) else {
         return;
     };
-    let queues = checker.links.output_queues(&op.name.value).to_vec();
-    let [queue] = queues.as_slice() else {
+    let queues = checker.links.output_queues(&op.name.value);
+    let [queue] = queues else {
         let message = "an untilized output requires one queue";
-        return report(
-            checker,
-            Rule::Untilize,
-            flag.span,
-            op,
-            message,
-            1,
-            queues.len(),
-        );
+        let finding = op.finding(Rule::Untilize, flag.span, message);
+        return checker.report(finding.expected(1).found(queues.len()));
     };
     let grid = queue.blocking.grid_size;
     if grid.value != [1, 1] {
         let found = format!("{:?}", grid.value);
-        let message = format!(
-            "untilized queue '{}' must have one buffer",
-            queue.name.value
-        );
-        report(
-            checker,
-            Rule::Untilize,
-            grid.span,
-            op,
-            &message,
-            "grid_size [1, 1]",
-            found,
-        );
+        let name = &queue.name.value;
+        let message = format!("untilized queue '{name}' must have one buffer");
+        let finding = op.finding(Rule::Untilize, grid.span, message);
+        checker.report(finding.expected("grid_size [1, 1]").found(found));
     }
     for name in [&op.name, &queue.name] {
         if let Some((_, reader, input)) = checker.links.readers(&name.value).first() {
@@ -259,14 +181,7 @@ fn untilize(checker: &mut Checker<'_>, op: &Op) {
         let names: Vec<&str> = allowed.iter().map(|format| format.name()).collect();
         let message = "unsupported format of untilized data";
         let expected = format!("one of {}", names.join(", "));
-        report(
-            checker,
-            Rule::UntilizeFormat,
-            op.out_df.span,
-            op,
-            message,
-            expected,
-            op.out_df.value,
-        );
+        let finding = op.finding(Rule::UntilizeFormat, op.out_df.span, message);
+        checker.report(finding.expected(expected).found(op.out_df.value));
     }
 }

@@ -49,11 +49,8 @@ fn flow(checker: &mut Checker<'_>, program: &Program) {
                 }
             }
             Instruction::EndLoop if open.pop().is_none() => {
-                checker.report(Finding::new(
-                    Rule::LoopNesting,
-                    span,
-                    "endloop without a loop",
-                ));
+                let message = "endloop without a loop";
+                checker.report(Finding::new(Rule::LoopNesting, span, message));
             }
             Instruction::Param(_) if index > 0 => {
                 let message = "param must be the first instruction";
@@ -194,10 +191,8 @@ fn execute(
             let is_required = queue.is_host_fed() && queue.kind.value == QueueKind::Queue;
             let is_set = settings.iter().any(|setting| is_setting_of(setting, queue));
             if is_required && !is_set && reported.insert(&queue.name.value) {
-                let message = format!(
-                    "missing settings of '{}', which the host writes",
-                    queue.name.value
-                );
+                let name = &queue.name.value;
+                let message = format!("missing settings of '{name}', which the host writes");
                 let finding = Finding::new(Rule::SettingMissing, span.first(), message);
                 let help = format!(
                     "op '{}' of graph '{}' reads it",
@@ -282,10 +277,12 @@ fn check_setting(checker: &mut Checker<'_>, graph: &Graph, queue: &Queue, settin
         && is_true(SettingKey::Epilogue)
         && writes
     {
-        let message = format!(
-            "queue '{}', which an op writes, does not support epilogue",
-            name.value
-        );
-        checker.report(Finding::new(Rule::QueueEpilogue, name.span, message));
+        let name = &name.value;
+        let message = format!("queue '{name}', which an op writes, does not support epilogue");
+        checker.report(Finding::new(
+            Rule::QueueEpilogue,
+            setting.queue.span,
+            message,
+        ));
     }
 }

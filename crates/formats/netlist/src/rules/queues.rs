@@ -3,7 +3,7 @@
 use super::Rule;
 use super::check::Checker;
 use crate::Finding;
-use crate::netlist::Queue;
+use crate::netlist::{Queue, product};
 use crate::words::QueueKind;
 use tenon_tile::Arch;
 
@@ -35,16 +35,10 @@ fn buffers(checker: &mut Checker<'_>, queue: &Queue) {
         }
     }
     if checker.arch == [Arch::Blackhole] {
-        for buffer in queue
-            .buffers
-            .iter()
-            .filter(|buffer| buffer.value.byte % 64 != 0)
-        {
-            let finding = Finding::new(
-                Rule::BufferAlignment,
-                buffer.span,
-                "the buffer is not aligned",
-            );
+        let buffers = queue.buffers.iter();
+        for buffer in buffers.filter(|buffer| buffer.value.byte % 64 != 0) {
+            let message = "the buffer is not aligned";
+            let finding = Finding::new(Rule::BufferAlignment, buffer.span, message);
             let found = format!("{:#x}", buffer.value.byte);
             checker.report(finding.expected("a multiple of 64").found(found));
         }
@@ -74,18 +68,17 @@ fn alias(checker: &mut Checker<'_>, queue: &Queue) {
         }
     }
     let elements = |queue: &Queue| {
-        let [height, width] = queue.blocking.tile();
-        [
-            queue.blocking.columns(),
-            queue.blocking.t.value.into(),
-            queue.entries.value.into(),
-            height.into(),
-            width.into(),
-        ]
-        .iter()
-        .fold(queue.blocking.rows(), |all, &size: &u64| {
-            all.saturating_mul(size)
-        })
+        let blocking = &queue.blocking;
+        let [height, width] = blocking.tile().map(u64::from);
+        let [t, entries] = [blocking.t, queue.entries].map(|count| u64::from(count.value));
+        product([
+            blocking.rows(),
+            blocking.columns(),
+            t,
+            entries,
+            height,
+            width,
+        ])
     };
     if elements(queue) != elements(base) {
         let [expected, found] = [base, queue].map(|view| format!("{} elements", elements(view)));
@@ -107,26 +100,21 @@ fn producer(checker: &mut Checker<'_>, queue: &Queue) {
             .tile_dim
             .map_or(queue.name.span, |tile| tile.span);
         let [expected, found] = [&op.blocking, &queue.blocking].map(|b| format!("{:?}", b.tile()));
-        checker.report(
-            Finding::new(Rule::QueueTile, span, message)
-                .expected(expected)
-                .found(found),
-        );
+        let finding = Finding::new(Rule::QueueTile, span, message);
+        checker.report(finding.expected(expected).found(found));
     }
 }
 
 fn readers(checker: &mut Checker<'_>, queue: &Queue) {
-    let readers = checker.links.readers(&queue.name.value).to_vec();
+    let readers = checker.links.readers(&queue.name.value);
     let Some(&(first, ..)) = readers.first() else {
         return;
     };
     if queue.kind.value == QueueKind::Queue && queue.entries.value > 1 {
-        for (graph, op, input) in readers {
+        for &(graph, op, input) in readers {
             if graph.input_count.value != first.input_count.value {
-                let message = format!(
-                    "graphs with different input_count read '{}'",
-                    queue.name.value
-                );
+                let name = &queue.name.value;
+                let message = format!("graphs with different input_count read '{name}'");
                 let span = op.inputs[input].name.span;
                 let finding = Finding::new(Rule::InputCount, span, message);
                 let of = |graph: &crate::Graph| {

@@ -80,10 +80,8 @@ fn shared(queue: &Queue, links: &Links<'_>, findings: &mut Findings) {
         address.channel != channel || address.byte < first
     });
     if let Some(buffer) = out_of_reach {
-        let message = format!(
-            "another device cannot access '{}' at this address",
-            queue.name.value
-        );
+        let name = &queue.name.value;
+        let message = format!("another device cannot access '{name}' at this address");
         let finding = Finding::new(Rule::DeviceRemote, buffer.span, message);
         let (address, expected) = (
             buffer.value,

@@ -3,11 +3,10 @@
 
 use super::Rule;
 use super::check::Checker;
-use super::ops::report;
 use crate::Finding;
-use crate::attributes::AttributeKey as Key;
+use crate::attributes::{AttributeKey as Key, AttributeValue};
 use crate::links::Node;
-use crate::netlist::{Blocking, Input, Op, Queue, Tm};
+use crate::netlist::{Blocking, Input, Op, Queue, Tm, product};
 use crate::shape::TileShape;
 use crate::source::Spanned;
 use crate::words::OpKind;
@@ -31,7 +30,10 @@ pub(super) fn check(checker: &mut Checker<'_>) {
             .map(|input| input_shape(checker, op, input))
             .collect();
         if let Some(shapes) = shapes.into_iter().collect::<Option<Vec<_>>>() {
-            required_shapes(checker, op, &shapes);
+            compare_shapes(checker, op, &shapes);
+            if op.kind.value == OpKind::Splice {
+                splice(checker, op, &shapes, TileShape::of(&op.blocking));
+            }
         }
     }
 }
@@ -42,10 +44,7 @@ const MOST_ELEMENTS: u64 = 1 << 31;
 /// Limits the number of elements.
 fn size(checker: &mut Checker<'_>, name: &Spanned<String>, blocking: &Blocking, shape: TileShape) {
     let [height, width] = blocking.tile().map(u64::from);
-    let sizes = [shape.t, shape.rows, shape.columns, height * width];
-    let elements = sizes
-        .iter()
-        .fold(1u64, |all, &size| all.saturating_mul(size));
+    let elements = product([shape.t, shape.rows, shape.columns, height, width]);
     if elements > MOST_ELEMENTS {
         let message = format!("'{}' exceeds the maximum tensor size", name.value);
         let finding = Finding::new(Rule::TensorSize, name.span, message);
@@ -80,15 +79,8 @@ fn input_shape(checker: &mut Checker<'_>, op: &Op, input: &Input) -> Option<Tile
     for tm in &input.tms {
         if matches!(tm.value, Tm::TileBroadcast(_)) {
             let message = "tile_broadcast is supported in fused ops only";
-            report(
-                checker,
-                Rule::TmPlace,
-                tm.span,
-                op,
-                message,
-                "another TM",
-                "tile_broadcast",
-            );
+            let finding = op.finding(Rule::TmPlace, tm.span, message);
+            checker.report(finding.expected("another TM").found("tile_broadcast"));
         }
     }
     let source = checker.links.find(&input.name.value)?;
@@ -104,108 +96,69 @@ fn input_shape(checker: &mut Checker<'_>, op: &Op, input: &Input) -> Option<Tile
     }
 }
 
-fn required_shapes(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape]) {
+/// The shapes that an op requires of its inputs; none where they are not determined.
+fn required_shapes(op: &Op, inputs: &[TileShape]) -> Vec<TileShape> {
     let out = TileShape::of(&op.blocking);
-    let inner = |key| op.attributes.integer(key).unsigned_abs();
-    let k = inner(Key::MK).saturating_mul(inner(Key::UKt));
-    let kind = op.kind.value;
-    let groups = if op.attributes.is(Key::Accumulate) {
-        inner(Key::Z).max(1)
-    } else {
-        1
-    };
-    let t = out.t.saturating_mul(groups);
-    match kind {
-        OpKind::Matmul if op.attributes.is(Key::Identity) => {}
+    let size = |key| op.attributes.integer(key).unsigned_abs();
+    let k = size(Key::MK).saturating_mul(size(Key::UKt));
+    match op.kind.value {
+        OpKind::Matmul if op.attributes.is(Key::Identity) => Vec::new(),
         OpKind::Matmul => {
-            same(
-                checker,
-                op,
-                inputs,
-                0,
-                TileShape {
-                    t,
-                    rows: out.rows,
-                    columns: k,
-                },
-            );
+            let is_summed = op.attributes.is(Key::Accumulate);
+            let groups = if is_summed { size(Key::Z).max(1) } else { 1 };
+            let t = out.t.saturating_mul(groups);
             // Input 1 may have unused slices (netlist 3.1).
-            if let Some(weights) = inputs.get(1) {
-                let expected = TileShape {
-                    t: weights.t.max(t),
-                    rows: k,
-                    columns: out.columns,
-                };
-                same(checker, op, inputs, 1, expected);
-            }
-            if op.attributes.is(Key::Bias) {
-                same(checker, op, inputs, 2, out);
-            }
+            let weights_t = inputs.get(1).map_or(t, |weights| weights.t.max(t));
+            let a = TileShape {
+                t,
+                columns: k,
+                ..out
+            };
+            let b = TileShape {
+                t: weights_t,
+                rows: k,
+                ..out
+            };
+            let bias = op.attributes.is(Key::Bias).then_some(out);
+            [a, b].into_iter().chain(bias).collect()
         }
         OpKind::Depthwise => {
-            let columns = out.columns.saturating_mul(inner(Key::MK));
-            same(
-                checker,
-                op,
-                inputs,
-                0,
-                TileShape {
-                    t: out.t,
-                    rows: out.rows,
-                    columns,
-                },
-            );
-            let expected = TileShape {
-                t: out.t,
-                rows: inner(Key::MK),
-                columns: out.columns,
-            };
-            same(checker, op, inputs, 1, expected);
+            let columns = out.columns.saturating_mul(size(Key::MK));
+            let rows = size(Key::MK);
+            vec![TileShape { columns, ..out }, TileShape { rows, ..out }]
         }
         OpKind::Reduce => {
-            let expected = match op.attributes.word(Key::Dim) {
-                Some("c") => TileShape { columns: k, ..out },
-                Some("r") => TileShape { rows: k, ..out },
-                Some("z") => TileShape {
-                    t: out.t.saturating_mul(inner(Key::Z)),
-                    ..out
-                },
-                _ => return,
-            };
-            same(checker, op, inputs, 0, expected);
+            let t = out.t.saturating_mul(size(Key::Z));
+            match op.attributes.word(Key::Dim) {
+                Some("c") => vec![TileShape { columns: k, ..out }],
+                Some("r") => vec![TileShape { rows: k, ..out }],
+                Some("z") => vec![TileShape { t, ..out }],
+                _ => Vec::new(),
+            }
         }
-        OpKind::Splice => splice(checker, op, inputs, out),
-        OpKind::FusedOp | OpKind::Embedding | OpKind::Topk | OpKind::Buffer | OpKind::Drainer => {}
-        _ => (0..inputs.len()).for_each(|index| same(checker, op, inputs, index, out)),
+        OpKind::Splice
+        | OpKind::FusedOp
+        | OpKind::Embedding
+        | OpKind::Topk
+        | OpKind::Buffer
+        | OpKind::Drainer => Vec::new(),
+        _ => vec![out; inputs.len()],
     }
 }
 
-fn same(
-    checker: &mut Checker<'_>,
-    op: &Op,
-    inputs: &[TileShape],
-    index: usize,
-    expected: TileShape,
-) {
-    let (Some(&found), Some(input)) = (inputs.get(index), op.inputs.get(index)) else {
-        return;
-    };
-    if found != expected {
+fn compare_shapes(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape]) {
+    let pairs = required_shapes(op, inputs).into_iter().zip(inputs);
+    for (index, (expected, found)) in pairs.enumerate() {
+        if *found == expected {
+            continue;
+        }
         // A warning: the original accepts the mismatch (netlist 1.2).
-        let message = format!(
-            "wrong shape of input {index} '{}' after its TMs",
-            input.name.value
-        );
+        let input = &op.inputs[index];
+        let name = &input.name.value;
+        let message = format!("wrong shape of input {index} '{name}' after its TMs");
         let span = input.tms.last().map_or(input.name.span, |tm| tm.span);
-        report(
-            checker,
-            Rule::ShapeDeclared,
-            span,
-            op,
-            &message,
-            expected,
-            found,
-        );
+        let finding = op.finding(Rule::ShapeDeclared, span, message);
+        checker.report(finding.expected(expected).found(found));
     }
 }
 
@@ -219,18 +172,14 @@ fn splice(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape], out: TileSha
         if shape != expected {
             let message = format!("wrong slice shape of input {index} of a splice");
             let span = op.inputs[index].name.span;
-            report(checker, Rule::Shape, span, op, &message, expected, shape);
+            let finding = op.finding(Rule::Shape, span, message);
+            checker.report(finding.expected(expected).found(shape));
         }
-        let Some([start, length, stride]) =
-            op.attributes
-                .splice_input(index)
-                .and_then(|value| match &value.value {
-                    crate::AttributeValue::List(parts) => {
-                        <[i64; 3]>::try_from(parts.as_slice()).ok()
-                    }
-                    _ => None,
-                })
-        else {
+        let list = op.attributes.splice_input(index).map(|list| &list.value);
+        let Some(AttributeValue::List(parts)) = list else {
+            continue;
+        };
+        let &[start, length, stride] = parts.as_slice() else {
             continue;
         };
         let limit = i64::try_from(shape.t).unwrap_or(i64::MAX);
@@ -240,15 +189,8 @@ fn splice(checker: &mut Checker<'_>, op: &Op, inputs: &[TileShape], out: TileSha
             let message = format!("the parts of input {index} do not cover it");
             let expected = format!("index + stride a divisor of {limit}");
             let found = format!("[{start}, {length}, {stride}]");
-            report(
-                checker,
-                Rule::Attribute,
-                op.kind.span,
-                op,
-                &message,
-                expected,
-                found,
-            );
+            let finding = op.finding(Rule::Attribute, op.kind.span, message);
+            checker.report(finding.expected(expected).found(found));
         }
     }
 }

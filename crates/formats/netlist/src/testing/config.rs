@@ -5,7 +5,7 @@ use super::fields;
 use super::stimulus::Stimulus;
 use crate::netlist::Netlist;
 use crate::yaml::Node;
-use crate::{Findings, Rule};
+use crate::{Finding, Findings, Rule};
 use regex_lite::Regex;
 
 /// The test configuration of a netlist.
@@ -175,7 +175,7 @@ pub(crate) fn check(netlist: &Netlist) -> Findings {
     if let (Some(section), false) = (fields::section(netlist, "test-config"), unknown.is_empty()) {
         for name in unknown {
             let message = format!("io-config names '{name}', which is not a queue");
-            findings.push(crate::Finding::new(
+            findings.push(Finding::new(
                 Rule::TestConfig,
                 section.span.first(),
                 message,

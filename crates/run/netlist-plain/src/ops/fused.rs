@@ -1,7 +1,8 @@
 //! Fused ops (netlist 3.7): runs the ops of all schedules in order, on whole tensors.
 
-use super::{Context, Faults, MatmulOptions, matmul, relu, relu_of, simple, to_integers};
-use crate::error::{failed, of_op};
+use super::{Context, Faults, MatmulOptions, matmul, relu, relu_of, simple};
+use crate::error::failed;
+use crate::format::to_integers;
 use crate::tensor::Tensor;
 use crate::tm;
 use std::borrow::Borrow;
@@ -34,10 +35,8 @@ pub fn fused<T: Borrow<Tensor>>(
     inputs: &[T],
     faults: &mut Faults,
 ) -> Result<Tensor> {
-    let op = context.op;
     if fused_op.custom_kernel_path.is_some() {
-        let message = "a custom kernel of the original is not supported";
-        return Err(of_op(op, failed(message)));
+        return Err(failed("a custom kernel of the original is not supported"));
     }
     let mut buffers: Buffers<'_> = HashMap::new();
     for (index, input) in inputs.iter().enumerate() {
@@ -47,13 +46,13 @@ pub fn fused<T: Borrow<Tensor>>(
     for scheduled in fused_op.schedules.iter().flatten() {
         let output = scheduled_op(context, scheduled, &buffers, faults).map_err(|error| {
             let location = Location::field(format!("scheduled op '{}'", scheduled.name.value));
-            of_op(op, error.at(location))
+            error.at(location)
         })?;
         buffers.insert(scheduled.output.value, BufferTensor::Computed(output));
     }
     match buffers.remove(&Buffer::Output) {
         Some(BufferTensor::Computed(output)) => Ok(output),
-        _ => Err(of_op(op, failed("no op of its fused op writes the output"))),
+        _ => Err(failed("no op of its fused op writes the output")),
     }
 }
 
@@ -73,7 +72,7 @@ fn scheduled_op(
         }
         inputs.push(tensor);
     }
-    let kind = scheduled.kind.value;
+    let (kind, attributes) = (scheduled.kind.value, &scheduled.attributes);
     // (dest - zero point) * input0: the operands of a dequantization are swapped (netlist 3.7).
     if kind == OpKind::Dequantization
         && scheduled
@@ -100,16 +99,9 @@ fn scheduled_op(
             },
             &inputs,
         )?,
-        _ => simple(
-            kind,
-            &scheduled.attributes,
-            &inputs,
-            context.small_tiles,
-            old,
-            faults,
-        )?,
+        _ => simple(kind, attributes, &inputs, context.small_tiles, old, faults)?,
     };
-    let result = match scheduled_relu(context.op, &scheduled.attributes, output) {
+    let result = match scheduled_relu(context.op, attributes, output) {
         Some((threshold, max)) => relu(result, threshold, max),
         None => result,
     };

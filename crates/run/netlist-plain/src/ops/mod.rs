@@ -25,7 +25,6 @@ pub use splice::{SplicePart, splice};
 pub use topk::topk;
 
 use crate::error::{failed, of_op};
-use crate::format;
 use crate::tensor::Tensor;
 use std::borrow::Borrow;
 use tenon_base::Result;
@@ -47,52 +46,53 @@ pub fn compute<T: Borrow<Tensor>>(
     inputs: &[T],
     faults: &mut Faults,
 ) -> Result<Tensor> {
+    output_of(context, inputs, faults).map_err(|error| of_op(context.op, error))
+}
+
+fn output_of<T: Borrow<Tensor>>(
+    context: &Context<'_>,
+    inputs: &[T],
+    faults: &mut Faults,
+) -> Result<Tensor> {
     let op = context.op;
     let attributes = &op.attributes;
-    let input = |index: usize| {
-        let input = inputs.get(index).map(Borrow::borrow);
-        input.ok_or_else(|| of_op(op, failed(format!("input {index} is missing"))))
-    };
+    let input = |index: usize| input_of(inputs, index);
     match op.kind.value {
         OpKind::Matmul if attributes.is(Key::Identity) => {
             let sparse = SparseSizes::of(op);
             let bias = attributes.is(Key::Bias).then(|| input(3)).transpose()?;
             sparse_matmul(&sparse, input(0)?, input(1)?, input(2)?, bias)
-                .map_err(|error| of_op(op, error))
         }
-        OpKind::Matmul => matmul(&MatmulOptions::of(op), inputs).map_err(|error| of_op(op, error)),
+        OpKind::Matmul => matmul(&MatmulOptions::of(op), inputs),
         OpKind::Depthwise => {
             let bias = attributes.is(Key::Bias).then(|| input(2)).transpose()?;
-            depthwise(input(0)?, input(1)?, bias).map_err(|error| of_op(op, error))
+            depthwise(input(0)?, input(1)?, bias)
         }
         OpKind::Splice => {
-            let parts = SplicePart::of(op).map_err(|error| of_op(op, error))?;
-            splice(op, &parts, inputs).map_err(|error| of_op(op, error))
+            let parts = SplicePart::of(op)?;
+            splice(op, &parts, inputs)
         }
         OpKind::Embedding => {
             let count = usize::try_from(attributes.integer(Key::NumIndices)).unwrap_or(0);
             let grid = op.blocking.grid_size.value[0] as usize;
-            embedding(input(0)?, input(1)?, count, grid).map_err(|error| of_op(op, error))
+            embedding(input(0)?, input(1)?, count, grid)
         }
         OpKind::Topk => {
             let k = usize::try_from(attributes.integer(Key::K)).unwrap_or(0);
             let parts = op.blocking.grid_size.value[1] as usize;
             let returns_indices = attributes.word(Key::Sort) == Some("argmax");
-            topk(input(0)?, input(1)?, k, parts, returns_indices).map_err(|error| of_op(op, error))
+            topk(input(0)?, input(1)?, k, parts, returns_indices)
         }
         OpKind::FusedOp => {
-            let fused_op = context
-                .fused
-                .ok_or_else(|| of_op(op, failed("its fused op is missing")))?;
+            let fused_op = context.fused;
+            let fused_op = fused_op.ok_or_else(|| failed("its fused op is missing"))?;
             fused(context, fused_op, inputs, faults)
         }
-        OpKind::Tilizer => copy(input(0)?).map_err(|error| of_op(op, error)),
+        OpKind::Tilizer => copy(input(0)?),
         OpKind::Buffer | OpKind::Drainer => {
-            let message = format!("{} has no implementation", op.kind.value);
-            Err(of_op(op, failed(message)))
+            Err(failed(format!("{} has no implementation", op.kind.value)))
         }
-        kind => simple(kind, attributes, inputs, context.small_tiles, None, faults)
-            .map_err(|error| of_op(op, error)),
+        kind => simple(kind, attributes, inputs, context.small_tiles, None, faults),
     }
 }
 
@@ -195,15 +195,6 @@ fn triple(value: &AttributeValue) -> Option<[usize; 3]> {
         .map(|part| usize::try_from(*part).ok())
         .collect();
     parts?.try_into().ok()
-}
-
-/// Rounds a result for an integer buffer.
-fn to_integers(tensor: Tensor, format: tenon_netlist::DataFormat) -> Tensor {
-    match format {
-        tenon_netlist::DataFormat::Int8 => tensor.map(1, format::int8),
-        tenon_netlist::DataFormat::Int32 => tensor.map(1, format::int32),
-        _ => tensor,
-    }
 }
 
 #[cfg(test)]
