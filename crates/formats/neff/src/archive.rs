@@ -1,9 +1,10 @@
 //! The index of a tar archive in memory: POSIX ustar with pax headers, and GNU long names. Reads
 //! only entry headers, not the data of members.
 
+use crate::error::invalid;
 use std::collections::HashMap;
 use std::ops::Range;
-use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_base::{Location, Result};
 
 const BLOCK: usize = 512;
 
@@ -279,10 +280,6 @@ fn until_zero(field: &[u8]) -> &[u8] {
 
 fn utf8(bytes: &[u8]) -> Result<String> {
     String::from_utf8(bytes.to_owned()).map_err(|_| invalid("a member name that is not UTF-8"))
-}
-
-fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidPackage, message)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! (docs/package.md, "Buckets").
 
 use crate::TenonMember;
-use crate::package::invalid;
+use crate::error::invalid;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use tenon_base::{Error, Location, Result};

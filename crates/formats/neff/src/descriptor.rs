@@ -1,6 +1,7 @@
 //! The stored form of a DMA descriptor (neff 2.14), and its conversion to and from the executable
 //! form of `tenon-dma`.
 
+use crate::error::invalid;
 use crate::object::object;
 use crate::{Name, neff_dtype, neff_dtype_name};
 use serde_json::Number;
@@ -344,10 +345,6 @@ impl JsonDescriptor {
             self.constant = Some(number);
         }
     }
-}
-
-fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidPackage, message)
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@
 //! BLAKE3 is a hash tree (O'Connor et al., "BLAKE3: one function, fast everywhere", 2020): threads
 //! hash subtrees of one member, and the result does not depend on their number.
 
+use crate::error::{collect, invalid};
 use crate::object::object;
-use crate::package::invalid;
-use crate::{Name, Package, Table};
+use crate::{Name, Package, Table, parallel};
 use blake3::hazmat::{self, ChainingValue, HasherExt, Mode};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::OnceLock;
-use tenon_base::{Control, Error, Location, Result, pool};
+use tenon_base::{Control, Location, Result};
 use tenon_tensor::Buffer;
 
 /// The name of the member.
@@ -61,22 +61,14 @@ impl fmt::Debug for Digest {
 /// The digests of all `members`, computed on all cores: members above [`SUBTREE`] in parts.
 pub(crate) fn all(members: &[&[u8]], control: &Control) -> Result<Vec<Digest>> {
     let parts_of = |len: usize| len.div_ceil(SUBTREE).max(1);
-    let parts: Vec<(usize, usize)> = members
+    let parts = members
         .iter()
-        .enumerate()
-        .flat_map(|(member, bytes)| (0..parts_of(bytes.len())).map(move |part| (member, part)))
-        .collect();
-    let hashes: Vec<OnceLock<ChainingValue>> = parts.iter().map(|_| OnceLock::new()).collect();
-    pool::for_each(parts.len(), |index| {
-        let (member, part) = parts[index];
-        if !control.is_cancelled() {
-            let _ = hashes[index].set(subtree_hash(members[member], part));
-        }
+        .flat_map(|bytes| (0..parts_of(bytes.len())).map(move |part| (*bytes, part)));
+    let hashes = parallel::map(parts, |(bytes, part)| {
+        (!control.is_cancelled()).then(|| subtree_hash(bytes, part))
     });
     control.check()?;
-    let mut next = hashes
-        .iter()
-        .map(|hash| hash.get().copied().unwrap_or_default());
+    let mut next = hashes.into_iter().map(Option::unwrap_or_default);
     let join = |bytes: &&[u8]| {
         let hashes: Vec<ChainingValue> = next.by_ref().take(parts_of(bytes.len())).collect();
         match &hashes[..] {
@@ -321,14 +313,7 @@ impl VerifiedPackage {
 
     /// Checks members that were not used yet, on all threads; reports every member that differs.
     pub fn check(&self, names: &[String]) -> Result<()> {
-        let checked: Vec<OnceLock<Result<()>>> = names.iter().map(|_| OnceLock::new()).collect();
-        pool::for_each(names.len(), |index| {
-            checked[index].get_or_init(|| self.member(&names[index]).map(drop));
-        });
-        let errors = checked
-            .into_iter()
-            .filter_map(|slot| slot.into_inner()?.err());
-        Error::from_all(errors).map_or(Ok(()), Err)
+        collect(parallel::map(names, |name| self.member(name).map(drop))).map(drop)
     }
 }
 

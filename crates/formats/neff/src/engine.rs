@@ -63,6 +63,7 @@ impl DveTable {
 
 object! {
     /// Descriptors that start together.
+    #[derive(Default)]
     pub struct Trigger {
         /// Its id in the program.
         pub id: u32 = "id",

@@ -1,12 +1,15 @@
 //! A package as a folder of its members: unpack and pack.
 
-use crate::PackageWriter;
-use crate::{DIGESTS_JSON, FeatureBits, HEADER_BYTES, Header, INFO_JSON, Info, Package};
+use crate::error::collect;
+use crate::{
+    DIGESTS_JSON, FeatureBits, HEADER_BYTES, Header, INFO_JSON, Info, Package, PackageWriter,
+    parallel,
+};
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use tenon_base::{Control, Error, ErrorKind, Location, Result, UnfinishedFile, pool};
+use tenon_base::{Control, Error, ErrorKind, Location, Result, UnfinishedFile};
 use tenon_tensor::{Buffer, BufferMut};
 
 /// The file with the header in a folder of members; it is not packed as a member.
@@ -35,11 +38,7 @@ impl Package {
         fs::create_dir_all(parent).map_err(|error| Error::io(parent, "write", error))?;
         let mut builder = tempfile::Builder::new();
         builder.prefix(".tenon-").suffix(".part");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            builder.permissions(fs::Permissions::from_mode(0o777));
-        }
+        builder.permissions(fs::Permissions::from_mode(0o777));
         let created = UnfinishedFile::create(|| {
             let aside = builder.tempdir_in(parent)?;
             let path = aside.path().to_owned();
@@ -59,29 +58,14 @@ impl Package {
         for (name, _) in &members {
             create_folders(folder, name).map_err(|error| collision(name, error))?;
         }
-        let problems = Mutex::new(Vec::new());
-        pool::for_each(members.len(), |index| {
-            let name = members[index].0;
-            let written = control.check().and_then(|()| {
-                let bytes = self.require(name)?;
-                let mut file =
-                    File::create_new(folder.join(name)).map_err(|error| collision(name, error))?;
-                file.write_all(&bytes)
-                    .map_err(|error| collision(name, error))
-            });
-            if let Err(error) = written {
-                problems
-                    .lock()
-                    .unwrap_or_else(|poisoned| poisoned.into_inner())
-                    .push(error);
-            }
+        let written = parallel::map(members, |(name, _)| {
+            control.check()?;
+            let bytes = self.require(name)?;
+            File::create_new(folder.join(name))
+                .and_then(|mut file| file.write_all(&bytes))
+                .map_err(|error| collision(name, error))
         });
-        let problems = problems
-            .into_inner()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(error) = Error::from_all(problems) {
-            return Err(self.locate(error));
-        }
+        collect(written).map_err(|error| self.locate(error))?;
         if self.member(HEADER_FILE).is_none() {
             let path = folder.join(HEADER_FILE);
             let written = fs::write(&path, self.header().encode());

@@ -3,11 +3,10 @@
 //! (RFC 1952, 2.2); the extra field `TN` stores the compressed size of a member, by which this
 //! reader finds the next one without unpacking.
 
+use crate::parallel::{self, Task};
 use libdeflater::{CompressionLvl, Compressor, Crc, Decompressor};
 use std::io::{self, Write};
 use std::ops::Range;
-use std::sync::{Mutex, OnceLock};
-use tenon_base::pool;
 
 /// Bytes of a block before compressing.
 pub(crate) const BLOCK: usize = 1 << 20;
@@ -57,28 +56,17 @@ impl<W: Write + Send> BlockWriter<W> {
     }
 
     fn compress(&mut self) -> io::Result<()> {
-        let blocks: Vec<&[u8]> = self.pending.chunks(BLOCK).collect();
-        let members: Vec<OnceLock<io::Result<Vec<u8>>>> =
-            blocks.iter().map(|_| OnceLock::new()).collect();
-        let (before, out) = (&self.compressed, Mutex::new((&mut self.out, Ok(()))));
-        pool::for_each(blocks.len() + 1, |index| match index.checked_sub(1) {
-            Some(block) => {
-                let _ = members[block].set(member(blocks[block]));
-            }
-            None => {
-                let mut out = out.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                out.1 = before.iter().try_for_each(|member| out.0.write_all(member));
-            }
-        });
-        out.into_inner()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .1?;
-        self.compressed.clear();
-        for member in members {
-            let member = member.into_inner();
-            let lost = || io::Error::other("a block was not compressed");
-            self.compressed.push(member.ok_or_else(lost)??);
-        }
+        let (before, out) = (&self.compressed, &mut self.out);
+        let write = || {
+            let written = before.iter().try_for_each(|member| out.write_all(member));
+            written.map(|()| Vec::new())
+        };
+        let first: Task<'_, io::Result<Vec<u8>>> = Box::new(write);
+        let blocks = self.pending.chunks(BLOCK);
+        let blocks = blocks.map(|block| Box::new(move || member(block)) as Task<'_, _>);
+        let mut done = parallel::all([first].into_iter().chain(blocks)).into_iter();
+        done.next().transpose()?;
+        self.compressed = done.collect::<io::Result<_>>()?;
         self.pending.clear();
         Ok(())
     }

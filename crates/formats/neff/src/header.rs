@@ -1,6 +1,7 @@
 //! The 1024-byte header (neff 1.1).
 
 use crate::FeatureBits;
+use crate::error::invalid;
 use std::borrow::Cow;
 use tenon_base::{Error, ErrorKind, Location, Result};
 
@@ -184,7 +185,7 @@ impl Header {
 
     /// The uuid in its usual form.
     pub fn uuid_text(&self) -> String {
-        let hex: String = self.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = hex(&self.uuid);
         [
             &hex[..8],
             &hex[8..12],
@@ -198,10 +199,7 @@ impl Header {
     /// The hash in hexadecimal digits: 16 bytes for `pkg_version` 2, else 32.
     pub fn hash_text(&self) -> String {
         let len = if self.pkg_version == 2 { 16 } else { 32 };
-        self.hash[..len]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        hex(&self.hash[..len])
     }
 }
 
@@ -241,8 +239,9 @@ fn text(field: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(&field[..end])
 }
 
-fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidPackage, message)
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unsupported(message: &str) -> Error {

@@ -21,22 +21,15 @@ pub(crate) fn offsets<'a>(
         tree.add(path.steps(), count);
         count += 1;
     }
-    let mut walk = Walk {
-        text,
-        position: 0,
-        found: vec![None; count],
-    };
+    let mut walk = Walk::new(text);
+    walk.found = vec![None; count];
     walk.value(Some(&tree), 0);
     walk.found
 }
 
 /// The start of the value of `key` in the top-level object of `text`.
 pub(crate) fn member(text: &[u8], key: &str) -> Option<usize> {
-    let mut walk = Walk {
-        text,
-        position: 0,
-        found: Vec::new(),
-    };
+    let mut walk = Walk::new(text);
     let mut found = None;
     walk.space();
     if walk.peek() == Some(b'{') {
@@ -55,28 +48,15 @@ pub(crate) fn member(text: &[u8], key: &str) -> Option<usize> {
 
 /// Keys that occur twice in an object of `text`, with their offsets.
 pub(crate) fn duplicate_keys(text: &[u8]) -> Vec<(KeyPath, u64)> {
-    let mut walk = DuplicateKeys {
-        walk: Walk {
-            text,
-            position: 0,
-            found: Vec::new(),
-        },
-        place: KeyPath::default(),
-        duplicate_keys: Vec::new(),
-    };
-    walk.value(0);
-    walk.duplicate_keys
+    let mut found = Vec::new();
+    Walk::new(text).duplicates(&mut KeyPath::default(), &mut found, 0);
+    found
 }
 
 /// The path of the value that contains the byte `offset`.
 pub(crate) fn path_at(text: &[u8], offset: usize) -> KeyPath {
-    let mut walk = Walk {
-        text,
-        position: 0,
-        found: Vec::new(),
-    };
     let mut place = KeyPath::default();
-    walk.until(offset, &mut place, 0);
+    Walk::new(text).until(offset, &mut place, 0);
     place
 }
 
@@ -117,6 +97,14 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
+    fn new(text: &'a [u8]) -> Self {
+        Self {
+            text,
+            position: 0,
+            found: Vec::new(),
+        }
+    }
+
     fn peek(&self) -> Option<u8> {
         self.text.get(self.position).copied()
     }
@@ -250,11 +238,8 @@ impl<'a> Walk<'a> {
         }
         // Skips the value with a copy of the cursor, to enter only the value around the offset.
         let holds = |walk: &Self| {
-            let mut after = Walk {
-                text: walk.text,
-                position: walk.position,
-                found: Vec::new(),
-            };
+            let mut after = Walk::new(walk.text);
+            after.position = walk.position;
             after.skip();
             offset < after.position || after.position >= walk.text.len()
         };
@@ -281,68 +266,31 @@ impl<'a> Walk<'a> {
             _ => {}
         }
     }
-}
 
-struct DuplicateKeys<'a> {
-    walk: Walk<'a>,
-    place: KeyPath,
-    duplicate_keys: Vec<(KeyPath, u64)>,
-}
-
-impl DuplicateKeys<'_> {
-    fn value(&mut self, depth: usize) {
-        self.walk.space();
-        match self.walk.peek() {
-            Some(b'{') if depth < DEPTH => self.object(depth),
-            Some(b'[') if depth < DEPTH => self.list(depth),
-            _ => self.walk.skip(),
-        }
-    }
-
-    fn object(&mut self, depth: usize) {
-        self.walk.position += 1;
-        let mut keys = HashSet::new();
-        loop {
-            self.walk.space();
-            let start = self.walk.position;
-            match self.walk.peek() {
-                Some(b'"') => self.walk.string(),
-                Some(b'}') => {
-                    self.walk.position += 1;
-                    return;
-                }
-                _ => return,
+    /// The next value; adds the keys that occur twice in an object to `found`, with their offsets.
+    fn duplicates(&mut self, place: &mut KeyPath, found: &mut Vec<(KeyPath, u64)>, depth: usize) {
+        self.space();
+        match self.peek() {
+            Some(b'{') if depth < DEPTH => {
+                let mut keys = HashSet::new();
+                self.members(|walk, key, start| {
+                    let key = decoded(key).into_owned();
+                    place.enter(Step::Key(key.clone()));
+                    if !keys.insert(key) {
+                        found.push((place.clone(), start as u64));
+                    }
+                    walk.duplicates(place, found, depth + 1);
+                    place.leave();
+                    true
+                });
             }
-            let key = self
-                .walk
-                .text
-                .get(start..self.walk.position)
-                .unwrap_or_default();
-            let key = decoded(key).into_owned();
-            self.place.enter(Step::Key(key.clone()));
-            if !keys.insert(key) {
-                self.duplicate_keys.push((self.place.clone(), start as u64));
-            }
-            self.value(depth + 1);
-            self.place.leave();
-        }
-    }
-
-    fn list(&mut self, depth: usize) {
-        self.walk.position += 1;
-        for index in 0.. {
-            self.walk.space();
-            match self.walk.peek() {
-                None | Some(b'}') => return,
-                Some(b']') => {
-                    self.walk.position += 1;
-                    return;
-                }
-                Some(_) => {}
-            }
-            self.place.enter(Step::Index(index));
-            self.value(depth + 1);
-            self.place.leave();
+            Some(b'[') if depth < DEPTH => self.items(|walk, index| {
+                place.enter(Step::Index(index));
+                walk.duplicates(place, found, depth + 1);
+                place.leave();
+                true
+            }),
+            _ => self.skip(),
         }
     }
 }

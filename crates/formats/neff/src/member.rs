@@ -1,6 +1,7 @@
 //! Reads one JSON member: directly into its type; where that fails, leniently with all its problems
 //! ([`crate::prune`]).
 
+use crate::error::json_text;
 use crate::finding::{Finding, Findings};
 use crate::prune::{Mismatch, Problem, Prune};
 use crate::{KeyPath, Package, locate, rule};
@@ -106,13 +107,7 @@ fn syntax(bytes: &[u8], error: &serde_json::Error) -> Finding {
             .unwrap_or(bytes.len()),
     };
     let offset = (start + error.column().saturating_sub(1)).min(bytes.len());
-    let text = error.to_string();
-    let text = text
-        .split(" at line ")
-        .next()
-        .unwrap_or_default()
-        .to_owned();
-    Finding::new(&rule::JSON_SYNTAX, text)
+    Finding::new(&rule::JSON_SYNTAX, json_text(error))
         .path(locate::path_at(bytes, offset))
         .offset(Some(offset as u64))
 }

@@ -5,11 +5,12 @@
 //! one list of fields. Unlike serde's `flatten` it keeps the order of keys, needs no second pass,
 //! and adds eight bytes to a struct whose object has the known keys in declaration order.
 
-use serde::de::{Error, Visitor};
+use serde::Deserialize;
+use serde::de::Error;
 use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
@@ -257,31 +258,9 @@ pub(crate) fn twice<E: Error>(key: &str) -> E {
 }
 
 /// A key, borrowed from the input where possible.
-pub(crate) struct Key<'de>(pub(crate) std::borrow::Cow<'de, str>);
-
-impl<'de> Deserialize<'de> for Key<'de> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Text;
-
-        impl<'de> Visitor<'de> for Text {
-            type Value = Key<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a key")
-            }
-
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Key<'de>, E> {
-                Ok(Key(text.into()))
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Key<'de>, E> {
-                Ok(Key(text.to_owned().into()))
-            }
-        }
-
-        from.deserialize_str(Text)
-    }
-}
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Key<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// Declares a JSON object: the struct, and its fields with their keys. Fields of type `Option`,
 /// `Vec` and `Table` are optional; at most 64 fields.

@@ -1,10 +1,13 @@
 //! A package opened for reading: the header, and the members as slices of the file.
 
-use crate::archive::Index;
+use crate::archive::{Blocks, Index};
+use crate::error::{invalid, json_text};
+use crate::header::hex;
 use crate::{HEADER_BYTES, Header, payload};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_tensor::Buffer;
@@ -173,13 +176,7 @@ impl Package {
     pub fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
         let bytes = self.require(name)?;
         serde_json::from_slice(&bytes).map_err(|error| {
-            let text = error.to_string();
-            // serde_json appends the position to its text; it is reported as the location.
-            let text = text
-                .split(" at line ")
-                .next()
-                .unwrap_or_default()
-                .to_owned();
+            let text = json_text(&error);
             let (line, column) = (error.line() as u32, error.column() as u32);
             let place = Location::member(name).line_column(line, column);
             self.locate(invalid(format!("not valid: {text}")).at(place))
@@ -209,9 +206,9 @@ impl Package {
         if !self.header.is_tenon() {
             return Ok(HashCheck::ForeignDiffers);
         }
-        let hex: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
         let error = invalid("the payload's hash differs from the header's");
-        Err(self.locate(error.expected(self.header.hash_text()).found(hex)))
+        let error = error.expected(self.header.hash_text());
+        Err(self.locate(error.found(hex(&found))))
     }
 
     fn hash<D: Digest>(&self, control: &Control) -> Result<Vec<u8>> {
@@ -228,11 +225,7 @@ impl Package {
 
 /// The index of the archive in a file. Entry headers are read with `pread`: it costs less than the
 /// page fault of an access to the mapping, and a package has an entry for each constant.
-#[cfg(unix)]
 fn read_index(file: &File, start: usize, len: usize) -> Result<Index> {
-    use crate::archive::Blocks;
-    use std::os::unix::fs::FileExt;
-
     struct InFile<'a> {
         file: &'a File,
         start: usize,
@@ -253,18 +246,6 @@ fn read_index(file: &File, start: usize, len: usize) -> Result<Index> {
     }
 
     Index::read(&InFile { file, start, len })
-}
-
-#[cfg(not(unix))]
-fn read_index(file: &File, start: usize, len: usize) -> Result<Index> {
-    let map = Buffer::map(file).map_err(|error| {
-        Error::new(ErrorKind::Io, format!("cannot read: {error}")).source(error)
-    })?;
-    Index::read(
-        &map.get(start..)
-            .and_then(|rest| rest.get(..len))
-            .unwrap_or_default(),
-    )
 }
 
 /// The range of the payload in a file of `len` bytes. Bytes after it are ignored.
@@ -288,10 +269,6 @@ fn payload_range(header: &Header, len: usize) -> Result<std::ops::Range<usize>> 
             .found(len - start)
             .at(Location::field("data_size"))),
     }
-}
-
-pub(crate) fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidPackage, message)
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! The payload of a package: a tar archive, plain or compressed.
 
-use crate::Limits;
+use crate::error::{collect, invalid};
 use crate::gzip::{self, Block};
-use crate::package::invalid;
+use crate::{Limits, parallel};
 use flate2::bufread::GzDecoder;
 use std::io::Read;
-use std::sync::Mutex;
-use tenon_base::{Control, Error, ErrorKind, Location, Result, pool};
+use tenon_base::{Control, Error, ErrorKind, Location, Result};
 use tenon_tensor::{Buffer, BufferMut};
 
 /// The magic number of gzip.
@@ -39,36 +38,21 @@ fn in_blocks(payload: &[u8], blocks: &[Block], limit: u64, control: &Control) ->
     let mut parts = Vec::with_capacity(blocks.len());
     for block in blocks {
         let (part, after) = std::mem::take(&mut rest).split_at_mut(block.unpacked);
-        parts.push(Mutex::new(part));
+        parts.push((&block.stored, part));
         rest = after;
     }
-    let problems = Mutex::new(Vec::new());
-    pool::for_each(blocks.len(), |index| {
+    let unpacked = parallel::map(parts, |(stored, part)| {
         if control.is_cancelled() {
-            return;
+            return Ok(());
         }
-        let stored = &payload[blocks[index].stored.clone()];
-        let mut part = parts[index]
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Err(text) = gzip::unpack(stored, &mut part) {
+        gzip::unpack(&payload[stored.clone()], part).map_err(|text| {
             let error = invalid(format!("the compressed payload is invalid: {text}"));
-            let error = error.at(Location::offset(blocks[index].stored.start as u64));
-            problems
-                .lock()
-                .unwrap_or_else(|poisoned| poisoned.into_inner())
-                .push(error);
-        }
+            error.at(Location::offset(stored.start as u64))
+        })
     });
     control.progress("unpack", total as u64, total as u64)?;
-    drop(parts);
-    let problems = problems
-        .into_inner()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    match Error::from_all(problems) {
-        Some(error) => Err(error),
-        None => Ok(archive.freeze()),
-    }
+    collect(unpacked)?;
+    Ok(archive.freeze())
 }
 
 fn streaming(payload: &[u8], limit: u64, control: &Control) -> Result<Buffer> {

@@ -46,7 +46,7 @@ impl MemoryTraffic {
 }
 
 /// The placement of one node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodePlacement {
     /// The node's name.
     pub node: String,
@@ -172,13 +172,7 @@ impl PlacementReport {
             node: node.to_owned(),
             operator: operator.to_owned(),
             backend: CPU_NODE.to_owned(),
-            hint: None,
-            converted: None,
-            weights: None,
-            subgraph: None,
-            read: None,
-            written: None,
-            refusals: Vec::new(),
+            ..NodePlacement::default()
         });
     }
 
@@ -283,13 +277,8 @@ mod tests {
             node: "n".into(),
             operator: operator.into(),
             backend: backend.into(),
-            hint: None,
-            converted: None,
-            weights: None,
-            subgraph: None,
-            read: None,
-            written: None,
             refusals: refusal.into_iter().collect(),
+            ..NodePlacement::default()
         }
     }
 

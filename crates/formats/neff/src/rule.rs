@@ -32,7 +32,7 @@ pub struct Rule {
     pub severity: Severity,
     /// The rule.
     pub sentence: &'static str,
-    /// Its source: sections of docs/neff.md (`neff 2.5`), or another page of Tenon.
+    /// Its source: sections of docs/neff.md (`neff 2.5`) or of another page, a text that `tenon_base::Citation` reads.
     pub source: &'static str,
 }
 
@@ -101,7 +101,7 @@ rules! {
         "neff 1.2";
     PAYLOAD_LIMIT, "payload.limit", Error,
         "a payload unpacks to no more than the limit",
-        "docs/neff.md";
+        "neff reading-a-package";
     PAYLOAD_VERSION, "payload.version", Note,
         "pkg_version 1 is plain, 2 is compressed",
         "neff 1.1, 1.2";
@@ -113,25 +113,25 @@ rules! {
         "neff 1.2";
     DIGEST_NONE, "digest.none", Warning,
         "a package of Tenon has digests.json; without it damage to constants is not detected",
-        "docs/package.md";
+        "package digestsjson";
     DIGEST_TABLE, "digest.table", Error,
         "digests.json is valid and complete",
-        "docs/package.md";
+        "package digestsjson";
     DIGEST_MEMBER, "digest.member", Error,
         "a member has the digest recorded in digests.json",
-        "docs/package.md";
+        "package digestsjson";
     DIGEST_LOST, "digest.lost", Error,
         "a member listed in digests.json exists",
-        "docs/package.md";
+        "package digestsjson";
     DIGEST_UNLISTED, "digest.unlisted", Error,
         "a member is listed in digests.json",
-        "docs/package.md";
+        "package digestsjson";
     MEMBER_MISSING, "member.missing", Error,
         "a named member exists",
         "neff 3.1";
     JSON_SYNTAX, "json.syntax", Error,
         "a JSON member is JSON, at most 127 levels deep",
-        "docs/neff.md";
+        "neff reading-a-package";
     JSON_TYPE, "json.type", Error,
         "a value has the type of its key",
         "neff 2.12";
@@ -140,7 +140,7 @@ rules! {
         "neff 2.12";
     JSON_TWICE, "json.twice", Error,
         "a key occurs once in its object",
-        "docs/neff.md";
+        "neff every-json-member";
     GRAPH_KELF, "graph.kelf", Error,
         "a node runs a kelf",
         "neff 2.1";
@@ -323,10 +323,10 @@ rules! {
         "neff 2.15";
     DESC_STEPS, "desc.steps", Error,
         "steps keep the bytes of an element contiguous",
-        "docs/dma.md, Access patterns";
+        "dma access-patterns";
     DESC_SIZES, "desc.sizes", Error,
         "sizes are multiples of the element size, and sources fill the target",
-        "docs/dma.md, Access patterns";
+        "dma access-patterns";
     DESC_BOUNDS, "desc.bounds", Error,
         "an access stays inside its variable",
         "neff 2.15";
@@ -365,7 +365,7 @@ rules! {
         "neff 2.14";
     DESC_TRANSPOSE_RUNS, "desc.transpose-runs", Warning,
         "an executable transpose has a shape and an element size that agree with its accesses",
-        "docs/dma.md";
+        "dma transpose";
     TENSOR_MAP_DTYPE, "tensor-map.dtype", Warning,
         "dtype is a data type",
         "neff 2.10";
@@ -374,10 +374,10 @@ rules! {
         "neff 2.10";
     TENON_CONTENTS, "tenon.contents", Error,
         "a package of Tenon obeys the rules of Tenon's members",
-        "docs/package.md";
+        "package";
     TENON_LOAD, "tenon.load", Error,
         "a runtime loads a package of Tenon",
-        "docs/package.md";
+        "neff findings";
 }
 
 #[cfg(test)]

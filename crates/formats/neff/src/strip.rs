@@ -1,9 +1,10 @@
 //! Writes a package as a plain archive without its debug members.
 
+use crate::error::encode;
 use crate::{DIGESTS_JSON, Header, Package, PackageWriter, Structure};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use tenon_base::{Control, Error, ErrorKind, Location, Result};
+use tenon_base::{Control, Location, Result};
 
 /// The result of [`strip`].
 #[derive(Debug, Clone, PartialEq)]
@@ -87,11 +88,9 @@ impl DebugMembers {
             // Members that the runtime reads are kept even if a debug list names them.
             removed.remove(&subgraph.member);
             for parts in &subgraph.engines {
-                parts
-                    .member
-                    .iter()
-                    .chain(&parts.program)
-                    .for_each(|name| drop(removed.take(name)));
+                for name in parts.member.iter().chain(&parts.program) {
+                    removed.remove(name);
+                }
             }
             for (_, variable) in subgraph.definition.var.iter() {
                 if let Some(file) = &variable.file_name {
@@ -99,11 +98,8 @@ impl DebugMembers {
                 }
             }
             if any {
-                let bytes = serde_json::to_vec(&definition).map_err(|error| {
-                    let text = format!("cannot write as JSON: {error}");
-                    let error = Error::new(ErrorKind::Internal, text).source(error);
-                    error.at(Location::member(&subgraph.member))
-                })?;
+                let bytes = encode(&definition)
+                    .map_err(|error| error.at(Location::member(&subgraph.member)))?;
                 changed.insert(subgraph.member, bytes);
             }
         }

@@ -128,10 +128,7 @@ impl TenonMember {
     /// # Errors
     /// Names and ranges that are not allowed; all together.
     pub fn symbol_table(&self) -> Result<Symbols> {
-        let mut symbols = Symbols::default();
-        let add = |info: &SymbolInfo| symbols.add(&info.name, info.min..=info.max).err();
-        let errors: Vec<Error> = self.symbols.iter().filter_map(add).collect();
-        Error::from_all(errors).map_or(Ok(symbols), Err)
+        SymbolInfo::table(&self.symbols)
     }
 }
 
@@ -155,6 +152,14 @@ impl SymbolInfo {
             max: symbol.max,
         };
         symbols.iter().map(info).collect()
+    }
+
+    /// The table of a list; all problems together.
+    pub(crate) fn table(list: &[Self]) -> Result<Symbols> {
+        let mut symbols = Symbols::default();
+        let add = |info: &Self| symbols.add(&info.name, info.min..=info.max).err();
+        let errors: Vec<Error> = list.iter().filter_map(add).collect();
+        Error::from_all(errors).map_or(Ok(symbols), Err)
     }
 }
 

@@ -5,9 +5,8 @@
 //! their concatenation is the list that a sequential parser reads. In all other cases the
 //! sequential parser reads the member and reports its errors.
 
-use crate::{Engine, Trigger, locate};
+use crate::{Engine, Trigger, locate, parallel};
 use serde_json::Deserializer;
-use std::sync::Mutex;
 use tenon_base::pool;
 
 /// Texts below this length are parsed by one thread.
@@ -38,18 +37,13 @@ fn read_in_parallel(text: &[u8], count: usize) -> Option<Engine> {
         return None;
     }
     let starts = starts(text, first, count);
-    let chunks: Vec<Mutex<Option<Chunk>>> = starts.iter().map(|_| Mutex::default()).collect();
-    pool::for_each(starts.len(), |index| {
-        let next = starts.get(index + 1).copied();
-        let chunk = chunk(text, starts[index], next);
-        if let Ok(mut slot) = chunks[index].lock() {
-            *slot = chunk;
-        }
-    });
+    let nexts = starts.iter().skip(1).copied().map(Some).chain([None]);
+    let ranges = starts.iter().copied().zip(nexts);
+    let chunks = parallel::map(ranges, |(start, next)| chunk(text, start, next));
     let mut triggers = Vec::new();
     let mut end = None;
-    for slot in chunks {
-        let chunk = slot.into_inner().ok()??;
+    for chunk in chunks {
+        let chunk = chunk?;
         // The other chunks are appended to the list of the first.
         if triggers.is_empty() {
             triggers = chunk.triggers;

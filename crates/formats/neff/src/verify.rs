@@ -266,32 +266,5 @@ fn add_offsets(package: &Package, findings: &mut Findings) {
     }
 }
 
-/// Reports `found` if it is none of the values that the rule allows.
-fn one_of(
-    check: &mut Check<'_>,
-    rule: &'static crate::Rule,
-    values: &[&str],
-    (member, path): (&str, impl FnOnce() -> KeyPath),
-    found: &str,
-) {
-    if !values.contains(&found) {
-        check.report(rule, member, path(), format!("found '{found}'"));
-    }
-}
-
-/// Checks the value of `fabric_path`.
-fn fabric_path(
-    check: &mut Check<'_>,
-    rule: &'static crate::Rule,
-    member: &str,
-    object: &KeyPath,
-    found: Option<&crate::Name>,
-) {
-    if let Some(found) = found {
-        let path = || object.key("fabric_path");
-        one_of(check, rule, &["main", "alt"], (member, path), found);
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 //! Writes a package: members in sequence, the header last. Equal input gives equal bytes.
 
+use crate::error::encode;
 use crate::gzip::BlockWriter;
+use crate::parallel::{self, Task};
 use crate::tar_entry::{BLOCK, entry, padding};
 use crate::target::{FileTarget, MemoryTarget, Target};
 use crate::{DIGESTS_JSON, Digest, Digests, HEADER_BYTES, Header};
@@ -8,8 +10,7 @@ use md5::Md5;
 use sha2::{Digest as _, Sha256};
 use std::io::{self, SeekFrom, Write};
 use std::path::Path;
-use std::sync::Mutex;
-use tenon_base::{Error, ErrorKind, Location, Result, pool};
+use tenon_base::{Error, ErrorKind, Location, Result};
 
 /// The payload's size is a multiple of this, as in the files of other writers of the format.
 const RECORD: u64 = 10240;
@@ -56,28 +57,15 @@ impl<W: Target> Write for Hashed<W> {
             out.write_all(bytes)?;
             hash(sha256, md5);
         } else {
-            let (hashing, writing) = (Mutex::new((sha256, md5)), Mutex::new((out, Ok(()))));
-            let lock = || {
-                hashing
-                    .lock()
-                    .unwrap_or_else(|poisoned| poisoned.into_inner())
+            let hash = || {
+                hash(sha256, md5);
+                Ok(())
             };
-            pool::for_each(2, |task| match task {
-                0 => {
-                    let (sha256, md5) = &mut *lock();
-                    hash(sha256, md5);
-                }
-                _ => {
-                    let mut writing = writing
-                        .lock()
-                        .unwrap_or_else(|poisoned| poisoned.into_inner());
-                    writing.1 = writing.0.write_all(bytes);
-                }
-            });
-            writing
-                .into_inner()
-                .unwrap_or_else(|poisoned| poisoned.into_inner())
-                .1?;
+            let tasks: [Task<'_, io::Result<()>>; 2] =
+                [Box::new(hash), Box::new(|| out.write_all(bytes))];
+            parallel::all(tasks)
+                .into_iter()
+                .collect::<io::Result<()>>()?;
         }
         self.written += bytes.len() as u64;
         Ok(bytes.len())
@@ -174,11 +162,7 @@ impl<W: Target> PackageWriter<W> {
     /// output of the target and the header.
     pub fn finish(mut self) -> Result<(W::Output, Header)> {
         if let Some(digests) = self.digests.take() {
-            let bytes = serde_json::to_vec(&digests.to_stored()).map_err(|error| {
-                let text = format!("cannot write as JSON: {error}");
-                Error::new(ErrorKind::Internal, text).source(error)
-            })?;
-            self.add(DIGESTS_JSON, &bytes)?;
+            self.add(DIGESTS_JSON, &encode(&digests.to_stored())?)?;
         }
         self.write(&[0; 2 * BLOCK])?;
         let path = self.path().map(Path::to_owned);

@@ -1,7 +1,7 @@
 //! The consistency rules of [`Contents`], checked when writing and reading.
 
 use super::{Contents, PackageVariable, Role};
-use crate::package::invalid;
+use crate::error::invalid;
 use crate::{Buckets, MappedTensor, Port, PortShape, SizesInfo, TENON_FORMAT};
 use std::collections::HashSet;
 use tenon_base::{Error, ErrorKind, Location, Result};
@@ -15,12 +15,8 @@ impl Contents {
         self.check_rules(false)
     }
 
-    /// The same for a subgraph that a host function calls: it passes the sizes, so that no input has to decide them.
-    pub(super) fn check_called(&self) -> Result<()> {
-        self.check_rules(true)
-    }
-
-    fn check_rules(&self, called: bool) -> Result<()> {
+    /// The same; `called`: a host function calls the subgraph and passes the sizes, so that no input has to decide them.
+    pub(super) fn check_rules(&self, called: bool) -> Result<()> {
         if self.tenon.format > TENON_FORMAT {
             return Err(newer_format(self.tenon.format, TENON_FORMAT));
         }

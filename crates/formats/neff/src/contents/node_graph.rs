@@ -11,11 +11,12 @@ pub use host::HostFunction;
 
 use super::Contents;
 use super::write::NodeFiles;
+use crate::error::invalid;
 use crate::json::{dtype, kind};
 use crate::{PlacementReport, Port, PortShape};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
-use tenon_base::{Error, ErrorKind, Location, Result};
+use tenon_base::{Error, Location, Result};
 use tenon_tensor::{Buffer, DataType, TensorType, ValueKind};
 
 /// The version of the call signature of CPU nodes (`include/tenon/cpu_node.h`).
@@ -212,10 +213,7 @@ impl NodeGraph {
                 problems.push(invalid("two nodes of this name").at(place.clone()));
             }
             if let NodeWork::Core(contents) = &node.work {
-                let checked = match hosted {
-                    true => contents.check_called(),
-                    false => contents.check(),
-                };
+                let checked = contents.check_rules(hosted);
                 problems.extend(checked.err().map(|error| error.at(place.clone())));
             }
             let mut report = |error: Error| problems.push(error.at(place.clone()));
@@ -346,10 +344,6 @@ fn ports(ports: &[Port]) -> Vec<GraphPort> {
 
 fn shown(dtype: DataType, shape: &PortShape) -> String {
     format!("{dtype}{shape}")
-}
-
-fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidPackage, message)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::check::newer_format;
 use super::write::TENON_JSON;
 use super::{Contents, Movement, PackageVariable, Role};
-use crate::package::invalid;
+use crate::error::{collect, invalid};
 use crate::structure::member_of;
 use crate::{
     Definition, Engine, EngineName, FeatureBits, Kelf, NEFF_JSON, NeffGraph, Package, TENON_FORMAT,
@@ -12,7 +12,7 @@ use crate::{
 use serde::Deserialize;
 use std::collections::HashMap;
 use tenon_base::{Error, ErrorKind, Location, Result};
-use tenon_dma::{Descriptor, VariableId};
+use tenon_dma::VariableId;
 
 impl Contents {
     /// Reads and checks the subgraph of a package of Tenon. Constants and the program are slices of
@@ -89,11 +89,9 @@ pub(super) fn read_node(package: &Package, kelf: &str) -> Result<Contents> {
         program: package.require(&program)?,
         tenon,
     };
-    let checked = match hosted {
-        true => contents.check_called(),
-        false => contents.check(),
-    };
-    checked.map_err(|error| error.at(Location::member(folder)))?;
+    contents
+        .check_rules(hosted)
+        .map_err(|error| error.at(Location::member(folder)))?;
     Ok(contents)
 }
 
@@ -146,11 +144,13 @@ fn check_features(package: &Package) -> Result<()> {
     .at(Location::field("feature_bits")))
 }
 
+/// Reads the format of a member alone: other keys may have changed.
+#[derive(Deserialize)]
+pub(super) struct Format {
+    pub format: u32,
+}
+
 fn tenon(package: &Package, name: &str) -> Result<TenonMember> {
-    #[derive(Deserialize)]
-    struct Format {
-        format: u32,
-    }
     package.json::<TenonMember>(name).map_err(|error| {
         // A later format may have other keys: report the format, not the missing key.
         match package.json::<Format>(name) {
@@ -245,16 +245,13 @@ fn movements(engine: &Engine, definition: &Definition) -> Result<Vec<Movement>> 
         .iter()
         .map(|(name, stored)| (name, VariableId(stored.var_id)))
         .collect();
-    let mut problems = Vec::new();
-    let mut movements = Vec::new();
-    for (index, trigger) in engine.dma.iter().enumerate() {
-        match movement(trigger, definition, &ids) {
-            Ok(movement) => movements.push(movement),
-            Err(error) => problems.push(error.at(Location::node(format!("dma[{index}]")))),
-        }
-    }
+    let triggers = engine.dma.iter().enumerate();
+    let mut movements = collect(triggers.map(|(index, trigger)| {
+        movement(trigger, definition, &ids)
+            .map_err(|error| error.at(Location::node(format!("dma[{index}]"))))
+    }))?;
     movements.sort_by_key(|movement: &Movement| movement.id);
-    Error::from_all(problems).map_or(Ok(movements), Err)
+    Ok(movements)
 }
 
 fn movement(
@@ -268,18 +265,8 @@ fn movement(
         return Err(error.at(Location::field("queue")));
     }
     let parse = |stored: &crate::JsonDescriptor| stored.parse(|name| ids.get(name).copied());
-    let parsed: Vec<Result<Descriptor>> = trigger.desc.iter().map(parse).collect();
-    let mut descriptors = Vec::with_capacity(parsed.len());
-    let mut problems = Vec::new();
-    for result in parsed {
-        match result {
-            Ok(descriptor) => descriptors.push(descriptor),
-            Err(error) => problems.push(error),
-        }
-    }
-    let movement = Movement {
+    Ok(Movement {
         id: trigger.id,
-        descriptors,
-    };
-    Error::from_all(problems).map_or(Ok(movement), Err)
+        descriptors: collect(trigger.desc.iter().map(parse))?,
+    })
 }

@@ -1,12 +1,12 @@
 //! Contents → package.
 
 use super::{Contents, PackageVariable, Role};
+use crate::error::encode;
 use crate::{
     Definition, Digest, Engine, EngineName, FeatureBits, Header, INFO_JSON, Info, JsonDescriptor,
     Kelf, KelfGraph, NEFF_JSON, NeffGraph, PackageWriter, Port, QueueSet, Table, Target, Trigger,
     Variable, VariableKind,
 };
-use serde::Serialize;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
@@ -188,18 +188,12 @@ impl Contents {
         let trigger = |movement: &super::Movement| Trigger {
             id: movement.id,
             queue: Some(QUEUE.into()),
-            instance_name: None,
-            function_start: None,
-            section_start_desc: None,
-            event: None,
-            semaphore: None,
-            remote_semaphores: None,
             desc: movement
                 .descriptors
                 .iter()
                 .map(|descriptor| JsonDescriptor::new(descriptor, name))
                 .collect(),
-            other: Default::default(),
+            ..Trigger::default()
         };
         Engine {
             name: Some(ENGINE.into()),
@@ -371,14 +365,4 @@ pub(super) fn write_file(
 /// The file of a constant, inside the subgraph's folder.
 fn constant_file(id: usize) -> String {
     format!("constants/{id}.bin")
-}
-
-fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>> {
-    serde_json::to_vec(value).map_err(|error| {
-        Error::new(
-            ErrorKind::Internal,
-            format!("cannot write as JSON: {error}"),
-        )
-        .source(error)
-    })
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use tenon_base::{Control, Result};
 
 /// Compares two packages. JSON members are compared by value: white space and the order of keys are
@@ -87,9 +87,7 @@ fn definition(member: &str, a: &Definition, b: &Definition, diff: &mut Diff) {
             .collect()
     };
     let (vars_a, vars_b) = (by_name(a), by_name(b));
-    let names: HashSet<&String> = vars_a.keys().chain(vars_b.keys()).collect();
-    let mut names: Vec<&String> = names.into_iter().collect();
-    names.sort_unstable();
+    let names: BTreeSet<&String> = vars_a.keys().chain(vars_b.keys()).collect();
     for name in names {
         let mut path = KeyPath::default().key("var").key(name);
         let (a, b) = (vars_a.get(name), vars_b.get(name));
@@ -182,9 +180,7 @@ fn placement(a: &Package, b: &Package, diff: &mut Diff) {
             .collect()
     };
     let (a, b) = (nodes(&a), nodes(&b));
-    let names: HashSet<&String> = a.keys().chain(b.keys()).collect();
-    let mut names: Vec<&String> = names.into_iter().collect();
-    names.sort_unstable();
+    let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
     for name in names
         .into_iter()
         .filter(|name| a.get(*name) != b.get(*name))

@@ -10,15 +10,19 @@ fn field(name: &str) -> KeyPath {
     KeyPath::default().key(name)
 }
 
+/// Adds a finding at a field of the header, which starts at that byte.
+fn add(check: &mut Check<'_>, finding: Finding, name: &str, byte: u64) {
+    let finding = finding.path(field(name)).offset(Some(byte));
+    check.findings.add(finding);
+}
+
 /// The rules of the header, and its hash if the options include it.
 pub(super) fn header(check: &mut Check<'_>) -> Result<()> {
     let header = check.package.header();
     let unnamed = header.feature_bits.without_name();
     if unnamed != FeatureBits::default() {
         let finding = Finding::new(&rule::HEADER_FEATURES, format!("found {unnamed}"));
-        check
-            .findings
-            .add(finding.path(field("feature_bits")).offset(Some(544)));
+        add(check, finding, "feature_bits", 544);
     }
     let sum: u32 = header
         .tpb_per_node
@@ -28,22 +32,16 @@ pub(super) fn header(check: &mut Check<'_>) -> Result<()> {
     if sum != header.num_tpb {
         let detail = format!("expected {sum}, found {}", header.num_tpb);
         let finding = Finding::new(&rule::HEADER_CORES, detail);
-        check
-            .findings
-            .add(finding.path(field("num_tpb")).offset(Some(168)));
+        add(check, finding, "num_tpb", 168);
     }
     if let Some(at) = header.pad.iter().position(|&byte| byte != 0) {
         let finding = Finding::new(&rule::HEADER_PAD, "");
-        check
-            .findings
-            .add(finding.path(field("pad")).offset(Some(556 + at as u64)));
+        add(check, finding, "pad", 556 + at as u64);
     }
     if check.package.is_compressed() != (header.pkg_version == 2) {
         let detail = format!("found {}", header.pkg_version);
         let finding = Finding::new(&rule::PAYLOAD_VERSION, detail);
-        check
-            .findings
-            .add(finding.path(field("pkg_version")).offset(Some(0)));
+        add(check, finding, "pkg_version", 0);
     }
     if check.options.hash {
         hash(check)?;
@@ -60,9 +58,7 @@ fn hash(check: &mut Check<'_>) -> Result<()> {
         }
         Err(error) => return Err(error),
     };
-    check
-        .findings
-        .add(finding.path(field("hash")).offset(Some(172)));
+    add(check, finding, "hash", 172);
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! The rules of queue sets, variables and the tensor map.
 
-use super::{Check, Part, fabric_path, one_of};
+use super::{Check, Part};
 use crate::finding::Finding;
 use crate::{
-    Definition, EngineName, FeatureBits, KeyPath, QueueSet, Variable, VariableKind, neff_dtype,
-    rule,
+    Definition, EngineName, FeatureBits, KeyPath, Name, QueueSet, Variable, VariableKind,
+    neff_dtype, rule,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -17,25 +17,17 @@ const MAX_QUEUES: u64 = 16;
 pub(super) fn definition(check: &mut Check<'_>, part: &Part<'_>) {
     let definition = &part.subgraph.definition;
     features(check, part, definition);
-    let mut rings: HashMap<&str, ()> = definition
-        .dma_queue
-        .iter()
-        .map(|(name, _)| (name, ()))
-        .collect();
+    let sets = definition.dma_queue.iter();
+    let mut rings: HashSet<&str> = sets.map(|(name, _)| name).collect();
     for (name, queue) in definition.dma_queue.iter() {
         let place = KeyPath::default().key("dma_queue").key(name);
         queue_set(check, part, queue, &place);
         for (index, instance) in queue.queue_instances.iter().flatten().enumerate() {
             // A set of one instance may have the set's name.
-            if *instance != *name && rings.insert(instance, ()).is_some() {
+            if *instance != *name && !rings.insert(instance) {
                 let place = place.key("queue_instances").index(index);
-                let detail = format!("found '{instance}'");
-                check.report(
-                    &rule::QUEUE_INSTANCE_NAMES,
-                    &part.subgraph.member,
-                    place,
-                    detail,
-                );
+                let (rule, detail) = (&rule::QUEUE_INSTANCE_NAMES, format!("found '{instance}'"));
+                check.report(rule, &part.subgraph.member, place, detail);
             }
         }
     }
@@ -51,6 +43,14 @@ fn features(check: &mut Check<'_>, part: &Part<'_>, definition: &Definition) {
     let Some(names) = &definition.neff_features else {
         return;
     };
+    let mut report = |place, detail: String| {
+        check.report(
+            &rule::HEADER_FEATURE_NAMES,
+            &part.subgraph.member,
+            place,
+            detail,
+        );
+    };
     for (index, name) in names.iter().enumerate() {
         let bit = FeatureBits::named(name);
         if bit.is_none_or(|bit| !bits.contains(bit)) {
@@ -60,47 +60,28 @@ fn features(check: &mut Check<'_>, part: &Part<'_>, definition: &Definition) {
             } else {
                 "no bit of this name"
             };
-            let detail = format!("'{name}': {what}");
-            check.report(
-                &rule::HEADER_FEATURE_NAMES,
-                &part.subgraph.member,
-                place,
-                detail,
-            );
+            report(place, format!("'{name}': {what}"));
         }
     }
     let vnc = FeatureBits::named("neff_feature_vnc").unwrap_or_default();
     if bits.contains(vnc) && !names.iter().any(|name| *name == *"neff_feature_vnc") {
         let place = KeyPath::default().key("neff_features");
-        let detail = "'neff_feature_vnc' is only a bit";
-        check.report(
-            &rule::HEADER_FEATURE_NAMES,
-            &part.subgraph.member,
-            place,
-            detail,
-        );
+        report(place, "'neff_feature_vnc' is only a bit".to_owned());
     }
 }
 
 fn queue_set(check: &mut Check<'_>, part: &Part<'_>, queue: &QueueSet, place: &KeyPath) {
     let member = &*part.subgraph.member;
-    let kind = || place.key("type");
-    one_of(
-        check,
-        &rule::QUEUE_TYPE,
-        &QUEUE_TYPES,
-        (member, kind),
-        &queue.kind,
-    );
+    let mut report = |rule, key: &str, detail: String| {
+        check.report(rule, member, place.key(key), detail);
+    };
+    if !QUEUE_TYPES.contains(&queue.kind.as_str()) {
+        report(&rule::QUEUE_TYPE, "type", format!("found '{}'", queue.kind));
+    }
     let most = if part.is_inf1() { 1 } else { MAX_QUEUES };
     if let Some(count) = queue.num_queues.filter(|count| !(1..=most).contains(count)) {
         let detail = format!("expected 1 to {most}, found {count}");
-        check.report(
-            &rule::QUEUE_NUM_QUEUES,
-            member,
-            place.key("num_queues"),
-            detail,
-        );
+        report(&rule::QUEUE_NUM_QUEUES, "num_queues", detail);
     }
     if let Some(owner) = &queue.owner {
         let engine = EngineName::ALL
@@ -110,53 +91,36 @@ fn queue_set(check: &mut Check<'_>, part: &Part<'_>, queue: &QueueSet, place: &K
             .and_then(|engine| part.subgraph.definition.engine(engine))
             .is_none()
         {
-            let detail = format!("found '{owner}'");
-            check.report(&rule::QUEUE_OWNER, member, place.key("owner"), detail);
+            report(&rule::QUEUE_OWNER, "owner", format!("found '{owner}'"));
         }
     }
     if queue.pinned == Some(true) && part.architecture.is_some() && !part.is_inf1() {
-        check.report(&rule::QUEUE_PINNED, member, place.key("pinned"), "");
+        report(&rule::QUEUE_PINNED, "pinned", String::new());
     }
     if queue.queue_instances.is_some() && part.is_inf1() {
-        check.report(
-            &rule::QUEUE_INSTANCES,
-            member,
-            place.key("queue_instances"),
-            "",
-        );
+        report(&rule::QUEUE_INSTANCES, "queue_instances", String::new());
     }
     if let Some(set) = &queue.semaphore_set {
         let distinct: HashSet<_> = set.iter().collect();
         if distinct.len() != set.len() || set.len() as u64 != queue.queues() {
-            let detail = format!(
-                "expected {} of them, found {}",
-                queue.queues(),
-                distinct.len()
-            );
-            check.report(
-                &rule::QUEUE_SEMAPHORE_SET,
-                member,
-                place.key("semaphore_set"),
-                detail,
-            );
+            let (expected, found) = (queue.queues(), distinct.len());
+            let detail = format!("expected {expected} of them, found {found}");
+            report(&rule::QUEUE_SEMAPHORE_SET, "semaphore_set", detail);
         }
     }
     if queue.semaphore.is_some() && queue.queues() > 1 {
         let detail = format!("found {} queues", queue.queues());
-        check.report(
-            &rule::QUEUE_SEMAPHORE,
-            member,
-            place.key("semaphore"),
-            detail,
-        );
+        report(&rule::QUEUE_SEMAPHORE, "semaphore", detail);
     }
-    fabric_path(
-        check,
-        &rule::QUEUE_FABRIC_PATH,
-        member,
-        place,
-        queue.fabric_path.as_ref(),
-    );
+    if let Some(detail) = wrong_fabric_path(queue.fabric_path.as_ref()) {
+        report(&rule::QUEUE_FABRIC_PATH, "fabric_path", detail);
+    }
+}
+
+/// The detail of a finding if the path is neither `main` nor `alt`.
+fn wrong_fabric_path(found: Option<&Name>) -> Option<String> {
+    let wrong = found.filter(|found| !matches!(found.as_str(), "main" | "alt"))?;
+    Some(format!("found '{wrong}'"))
 }
 
 fn place_of(name: &str) -> KeyPath {
@@ -251,9 +215,8 @@ fn variable(
     {
         report(&rule::VAR_LIST_ID, "list", format!("found {id}"));
     }
-    if stored.fabric_path.is_some() {
-        let path = stored.fabric_path.as_ref();
-        fabric_path(check, &rule::VAR_FABRIC_PATH, member, &place_of(name), path);
+    if let Some(detail) = wrong_fabric_path(stored.fabric_path.as_ref()) {
+        report(&rule::VAR_FABRIC_PATH, "fabric_path", detail);
     }
 }
 

@@ -16,16 +16,16 @@ const DTYPES: [&str; 15] = [
 const OPERATIONS: [&str; 7] = ["copy", "cast", "add", "min", "max", "fma", "transpose"];
 
 /// The check of one descriptor, and its place in the member.
-struct DescriptorCheck<'a, 'c, P: Fn() -> KeyPath> {
+struct DescriptorCheck<'a, 'c> {
     state: &'a mut Check<'c>,
     member: &'a str,
-    path: &'a P,
+    path: &'a dyn Fn() -> KeyPath,
     has_errors: bool,
     /// The executable form, if it was not taken yet.
     parsed: Option<Result<Descriptor>>,
 }
 
-impl<P: Fn() -> KeyPath> DescriptorCheck<'_, '_, P> {
+impl DescriptorCheck<'_, '_> {
     fn report(&mut self, rule: &'static Rule, key: &str, detail: impl Into<String>) {
         self.has_errors |= rule.severity == crate::Severity::Error;
         let path = if key.is_empty() {
@@ -53,12 +53,12 @@ fn extend(mut path: KeyPath, keys: &str) -> KeyPath {
 }
 
 /// The rules of a descriptor.
-pub(super) fn descriptor<P: Fn() -> KeyPath>(
+pub(super) fn descriptor(
     state: &mut Check<'_>,
     part: &Part<'_>,
     stored: &JsonDescriptor,
     member: &str,
-    path: &P,
+    path: &dyn Fn() -> KeyPath,
 ) {
     let id = |name: &str| part.variables.get(name).map(|&(at, _)| VariableId(at));
     let parsed = Some(stored.parse(id));
@@ -92,11 +92,7 @@ pub(super) fn descriptor<P: Fn() -> KeyPath>(
 }
 
 /// Operations and keys that INF1 does not have.
-fn inf1<P: Fn() -> KeyPath>(
-    check: &mut DescriptorCheck<'_, '_, P>,
-    stored: &JsonDescriptor,
-    op: &str,
-) {
+fn inf1(check: &mut DescriptorCheck<'_, '_>, stored: &JsonDescriptor, op: &str) {
     let keys = [
         ("op", op != "copy"),
         ("from_arr", stored.from_arr.is_some()),
@@ -115,8 +111,8 @@ fn inf1<P: Fn() -> KeyPath>(
     }
 }
 
-fn sources<P: Fn() -> KeyPath>(
-    check: &mut DescriptorCheck<'_, '_, P>,
+fn sources(
+    check: &mut DescriptorCheck<'_, '_>,
     part: &Part<'_>,
     stored: &JsonDescriptor,
     op: &str,
@@ -154,8 +150,8 @@ fn sources<P: Fn() -> KeyPath>(
 }
 
 /// The rules of one end. `side` is the prefix of its keys, `key` the last part of that.
-fn access<P: Fn() -> KeyPath>(
-    check: &mut DescriptorCheck<'_, '_, P>,
+fn access(
+    check: &mut DescriptorCheck<'_, '_>,
     part: &Part<'_>,
     side: Arguments<'_>,
     key: &str,
@@ -194,11 +190,7 @@ fn access<P: Fn() -> KeyPath>(
 }
 
 /// The rules of keys that belong to one operation.
-fn operands<P: Fn() -> KeyPath>(
-    check: &mut DescriptorCheck<'_, '_, P>,
-    stored: &JsonDescriptor,
-    op: &str,
-) {
+fn operands(check: &mut DescriptorCheck<'_, '_>, stored: &JsonDescriptor, op: &str) {
     let found = || format!("found {op}");
     if op != "fma" {
         let in_sources = stored
@@ -256,11 +248,7 @@ fn operands<P: Fn() -> KeyPath>(
     }
 }
 
-fn constant<P: Fn() -> KeyPath>(
-    check: &mut DescriptorCheck<'_, '_, P>,
-    stored: &JsonDescriptor,
-    op: &str,
-) {
+fn constant(check: &mut DescriptorCheck<'_, '_>, stored: &JsonDescriptor, op: &str) {
     if !matches!(op, "min" | "max") {
         for (key, is_present) in [
             ("constant", stored.constant.is_some()),
@@ -303,11 +291,7 @@ fn constant<P: Fn() -> KeyPath>(
 }
 
 /// The rules of the executable form: accesses inside their variables, sources that fill the target.
-fn movement<P: Fn() -> KeyPath>(
-    check: &mut DescriptorCheck<'_, '_, P>,
-    part: &Part<'_>,
-    stored: &JsonDescriptor,
-) {
+fn movement(check: &mut DescriptorCheck<'_, '_>, part: &Part<'_>, stored: &JsonDescriptor) {
     let is_whole = stored.transpose_shape.is_some() && stored.transpose_element_size.is_some();
     if stored.op.as_deref() == Some("transpose") && !is_whole {
         return;

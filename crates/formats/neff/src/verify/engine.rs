@@ -1,12 +1,10 @@
 //! The rules of engine descriptions: files, tables and triggers.
 
 use super::{Check, Part, descriptor};
-use crate::finding::Findings;
 use crate::structure::EngineParts;
-use crate::{Architecture, Engine, EngineName, KeyPath, Name, QueueSet, Trigger, rule};
+use crate::{Architecture, Engine, EngineName, KeyPath, Name, QueueSet, Trigger, parallel, rule};
 use foldhash::HashMap;
-use std::sync::Mutex;
-use tenon_base::{Result, pool};
+use tenon_base::Result;
 
 /// Bytes of an instruction slot (neff 2.8).
 const SLOT: usize = 64;
@@ -175,32 +173,19 @@ fn triggers(
 ) -> Result<()> {
     let rings = rings(part);
     let steps = engine.dma.len().div_ceil(STEP);
-    let checked: Vec<Mutex<Result<Findings>>> = (0..steps)
-        .map(|_| Mutex::new(Ok(Findings::default())))
-        .collect();
     let whole: &Check<'_> = check;
-    pool::for_each(steps, |step| {
-        let first = step * STEP;
-        let findings = || {
-            let total = engine.dma.len() as u64;
-            whole
-                .control
-                .progress("check the descriptors", first as u64, total)?;
-            let mut check = whole.part();
-            for (index, trigger) in engine.dma.iter().enumerate().skip(first).take(STEP) {
-                self::trigger(&mut check, part, (name, &rings), trigger, (member, index));
-            }
-            Ok(check.findings)
-        };
-        if let Ok(mut slot) = checked[step].lock() {
-            *slot = findings();
+    let checked = parallel::map(0..steps, |step| -> Result<_> {
+        let (first, total) = (step * STEP, engine.dma.len() as u64);
+        let control = whole.control;
+        control.progress("check the descriptors", first as u64, total)?;
+        let mut check = whole.part();
+        for (index, trigger) in engine.dma.iter().enumerate().skip(first).take(STEP) {
+            self::trigger(&mut check, part, (name, &rings), trigger, (member, index));
         }
+        Ok(check.findings)
     });
-    for slot in checked {
-        let found = slot
-            .into_inner()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())?;
-        check.findings.append(found);
+    for found in checked {
+        check.findings.append(found?);
     }
     uneven(check, part, &rings, engine, member);
     Ok(())

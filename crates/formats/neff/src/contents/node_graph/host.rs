@@ -2,6 +2,8 @@
 
 use super::{GraphPort, invalid};
 use crate::contents::check::newer_format;
+use crate::contents::read::Format;
+use crate::error::encode;
 use crate::{ModelInfo, Package, SymbolInfo};
 use serde::{Deserialize, Serialize};
 use tenon_base::{Error, Location, Result};
@@ -47,22 +49,13 @@ struct HostMember {
     input_symbols: usize,
 }
 
-/// Reads the format alone: other keys may have changed.
-#[derive(Deserialize)]
-struct Format {
-    format: u32,
-}
-
 impl HostFunction {
     /// The first `count` symbols.
     ///
     /// # Errors
     /// Names and ranges that are not allowed; all together.
     pub fn symbols(&self, count: usize) -> Result<Symbols> {
-        let mut symbols = Symbols::default();
-        let add = |info: &SymbolInfo| symbols.add(&info.name, info.min..=info.max).err();
-        let errors: Vec<Error> = self.symbols.iter().take(count).filter_map(add).collect();
-        Error::from_all(errors).map_or(Ok(symbols), Err)
+        SymbolInfo::table(&self.symbols[..count.min(self.symbols.len())])
     }
 
     pub(super) fn read(package: &Package) -> Result<Self> {
@@ -103,7 +96,7 @@ impl HostFunction {
             symbols: self.symbols.clone(),
             input_symbols: self.input_symbols,
         };
-        let json = serde_json::to_vec(&member).map_err(|error| invalid(error.to_string()))?;
+        let json = encode(&member)?;
         Ok(vec![
             (HOST_JSON.to_owned(), BufferMut::copy_of(&json)?.freeze()),
             (HOST_PROGRAM.to_owned(), self.program.clone()),
