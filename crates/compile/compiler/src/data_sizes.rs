@@ -6,8 +6,8 @@ use crate::element_sources::{ElementSource, ElementSources, small_integers};
 use tenon_backend::Backend;
 use tenon_base::Result;
 use tenon_graph::{
-    Attribute, DataSize, DataSizeSource, Graph, Node, SizeElements, UniqueNames, Value, ValueId,
-    infer, size_tensor,
+    Attribute, DataSize, DataSizeSource, Graph, Node, OperatorDef, SizeElements, UniqueNames,
+    Value, ValueId, infer, size_tensor,
 };
 use tenon_tensor::size::{SizeExpr, SymbolId, Symbols};
 use tenon_tensor::{DataType, Tensor, TensorType};
@@ -47,9 +47,9 @@ impl Examples {
 
 /// Whether the extents of the outputs of an operator depend on the elements of its inputs, and are not sizes that
 /// operands give.
-pub(crate) fn counts_elements(node: &Node) -> bool {
+pub fn counts_elements(op: &OperatorDef) -> bool {
     matches!(
-        node.op.name,
+        op.name,
         "NonZero" | "Unique" | "NonMaxSuppression" | "Compress"
     )
 }
@@ -64,7 +64,7 @@ pub(crate) fn is_host_node(graph: &Graph, node: &Node) -> bool {
     node.is_control()
         || graph.is_on_host(node)
         || finds_extents
-        || counts_elements(node) && is_undecided(graph, node)
+        || counts_elements(node.op) && is_undecided(graph, node)
 }
 
 /// Makes all extents of a node's outputs sizes that depend on data: there is no rule for them. `types` are those for
@@ -208,7 +208,7 @@ fn undecided(graph: &Graph, node: &Node, index: usize) -> Option<ValueId> {
 /// Sets the types of the outputs of an operator that counts elements which are unknown: each count is a new symbol.
 /// Returns whether it is one.
 pub(crate) fn infer_counts(graph: &mut Graph, node: &Node) -> Result<bool> {
-    if !counts_elements(node) || !is_undecided(graph, node) {
+    if !counts_elements(node.op) || !is_undecided(graph, node) {
         return Ok(false);
     }
     let input = |index: usize| {

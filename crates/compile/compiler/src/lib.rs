@@ -55,6 +55,7 @@ mod traffic;
 
 pub use compile::{Compiled, DEFAULT_BACKENDS, Options, compile, place_graph};
 pub use cut::{CompiledNodes, CpuNode, compile_nodes};
+pub use data_sizes::counts_elements;
 pub use netlist::{
     LoweredNetlist, LoweredProgram, NetlistOptions, NetlistOutput, NetlistPackage, NumericMode,
     lower_netlist,

@@ -256,9 +256,14 @@ fn infer(_: &Inference<'_>) -> Result<Vec<TensorType>> {
     Err(Error::new(ErrorKind::Unsupported, text))
 }
 
+/// The operators that are not in the operator table.
+pub fn host_operators() -> impl Iterator<Item = &'static OperatorDef> {
+    LISTS.iter().chain(&STRINGS)
+}
+
 /// The definition of an operator that is not in the operator table.
 pub fn host_operator(name: &str) -> Option<&'static OperatorDef> {
-    LISTS.iter().chain(&STRINGS).find(|op| op.name == name)
+    host_operators().find(|op| op.name == name)
 }
 
 impl OperatorDef {
@@ -295,7 +300,7 @@ mod tests {
 
     #[test]
     fn operators_are_defined_once() {
-        for op in LISTS.iter().chain(&STRINGS) {
+        for op in host_operators() {
             assert!(operator(op.name).is_none(), "{}", op.name);
             assert_eq!(host_operator(op.name), Some(op));
         }

@@ -1,9 +1,10 @@
 //! The foundation of every crate: errors as data, a handle for progress, cancellation and
-//! deadlines, trace sinks, glob patterns, the one thread pool of the process, and loops compiled for two CPU levels.
+//! deadlines, trace sinks, glob patterns, citations, the one thread pool of the process, and loops compiled for two CPU levels.
 //!
 //! This crate is independent of models, packages and backends.
 
 pub mod bounded;
+mod citation;
 mod control;
 mod count;
 mod cpu;
@@ -19,6 +20,7 @@ mod unfinished_file;
 mod units;
 mod vectorized;
 
+pub use citation::Citation;
 pub use control::{Control, Progress};
 pub use count::Count;
 pub use cpu::{CPU_VARIABLE, CpuLevel};

@@ -7,12 +7,12 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
+use tenon_test_data::Answer;
 
 const DIGITS: &str = "models/digits/digits.onnx";
 
 fn repository() -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-    std::path::absolute(path).unwrap()
+    tenon_test_data::repository("")
 }
 
 /// The library that was built with this test.
@@ -87,9 +87,7 @@ impl Installed {
             .arg(&program)
             .arg(format!("-L{}", self.path().join("lib").display()))
             .arg("-ltenon");
-        let built = command.output().unwrap();
-        let messages = String::from_utf8_lossy(&built.stderr);
-        assert!(built.status.success(), "{command:?}\n{messages}");
+        Answer::text(&mut command);
         program
     }
 
@@ -101,20 +99,6 @@ impl Installed {
             .env_remove("TENON_BACKEND_PATH");
         command
     }
-}
-
-/// Runs a program, which must succeed, and returns what it printed.
-#[track_caller]
-fn run(command: &mut Command) -> String {
-    let done = command.output().unwrap();
-    let out = String::from_utf8_lossy(&done.stdout).into_owned();
-    let messages = String::from_utf8_lossy(&done.stderr);
-    assert!(
-        done.status.success(),
-        "{command:?}: {}\n{out}{messages}",
-        done.status
-    );
-    out
 }
 
 fn test_source(name: &str) -> PathBuf {
@@ -138,7 +122,7 @@ fn run_all(flags: &[&str], prepare: impl Fn(&Installed, &Path) -> Command) {
         let program = installed.build(test_source(source), flags);
         let mut command = prepare(&installed, &program);
         command.args(models.iter().map(|model| repository().join(model)));
-        let printed = run(&mut command);
+        let printed = Answer::text(&mut command);
         assert!(printed.ends_with("done\n"), "{source}: {printed}");
     }
 }
@@ -183,7 +167,7 @@ fn programs_run_under_valgrind() {
             ])
             .arg(program)
             .args(models.iter().map(|model| repository().join(model)));
-        let printed = run(&mut command);
+        let printed = Answer::text(&mut command);
         assert!(printed.ends_with("done\n"), "{source}: {printed}");
     }
 }
@@ -214,12 +198,12 @@ fn run_examples(installed: &Installed, build: impl Fn(&str) -> PathBuf) {
     let classify = build("classify");
     let deadline = build("deadline");
     let mut command = installed.command(&classify);
-    let printed = run(command.arg(&onnx).arg("image.f32"));
+    let printed = Answer::text(command.arg(&onnx).arg("image.f32"));
     assert!(printed.starts_with(&expected), "{printed}");
     let mut command = installed.command(&deadline);
-    run(command.arg(&onnx).args(["digits.neff", "60"]));
+    Answer::text(command.arg(&onnx).args(["digits.neff", "60"]));
     let mut command = installed.command(&classify);
-    let printed = run(command.args(["digits.neff", "image.f32"]));
+    let printed = Answer::text(command.args(["digits.neff", "image.f32"]));
     assert!(printed.starts_with(&expected), "{printed}");
     let mut command = installed.command(&deadline);
     let late = command
@@ -230,7 +214,7 @@ fn run_examples(installed: &Installed, build: impl Fn(&str) -> PathBuf) {
     assert_eq!(late.status.code(), Some(3));
     assert!(!installed.path().join("late.neff").exists());
     let mut command = installed.command(build("throughput"));
-    let printed = run(command.args(["digits.neff", "3", "0.1"]));
+    let printed = Answer::text(command.args(["digits.neff", "3", "0.1"]));
     let rate = printed.split_whitespace().next().unwrap();
     assert!(rate.parse::<f64>().unwrap() > 0.0, "{printed}");
 }
@@ -265,7 +249,7 @@ fn examples_build_with_the_flags_of_pkg_config() {
         command
             .args(["-Wall", "-Wextra", "-pedantic", "-Werror"])
             .arg(&source);
-        run(command.arg("-o").arg(&program).args(&flags));
+        Answer::text(command.arg("-o").arg(&program).args(&flags));
         program
     });
 }
@@ -284,11 +268,11 @@ fn examples_build_with_cmake() {
         .arg(repository().join("examples/cpp"))
         .arg("-B")
         .arg(&build);
-    run(command.arg(format!(
+    Answer::text(command.arg(format!(
         "-DCMAKE_PREFIX_PATH={}",
         installed.path().display()
     )));
-    run(Command::new("cmake").arg("--build").arg(&build));
+    Answer::text(Command::new("cmake").arg("--build").arg(&build));
     run_examples(&installed, |name| build.join(name));
 }
 
@@ -309,8 +293,7 @@ fn one_function_is_exported() {
 /// A client without the header: ctypes, with results of onnxruntime and tensors of NumPy through DLPack.
 #[test]
 fn a_client_in_python_gets_the_results_of_onnxruntime() {
-    let Some(python) = std::env::var_os("TENON_PYTHON") else {
-        eprintln!("skipped: TENON_PYTHON is not set (cargo xtask test sets it)");
+    let Some(python) = tenon_test_data::interpreter() else {
         return;
     };
     let installed = Installed::new();
@@ -318,5 +301,5 @@ fn a_client_in_python_gets_the_results_of_onnxruntime() {
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/client.py"));
     command.arg(installed.path().join("lib/libtenon.so.1"));
     command.arg(repository().join("models/small"));
-    assert_eq!(run(&mut command), "done\n");
+    assert_eq!(Answer::text(&mut command), "done\n");
 }

@@ -31,4 +31,5 @@ pub mod watch;
 mod input_files;
 mod load;
 mod placement;
+mod rules;
 mod runner;

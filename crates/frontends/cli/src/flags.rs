@@ -1,8 +1,10 @@
 //! The flags of the command, from which help, man page and shell completions are generated.
 
-use crate::model_flags::{BucketFlags, CompileFlags, DimensionSize, InputFlags, dimension};
+use crate::model_flags::{
+    BucketFlags, CompileFlags, DimensionSize, InputFlags, ModelFlags, dimension,
+};
 use crate::package_flags::{Cat, Diff, Dma, LimitFlags, Ls, Pack, Strip, Unpack, Verify};
-use crate::plugin_flags::{BackendFlags, Cache, DeviceFlags, Plugin};
+use crate::plugin_flags::{BackendFlags, Cache, Plugin};
 use crate::program_flags::{Exec, Opt, Translate};
 use crate::session_flags::SessionFlags;
 use crate::thread_flags::ThreadFlags;
@@ -164,11 +166,7 @@ pub struct Run {
     #[arg(long, conflicts_with = "quiet")]
     pub json: bool,
     #[command(flatten)]
-    pub limits: LimitFlags,
-    #[command(flatten)]
-    pub compiling: CompileFlags,
-    #[command(flatten)]
-    pub device: DeviceFlags,
+    pub model: ModelFlags,
 }
 
 /// Run a model on two backends, operator by operator, and stop where they differ.
@@ -210,11 +208,7 @@ pub struct Compare {
     #[arg(long, conflicts_with = "all")]
     pub json: bool,
     #[command(flatten)]
-    pub limits: LimitFlags,
-    #[command(flatten)]
-    pub compiling: CompileFlags,
-    #[command(flatten)]
-    pub device: DeviceFlags,
+    pub model: ModelFlags,
 }
 
 /// Measure load time, first run, latency and peak memory.
@@ -245,11 +239,7 @@ pub struct Bench {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub limits: LimitFlags,
-    #[command(flatten)]
-    pub compiling: CompileFlags,
-    #[command(flatten)]
-    pub device: DeviceFlags,
+    pub model: ModelFlags,
 }
 
 /// Profile a model: time and rates of each node, and their share of the machine's peak.
@@ -288,11 +278,7 @@ pub struct Profile {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub limits: LimitFlags,
-    #[command(flatten)]
-    pub compiling: CompileFlags,
-    #[command(flatten)]
-    pub device: DeviceFlags,
+    pub model: ModelFlags,
 }
 
 /// Show the contents of a model or package.

@@ -1,8 +1,6 @@
 //! Flags of `tenon map`.
 
-use crate::model_flags::CompileFlags;
-use crate::package_flags::LimitFlags;
-use crate::plugin_flags::DeviceFlags;
+use crate::model_flags::ModelFlags;
 use crate::thread_flags::{ThreadFlags, positive};
 use clap::Args;
 use std::path::PathBuf;
@@ -71,11 +69,7 @@ pub struct Map {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub limits: LimitFlags,
-    #[command(flatten)]
-    pub compiling: CompileFlags,
-    #[command(flatten)]
-    pub device: DeviceFlags,
+    pub model: ModelFlags,
     /// Process the files that are sent over the socket at standard input.
     #[arg(long, hide = true)]
     pub worker: bool,

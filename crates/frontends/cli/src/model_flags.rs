@@ -1,10 +1,22 @@
 //! Flags of all commands that compile and run models.
 
-use crate::plugin_flags::BackendFlags;
+use crate::package_flags::LimitFlags;
+use crate::plugin_flags::{BackendFlags, DeviceFlags};
 use clap::Args;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use tenon::{BackendId, Hint, MemoryStrategy, Pattern, PrecisionRule, StatePair, StateSelection};
+
+/// How a model is opened, compiled and loaded.
+#[derive(Args, Clone)]
+pub struct ModelFlags {
+    #[command(flatten)]
+    pub limits: LimitFlags,
+    #[command(flatten)]
+    pub compiling: CompileFlags,
+    #[command(flatten)]
+    pub device: DeviceFlags,
+}
 
 /// How a model becomes a package; read when the file is an ONNX model.
 #[derive(Args, Clone)]

@@ -5,7 +5,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// The size limit of unpacking.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct LimitFlags {
     /// Refuse a compressed package that unpacks to more bytes; K, M, G and T may follow the
     /// number. Without it 2G, or 8 times the file where that is more.

@@ -2,9 +2,7 @@
 
 mod common;
 
-use common::{Answer, folder};
-use std::path::Path;
-use std::process::Command;
+use common::{folder, limited};
 
 /// A field of a protobuf message: bytes, or a number.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
@@ -64,14 +62,6 @@ fn model(op: &str, shape: &[u64], constant: Option<(&[&str], &[u64])>) -> Vec<u8
         field(7, &graph.concat()),
     ]
     .concat()
-}
-
-fn limited(folder: &Path, arguments: &[&str]) -> Answer {
-    let limit = format!("ulimit -v {}; exec \"$@\"", 4 << 20);
-    let mut command = Command::new("sh");
-    command.args(["-c", &limit, "sh", env!("CARGO_BIN_EXE_tenon")]);
-    let answer = command.args(arguments).current_dir(folder).output();
-    answer.expect("it starts").into()
 }
 
 #[test]

@@ -2,17 +2,14 @@
 
 mod common;
 
-use common::{Answer, done, repository, tenon};
+use common::{Answer, command, done, repository, tenon};
 use std::path::Path;
-use std::process::Command;
 use tempfile::TempDir;
 
 const LEVELS: [&str; 4] = ["baseline", "avx2", "avx512", "native"];
 
 fn with_variable(folder: &Path, value: &str, arguments: &[&str]) -> Answer {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
-    let command = command.args(arguments).current_dir(folder);
-    command.env("TENON_CPU", value).output().unwrap().into()
+    Answer::of(command(folder, arguments).env("TENON_CPU", value))
 }
 
 #[test]

@@ -6,7 +6,7 @@ use common::{Answer, done, folder, repository, tenon, tiny};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use tenon::Tensor;
 use tenon::tensor::npy;
 
@@ -214,9 +214,7 @@ fn piped(folder: &Path, input: &[u8], arguments: &[&str]) -> Vec<u8> {
 }
 
 fn piped_output(folder: &Path, input: &[u8], arguments: &[&str]) -> std::process::Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_tenon"))
-        .args(arguments)
-        .current_dir(folder)
+    let mut child = common::command(folder, arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -4,7 +4,6 @@ mod common;
 
 use common::{done, folder, package, repository, tenon};
 use serde_json::Value;
-use std::path::Path;
 use tenon::Tensor;
 use tenon::tensor::npy;
 
@@ -14,19 +13,10 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Text beside the golden file of that name; rewritten with `TENON_BLESS=1`.
+/// Text beside the golden file of that name.
 #[track_caller]
 fn golden(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
-    if std::env::var_os("TENON_BLESS").is_some() {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, text).unwrap();
-        return;
-    }
-    let expected = std::fs::read_to_string(&path).expect("a golden file; TENON_BLESS=1 makes it");
-    assert_eq!(text, expected, "{}", path.display());
+    tenon_test_data::golden(format!("crates/frontends/cli/tests/golden/{name}"), text);
 }
 
 #[test]

@@ -2,25 +2,11 @@
 
 mod common;
 
-use common::{Answer, folder, tenon};
+use common::{folder, limited, tenon};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
-
-/// Runs `tenon` with 4 GB of address space.
-fn limited(folder: &Path, arguments: &[&str]) -> Answer {
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", "ulimit -v 4194304; exec \"$0\" \"$@\""])
-        .arg(env!("CARGO_BIN_EXE_tenon"))
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("it starts")
-        .into()
-}
 
 /// The command must end by itself, with an error that contains `part`.
 #[track_caller]

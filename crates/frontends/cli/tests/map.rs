@@ -1,6 +1,5 @@
 //! `tenon map`: results, resuming, workers that end, mistakes.
 
-#![allow(clippy::print_stderr, reason = "a test says that it skips")]
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -112,8 +111,7 @@ fn rows_of_any_count_have_the_results_of_single_rows() {
 
 #[test]
 fn onnxruntime_computes_the_same() {
-    let Some(python) = std::env::var_os("TENON_PYTHON") else {
-        eprintln!("skipped: TENON_PYTHON is not set");
+    let Some(python) = tenon_test_data::interpreter() else {
         return;
     };
     let folder = folder();
@@ -131,12 +129,7 @@ fn onnxruntime_computes_the_same() {
         found = numpy.load('out/x.npz')['scores']\n\
         numpy.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)\n";
     let mut check = Command::new(python);
-    let check = check
-        .args(["-c", script, &model])
-        .current_dir(folder)
-        .output();
-    let answer = Answer::from(check.unwrap());
-    assert_eq!(answer.status, Some(0), "{}", answer.err);
+    Answer::text(check.args(["-c", script, &model]).current_dir(folder));
 }
 
 #[test]
@@ -362,13 +355,11 @@ impl SlowModel {
     }
 
     fn command(&self, flags: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
+        let map = ["map", &tiny("own"), "-i", "data", "-o", "out", "--json"];
+        let mut command = common::command(self.0.path(), &map);
         let node = ["--cpu-node", "twice=libslow.so:slow", "--dim", "batch=2"];
-        command.args(["map", &tiny("own"), "-i", "data", "-o", "out", "--json"]);
-        command.args(node).args(flags).current_dir(self.0.path());
-        command
-            .env("TENON_CACHE_DIR", "")
-            .env("TMPDIR", self.path("tmp"));
+        command.args(node).args(flags);
+        command.env("TMPDIR", self.path("tmp"));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -141,6 +141,10 @@ fn the_rules_are_listed() {
     let folder = folder();
     let out = done(folder.path(), &["netlist", "check", "--rules"]);
     assert!(out.contains("core-overlap"), "{out}");
+    assert!(
+        out.contains("docs/netlists.md#3.7, docs/netlists.md#7.1"),
+        "{out}"
+    );
     assert!(out.contains("links between devices"), "{out}");
 }
 

@@ -143,15 +143,8 @@ fn every_mistake_is_reported_with_position_and_cause() {
         );
         write!(report, "## {name}\n{}{}\n", answer.out, answer.err).unwrap();
     }
-    let golden = format!(
-        "{}/tests/golden/netlist_mistakes.txt",
-        env!("CARGO_MANIFEST_DIR")
-    );
-    if std::env::var_os("TENON_BLESS").is_some() {
-        std::fs::write(&golden, &report).unwrap();
-    }
-    let expected = std::fs::read_to_string(&golden).unwrap_or_default();
-    assert_eq!(report, expected, "set TENON_BLESS=1 to accept");
+    let golden = "crates/frontends/cli/tests/golden/netlist_mistakes.txt";
+    tenon_test_data::golden(golden, &report);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{done, folder, tenon};
+use common::{Answer, done, folder, tenon};
 
 const SQUARES: &str = "\
 devices: {arch: [grayskull, wormhole_b0]}
@@ -174,16 +174,11 @@ fn the_environment_names_the_architecture() {
         );
     std::fs::write(folder.path().join("squares.yaml"), text).unwrap();
     let run = |command: &str, name: &str, flags: &[&str]| {
-        std::process::Command::new(env!("CARGO_BIN_EXE_tenon"))
-            .args(["netlist", command, "squares.yaml"])
-            .args(flags)
-            .env("ARCH_NAME", name)
-            .current_dir(folder.path())
-            .output()
-            .unwrap()
+        let mut command = common::command(folder.path(), &["netlist", command, "squares.yaml"]);
+        Answer::of(command.args(flags).env("ARCH_NAME", name))
     };
     for command in ["check", "run", "test"] {
-        let status = |name, flags: &[&str]| run(command, name, flags).status.code();
+        let status = |name, flags: &[&str]| run(command, name, flags).status;
         assert_eq!(status("", &[]), Some(0), "{command}");
         assert_eq!(status("WORMHOLE", &[]), Some(0), "{command}");
         assert_eq!(status("grayskull", &[]), Some(1), "{command}");
@@ -195,10 +190,9 @@ fn the_environment_names_the_architecture() {
         );
         assert_ne!(status("tiger", &[]), Some(0), "{command}");
     }
-    let shown = String::from_utf8(run("show", "wormhole", &[]).stdout).unwrap();
+    let shown = run("show", "wormhole", &[]).out;
     assert!(shown.contains("shown on wormhole"), "{shown}");
-    let answer = run("check", "tiger", &[]);
-    let err = String::from_utf8(answer.stderr).unwrap();
+    let err = run("check", "tiger", &[]).err;
     assert!(err.contains("ARCH_NAME names no architecture"), "{err}");
 }
 

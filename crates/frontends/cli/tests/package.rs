@@ -245,8 +245,19 @@ fn the_rules_are_listed() {
     let folder = folder();
     let out = done(folder.path(), &["verify", "--rules"]);
     assert!(out.contains("var.alignment"), "{out}");
+    assert!(out.contains("docs/neff.md#2.4, docs/neff.md#2.7"), "{out}");
     let rules = json(&done(folder.path(), &["verify", "--rules", "--json"]));
-    assert!(rules.as_array().unwrap().len() > 50);
+    let rules = rules.as_array().unwrap();
+    assert!(rules.len() > 50);
+    let sources = |id| &rules.iter().find(|rule| rule["id"] == id).unwrap()["sources"];
+    assert_eq!(
+        *sources("engine.activation"),
+        serde_json::json!([{"page": "docs/neff.md", "anchor": "2.7"}, {"page": "docs/neff.md", "anchor": "2.9"}])
+    );
+    assert_eq!(
+        *sources("tenon.contents"),
+        serde_json::json!([{"page": "docs/package.md", "anchor": null}])
+    );
 }
 
 /// A package of another compiler, if the folder of extra data has one.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{done, folder, tenon, tiny};
+use common::{Answer, done, folder, tenon, tiny};
 use std::path::Path;
 use std::process::Command;
 
@@ -166,12 +166,8 @@ fn libraries_are_listed_with_those_that_are_skipped() {
 fn the_folders_of_the_environment_are_looked_in() {
     let folder = folder();
     example(folder.path());
-    let listed = Command::new(env!("CARGO_BIN_EXE_tenon"))
-        .args(["backends", "--json"])
-        .env("TENON_BACKEND_PATH", folder.path())
-        .output()
-        .unwrap();
-    let text = String::from_utf8(listed.stdout).unwrap();
+    let mut command = common::command(folder.path(), &["backends", "--json"]);
+    let text = Answer::text(command.env("TENON_BACKEND_PATH", folder.path()));
     let list: serde_json::Value = serde_json::from_str(&text).unwrap();
     let ids: Vec<&str> = list
         .as_array()
@@ -549,14 +545,8 @@ fn the_cache_is_used_listed_and_cleared() {
     let folder = folder();
     tenon_test_libraries::example_async(folder.path(), "Example_SimAsync_backend.so");
     let here = folder.path().to_str().unwrap().to_owned();
-    let tenon = |cache: &str, arguments: &[&str]| -> common::Answer {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
-        command.args(arguments).current_dir(folder.path());
-        command
-            .env("TENON_CACHE_DIR", cache)
-            .output()
-            .unwrap()
-            .into()
+    let tenon = |cache: &str, arguments: &[&str]| {
+        Answer::of(common::command(folder.path(), arguments).env("TENON_CACHE_DIR", cache))
     };
     let entries = |cache: &str| {
         let answer = tenon(cache, &["cache", "list", "--json"]);

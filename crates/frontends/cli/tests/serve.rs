@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 /// A server and its first line of JSON.
 fn serve(folder: &Path, arguments: &[&str]) -> (Child, serde_json::Value) {
@@ -23,11 +23,8 @@ fn serve_with(
     arguments: &[&str],
     environment: &[(&str, &str)],
 ) -> (Child, serde_json::Value) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_tenon"))
-        .args(["serve", ".", "--http", ":0", "--json"])
+    let mut child = common::command(folder, &["serve", ".", "--http", ":0", "--json"])
         .args(arguments)
-        .current_dir(folder)
-        .env("TENON_CACHE_DIR", "")
         .envs(environment.iter().copied())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -24,9 +24,7 @@ fn members(folder: &Path) {
 }
 
 fn start(folder: &Path, arguments: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_tenon"))
-        .args(arguments)
-        .current_dir(folder)
+    common::command(folder, arguments)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

@@ -2,14 +2,14 @@
 
 mod common;
 
-use common::{done, repository, tenon, tiny};
+use common::{Answer, command, done, repository, tenon, tiny};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -39,13 +39,8 @@ fn a_function_of_a_library_computes_a_node() {
         "{}",
         answer.err
     );
-    let output = Command::new(env!("CARGO_BIN_EXE_tenon"))
-        .args(run)
-        .current_dir(folder)
-        .env("TENON_ALLOW_NATIVE_NODES", "1")
-        .output()
-        .unwrap();
-    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let answer = Answer::of(command(folder, &run).env("TENON_ALLOW_NATIVE_NODES", "1"));
+    let json: Value = serde_json::from_str(&answer.out).expect("JSON");
     let values = json["outputs"][0]["values"].as_array().unwrap();
     // exp(-2 x), from a table.
     for (found, expected) in values.iter().zip([
@@ -252,10 +247,8 @@ fn a_command_that_runs_a_model_is_seen() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let command = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
-        command
-            .args(arguments)
-            .env("TENON_CORE_LOCKS", folder.join("shared"));
+        let mut command = command(folder, arguments);
+        command.env("TENON_CORE_LOCKS", folder.join("shared"));
         command
     };
     let model = repository("models/digits/digits.onnx");
@@ -307,12 +300,8 @@ fn a_command_that_ends_soon_writes_no_report() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let model = repository("models/digits/digits.onnx");
-    let output = Command::new(env!("CARGO_BIN_EXE_tenon"))
-        .args(["run", &model, "--random", "1"])
-        .env("TENON_CORE_LOCKS", folder.join("shared"))
-        .output()
-        .unwrap();
-    assert!(output.status.success());
+    let mut command = command(folder, &["run", &model, "--random", "1"]);
+    Answer::text(command.env("TENON_CORE_LOCKS", folder.join("shared")));
     let slow = folder.join("shared").exists();
     assert!(!slow || folder.join("shared").read_dir().unwrap().count() == 0);
 }
@@ -322,18 +311,11 @@ fn this_machine_is_one_device() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let run = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_tenon"))
-            .args(arguments)
+        let mut command = command(folder, arguments);
+        command
             .env("TENON_CORES", "3")
-            .env("TENON_CORE_LOCKS", folder)
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout).unwrap()
+            .env("TENON_CORE_LOCKS", folder);
+        Answer::text(&mut command)
     };
     let table = run(&["devices", "--topology"]);
     assert!(table.contains("| 0      | 3      | 0-2      |"), "{table}");
@@ -374,10 +356,8 @@ fn this_machine_is_one_device() {
 #[test]
 fn the_page_for_prometheus_is_served() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
-    command
-        .args(["monitor", "--prometheus", "0"])
-        .env("TENON_CORE_LOCKS", folder.path());
+    let mut command = command(folder.path(), &["monitor", "--prometheus", "0"]);
+    command.env("TENON_CORE_LOCKS", folder.path());
     let mut server = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     let mut out = BufReader::new(server.stdout.take().unwrap());

@@ -5,24 +5,16 @@
 
 mod common;
 
-use common::{Answer, done, folder, package, repository, tenon};
+use common::{Answer, command, done, folder, in_shell, package, repository, tenon};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 const DIGITS: &str = "models/digits/digits.onnx";
 
 /// Runs `tenon` where no file can grow beyond 4096 bytes: writing more fails, as on a full disk.
 fn on_a_full_disk(folder: &Path, arguments: &[&str]) -> Answer {
-    let mut shell = Command::new("sh");
     // The signal would end the program before it sees the error.
-    shell.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh"]);
-    shell.arg(env!("CARGO_BIN_EXE_tenon")).args(arguments);
-    shell
-        .current_dir(folder)
-        .output()
-        .expect("it starts")
-        .into()
+    in_shell("trap '' XFSZ; ulimit -f 8", folder, arguments)
 }
 
 #[track_caller]
@@ -99,10 +91,9 @@ fn standard_output_that_is_full() {
         &["completions", "zsh"],
     ];
     for arguments in all {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
-        command.args(arguments).current_dir(folder.path());
-        let output = command.stdout(full.try_clone().unwrap()).output().unwrap();
-        one_sentence(&output.into(), "standard output: cannot write: ");
+        let mut command = command(folder.path(), arguments);
+        let answer = Answer::of(command.stdout(full.try_clone().unwrap()));
+        one_sentence(&answer, "standard output: cannot write: ");
     }
 }
 
@@ -112,12 +103,11 @@ fn a_program_whose_output_is_lost_fails() {
         eprintln!("skipped: there is no /dev/full");
         return;
     };
+    let here = std::env::current_dir().unwrap();
     let program = repository("tests/bef/arithmetic.mlir");
     for flags in [&[][..], &["--work_queue_type=mstd:2"]] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
-        command.arg("exec").args(flags).arg(&program);
-        let output = command.stdout(full.try_clone().unwrap()).output().unwrap();
-        let answer = Answer::from(output);
+        let mut command = command(&here, &["exec", &program]);
+        let answer = Answer::of(command.args(flags).stdout(full.try_clone().unwrap()));
         assert_eq!(answer.status, Some(1), "{flags:?}: {}", answer.err);
         let part = "standard output: cannot write: ";
         assert!(answer.err.contains(part), "{flags:?}: {}", answer.err);
@@ -125,9 +115,7 @@ fn a_program_whose_output_is_lost_fails() {
     // A closed pipe is not an error.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
-    let output = command.args(["exec", &program]).stdout(writer).output();
-    let answer = Answer::from(output.unwrap());
+    let answer = Answer::of(command(&here, &["exec", &program]).stdout(writer));
     assert_eq!((answer.status, answer.err.as_str()), (Some(0), ""));
 }
 
@@ -138,11 +126,8 @@ fn a_reader_that_went_away_is_no_failure() {
     for command in ["info", "disasm"] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let mut tenon = Command::new(env!("CARGO_BIN_EXE_tenon"));
-        tenon
-            .args([command, "model.neff"])
-            .current_dir(folder.path());
-        let answer: Answer = tenon.stdout(writer).output().unwrap().into();
+        let mut tenon = common::command(folder.path(), &[command, "model.neff"]);
+        let answer = Answer::of(tenon.stdout(writer));
         assert_eq!(
             (answer.status, answer.err.as_str()),
             (Some(0), ""),

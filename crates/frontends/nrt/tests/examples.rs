@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{ProgramOutput, TestFolder, library, repository};
+use common::{Answer, TestFolder, library, repository};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,7 +35,7 @@ fn pkg_config(prefix: &Path) -> Option<Vec<String>> {
         .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"))
         .args(["--cflags", "--libs", "nrt"]);
     let output = command.output().ok()?;
-    let text = ProgramOutput::from(output).assert_success().out;
+    let text = Answer::from(output).assert_success().out;
     Some(text.split_whitespace().map(str::to_owned).collect())
 }
 
@@ -47,7 +47,7 @@ fn build(compiler: &str, source: &str, program: &Path, flags: &[String]) {
         .arg("-o")
         .arg(program)
         .args(flags);
-    ProgramOutput::from(command.output().unwrap()).assert_success();
+    Answer::text(&mut command);
 }
 
 /// A random input for the digits model, and the model's outputs.
@@ -134,8 +134,7 @@ fn the_published_sample_program_runs() {
     built.current_dir(folder.path()).args(["-c", &command]);
     // The command has the libraries before the source, which fails with linkers that default to
     // --as-needed.
-    let built = ProgramOutput::from(built.output().unwrap());
-    assert_eq!(built.status, Some(0), "{command}\n{}", built.err);
+    Answer::text(&mut built);
 
     for model in [DIGITS, "models/small/mlp.onnx", "models/small/lstm.onnx"] {
         let package = folder.package(model, "my.neff");

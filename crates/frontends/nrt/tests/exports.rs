@@ -100,8 +100,7 @@ fn status_functions() -> BTreeSet<String> {
     found
 }
 
-/// A golden file has the status of every function for zero arguments in each state of the process;
-/// `TENON_BLESS=1` rewrites it.
+/// A golden file has the status of every function for zero arguments in each state of the process.
 #[test]
 fn every_function_accepts_null() {
     let statuses = status_functions();
@@ -120,12 +119,7 @@ fn every_function_accepts_null() {
     let folder = TestFolder::new();
     let program = folder.build("nothing");
     let ran = folder.run(&program, &names, &[]).assert_success();
-    let path = repository().join("crates/frontends/nrt/tests/data/nothing.txt");
-    if std::env::var_os("TENON_BLESS").is_some() {
-        fs::write(&path, &ran.out).unwrap();
-    }
-    let expected = fs::read_to_string(&path).expect("a golden file; TENON_BLESS=1 writes it");
-    assert_eq!(ran.out, expected);
+    tenon_test_data::golden("crates/frontends/nrt/tests/data/nothing.txt", &ran.out);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::process::Stdio;
 const DIGITS: &str = "models/digits/digits.onnx";
 
 /// Builds `tests/c/NAME.c` and runs it on the package of the digits model.
-fn on_digits(name: &str, environment: &[(&str, &str)]) -> common::ProgramOutput {
+fn on_digits(name: &str, environment: &[(&str, &str)]) -> common::Answer {
     let folder = TestFolder::new();
     let package = folder.package(DIGITS, "digits.neff");
     let program = folder.build(name);
@@ -19,7 +19,7 @@ fn on_digits(name: &str, environment: &[(&str, &str)]) -> common::ProgramOutput 
         .assert_success()
 }
 
-fn without_model(name: &str, environment: &[(&str, &str)]) -> common::ProgramOutput {
+fn without_model(name: &str, environment: &[(&str, &str)]) -> common::Answer {
     let folder = TestFolder::new();
     let program = folder.build(name);
     folder.run(&program, &[], environment).assert_success()

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{ProgramOutput, TestFolder, repository};
+use common::{Answer, TestFolder, repository};
 use std::fs;
 use tenon::tensor::npy;
 use tenon::{Compiler, Model, Tensor};
@@ -27,7 +27,7 @@ impl SizesTest {
     }
 
     #[track_caller]
-    fn run(&self, inputs: &[(&str, &[u8])], load: u32, execute: u32) -> ProgramOutput {
+    fn run(&self, inputs: &[(&str, &[u8])], load: u32, execute: u32) -> Answer {
         self.run_with(inputs, [load, execute, 1], &[])
     }
 
@@ -38,7 +38,7 @@ impl SizesTest {
         inputs: &[(&str, &[u8])],
         values: [u32; 3],
         environment: &[(&str, &str)],
-    ) -> ProgramOutput {
+    ) -> Answer {
         for (name, bytes) in inputs {
             fs::write(self.folder.path().join(format!("{name}.bin")), bytes).unwrap();
         }
@@ -51,7 +51,7 @@ impl SizesTest {
 
     /// Compares the outputs with those that onnxruntime computed for the inputs of a sample.
     #[track_caller]
-    fn check_sample(&self, model: &str, sample: u32) -> ProgramOutput {
+    fn check_sample(&self, model: &str, sample: u32) -> Answer {
         let file = repository().join(format!("models/small/{model}.{sample}.npz"));
         let arrays = npy::read_npz(file).unwrap();
         let of = |prefix: &str| -> Vec<(String, Tensor)> {

@@ -132,25 +132,13 @@ impl CompareOptions {
         }
     }
 
-    /// Sets the largest difference that counts as agreement.
-    #[must_use]
-    pub fn tolerance(mut self, tolerance: Tolerance) -> Self {
-        self.tolerance = tolerance;
-        self
-    }
-
-    /// Sets the fused nodes of the model.
-    #[must_use]
-    pub fn fused_nodes(mut self, nodes: FusedNodes) -> Self {
-        self.fused_nodes = nodes;
-        self
-    }
-
-    /// Sets how the package is loaded.
-    #[must_use]
-    pub fn load(mut self, options: LoadOptions) -> Self {
-        self.load = options;
-        self
+    setters! {
+        /// Sets the largest difference that counts as agreement.
+        tolerance: Tolerance,
+        /// Sets the fused nodes of the model.
+        fused_nodes: FusedNodes,
+        /// Sets how the package is loaded.
+        load: LoadOptions,
     }
 }
 

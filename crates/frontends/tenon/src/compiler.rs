@@ -161,11 +161,26 @@ impl Compiler {
         self
     }
 
-    /// Whether dimensions without an extent stay symbolic, as they do by default; else they are errors.
-    #[must_use]
-    pub fn symbolic(mut self, symbolic: bool) -> Self {
-        self.symbolic = symbolic;
-        self
+    setters! {
+        /// Whether dimensions without an extent stay symbolic, as they do by default; else they are errors.
+        symbolic: bool,
+        /// The instruction sets that the layout of prepared constants may rely on.
+        cpu_level: CpuLevel,
+        /// Whether the plain form of constants is kept beside a prepared form from which it can be
+        /// computed.
+        keep_plain_constants: bool,
+        /// How intermediate values share memory.
+        memory_strategy: &'static dyn MemoryStrategy,
+        /// Which outputs are inputs of the next execution: [`Model::session`](crate::Model::session) keeps them. The cache
+        /// of a decoder, to which a Concat appends, gets the layout in which it grows in place if its batch is fixed to 1: the
+        /// growing dimension is the first one with more than one element, in [`Model::inputs`](crate::Model::inputs) and
+        /// outputs too. Packages with CPU nodes, or of models with control flow or sizes that depend on data, declare no states.
+        states: StateSelection,
+        /// Values of the model's initialisers, and of inputs, which become constants. They have no effect on
+        /// [`Self::compile_model`], whose model is opened already.
+        weights: Weights,
+        /// Progress, cancellation and deadline of compiling.
+        control: Control,
     }
 
     /// Makes an input a constant of the package.
@@ -246,38 +261,6 @@ impl Compiler {
         self
     }
 
-    /// The instruction sets that the layout of prepared constants may rely on.
-    #[must_use]
-    pub fn cpu_level(mut self, level: CpuLevel) -> Self {
-        self.cpu_level = level;
-        self
-    }
-
-    /// Whether the plain form of constants is kept beside a prepared form from which it can be
-    /// computed.
-    #[must_use]
-    pub fn keep_plain_constants(mut self, keep: bool) -> Self {
-        self.keep_plain_constants = keep;
-        self
-    }
-
-    /// How intermediate values share memory.
-    #[must_use]
-    pub fn memory_strategy(mut self, strategy: &'static dyn MemoryStrategy) -> Self {
-        self.memory_strategy = strategy;
-        self
-    }
-
-    /// Which outputs are inputs of the next execution: [`Model::session`](crate::Model::session) keeps them. The cache
-    /// of a decoder, to which a Concat appends, gets the layout in which it grows in place if its batch is fixed to 1: the
-    /// growing dimension is the first one with more than one element, in [`Model::inputs`](crate::Model::inputs) and
-    /// outputs too. Packages with CPU nodes, or of models with control flow or sizes that depend on data, declare no states.
-    #[must_use]
-    pub fn states(mut self, states: StateSelection) -> Self {
-        self.states = states;
-        self
-    }
-
     /// Replaces a node of the model by a function of a shared library.
     #[must_use]
     pub fn cpu_node(mut self, node: impl Into<String>, function: LibraryFunction) -> Self {
@@ -300,27 +283,12 @@ impl Compiler {
         self
     }
 
-    /// Values of the model's initialisers, and of inputs, which become constants. They have no effect on
-    /// [`Self::compile_model`], whose model is opened already.
-    #[must_use]
-    pub fn weights(mut self, weights: Weights) -> Self {
-        self.weights = weights;
-        self
-    }
-
     /// How [`Self::compile_file`] opens files: with the signature, the weights and the control of this compiler.
     pub fn open_options(&self) -> OpenOptions {
         let mut options = OpenOptions::new().control(self.control.clone());
         options.signature.clone_from(&self.signature);
         options.weights.clone_from(&self.weights);
         options
-    }
-
-    /// Progress, cancellation and deadline of compiling.
-    #[must_use]
-    pub fn control(mut self, control: Control) -> Self {
-        self.control = control;
-        self
     }
 
     /// Opens and compiles an ONNX or LiteRT file.

@@ -75,8 +75,11 @@
 
 #![forbid(unsafe_code)]
 
-mod bindings;
+// Its macro is used in the modules below.
+#[macro_use]
+mod setters;
 
+mod bindings;
 mod compiler;
 mod load_options;
 mod model;

@@ -78,11 +78,23 @@ impl LoadOptions {
         Self::default()
     }
 
-    /// Sets progress, cancellation and deadline of loading.
-    #[must_use]
-    pub fn control(mut self, control: Control) -> Self {
-        self.control = control;
-        self
+    setters! {
+        /// Sets progress, cancellation and deadline of loading.
+        control: Control,
+        /// Sets the number of concurrent executions for which memory is allocated when loading.
+        in_flight: usize,
+        /// Sets the most concurrent executions.
+        max_in_flight: usize,
+        /// Sets the most sets of sizes for which a model with symbolic dimensions stays ready.
+        instance_count: usize,
+        /// Sets the most memory that is kept for large arenas and outputs of all sets of sizes together.
+        instance_bytes: usize,
+        /// Sets whether shared libraries of the package may run in this process.
+        native_nodes: bool,
+        /// Sets whether every execution checks the outputs of nodes for NaN.
+        nan_check: bool,
+        /// Sets whether the package is compared with its digests.
+        check_digests: bool,
     }
 
     /// Sets the backends and kernels.
@@ -99,34 +111,6 @@ impl LoadOptions {
         self
     }
 
-    /// Sets the number of concurrent executions for which memory is allocated when loading.
-    #[must_use]
-    pub fn in_flight(mut self, executions: usize) -> Self {
-        self.in_flight = executions;
-        self
-    }
-
-    /// Sets the most concurrent executions.
-    #[must_use]
-    pub fn max_in_flight(mut self, executions: usize) -> Self {
-        self.max_in_flight = executions;
-        self
-    }
-
-    /// Sets the most sets of sizes for which a model with symbolic dimensions stays ready.
-    #[must_use]
-    pub fn instance_count(mut self, count: usize) -> Self {
-        self.instance_count = count;
-        self
-    }
-
-    /// Sets the most memory that is kept for large arenas and outputs of all sets of sizes together.
-    #[must_use]
-    pub fn instance_bytes(mut self, bytes: usize) -> Self {
-        self.instance_bytes = bytes;
-        self
-    }
-
     /// Limits the memory of a backend that the model may need, in bytes.
     #[must_use]
     pub fn device_memory_limit(mut self, backend: impl Into<BackendId>, bytes: u64) -> Self {
@@ -134,31 +118,10 @@ impl LoadOptions {
         self
     }
 
-    /// Sets whether shared libraries of the package may run in this process.
-    #[must_use]
-    pub fn native_nodes(mut self, allowed: bool) -> Self {
-        self.native_nodes = allowed;
-        self
-    }
-
-    /// Sets whether every execution checks the outputs of nodes for NaN.
-    #[must_use]
-    pub fn nan_check(mut self, check: bool) -> Self {
-        self.nan_check = check;
-        self
-    }
-
     /// Rounds stochastically in casts, from this seed.
     #[must_use]
     pub fn stochastic_rounding(mut self, seed: u64) -> Self {
         self.stochastic_rounding = Some(seed);
-        self
-    }
-
-    /// Sets whether the package is compared with its digests.
-    #[must_use]
-    pub fn check_digests(mut self, check: bool) -> Self {
-        self.check_digests = check;
         self
     }
 

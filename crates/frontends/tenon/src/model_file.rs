@@ -50,31 +50,19 @@ impl OpenOptions {
         Self::default()
     }
 
-    /// Sets the bounds of a package.
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// Sets progress, cancellation and deadline.
-    #[must_use]
-    pub fn control(mut self, control: Control) -> Self {
-        self.control = control;
-        self
+    setters! {
+        /// Sets the bounds of a package.
+        limits: Limits,
+        /// Sets progress, cancellation and deadline.
+        control: Control,
+        /// Sets the values of a model's initialisers, and of inputs, which become initialisers.
+        weights: Weights,
     }
 
     /// Sets the signature of a LiteRT model.
     #[must_use]
     pub fn signature(mut self, name: impl Into<String>) -> Self {
         self.signature = Some(name.into());
-        self
-    }
-
-    /// Sets the values of a model's initialisers, and of inputs, which become initialisers.
-    #[must_use]
-    pub fn weights(mut self, weights: Weights) -> Self {
-        self.weights = weights;
         self
     }
 

@@ -74,11 +74,16 @@ impl Quantizer {
         }
     }
 
-    /// Sets how ranges of activations follow from the observed elements.
-    #[must_use]
-    pub fn calibration(mut self, calibration: Calibration) -> Self {
-        self.calibration = calibration;
-        self
+    setters! {
+        /// Sets how ranges of activations follow from the observed elements.
+        calibration: Calibration,
+        /// Keeps nodes in f32 whose outputs differ by more than this from those in f32 on the same inputs: the
+        /// Euclidean norm of the difference, relative to that of the output.
+        max_node_error: f64,
+        /// Sets how models are compiled for calibration, for instance sizes of dimensions.
+        compiler: Compiler,
+        /// Reports progress to, and is cancelled by, this control.
+        control: Control,
     }
 
     /// Keeps the nodes whose names match in f32. May be called several times.
@@ -88,33 +93,11 @@ impl Quantizer {
         self
     }
 
-    /// Keeps nodes in f32 whose outputs differ by more than this from those in f32 on the same inputs: the
-    /// Euclidean norm of the difference, relative to that of the output.
-    #[must_use]
-    pub fn max_node_error(mut self, error: f64) -> Self {
-        self.max_node_error = error;
-        self
-    }
-
     /// Sets the index of the right class of each row of the first output, over all samples, for the
     /// accuracy in the report.
     #[must_use]
     pub fn labels(mut self, labels: Vec<i64>) -> Self {
         self.labels = Some(labels);
-        self
-    }
-
-    /// Sets how models are compiled for calibration, for instance sizes of dimensions.
-    #[must_use]
-    pub fn compiler(mut self, compiler: Compiler) -> Self {
-        self.compiler = compiler;
-        self
-    }
-
-    /// Reports progress to, and is cancelled by, this control.
-    #[must_use]
-    pub fn control(mut self, control: Control) -> Self {
-        self.control = control;
         self
     }
 

@@ -1,16 +1,19 @@
 //! Every model of `models/` on the simulated asynchronous device, against onnxruntime's outputs. The device runs the
 //! commands of concurrent streams in random order, and its memory cannot be read by the host.
 
+mod common;
+
+use common::{named, with_prefix};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tenon::backends::{Registry, built_in, runtime};
 use tenon::compare::Difference;
 use tenon::tensor::npy;
-use tenon::{Compiler, DataType, LoadOptions, Model, Tensor};
+use tenon::{Compiler, DataType, LoadOptions, Model};
 use tenon_async_backend::{AsyncBackend, Work};
 
 fn models() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models")
+    tenon_test_data::repository("models")
 }
 
 /// A model on the device, and the device.
@@ -25,14 +28,6 @@ fn load(onnx: &Path) -> (Model, AsyncBackend) {
     (model, device)
 }
 
-/// The arrays of a file whose names begin with `prefix`.
-fn arrays(file: &Path, prefix: &str) -> Vec<(String, Tensor)> {
-    let arrays = npy::read_npz(file).unwrap().into_iter();
-    let named =
-        arrays.filter_map(|(name, tensor)| Some((name.strip_prefix(prefix)?.to_owned(), tensor)));
-    named.collect()
-}
-
 /// Runs the samples of a model: `NAME.npz`, or `NAME.1.npz` and so on.
 fn check(name: &str, tolerance: f64) {
     let (model, device) = load(&models().join("small").join(format!("{name}.onnx")));
@@ -45,12 +40,13 @@ fn check(name: &str, tolerance: f64) {
     let mut count = 0;
     for sample in samples {
         count += 1;
-        let inputs = arrays(&sample, "in.");
-        let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
+        let arrays = npy::read_npz(&sample).unwrap();
+        let inputs = with_prefix(&arrays, "in.");
+        let inputs = named(&inputs);
         // Twice: the second execution uses the stream and the memory of the first.
         for _ in 0..2 {
             let outputs = model.run(&inputs).unwrap();
-            for (output, expected) in arrays(&sample, "out.") {
+            for (output, expected) in with_prefix(&arrays, "out.") {
                 let found = outputs.tensor(&output).unwrap();
                 let difference = Difference::between(found, &expected).unwrap();
                 let tolerance = match found.dtype() {

@@ -1,12 +1,12 @@
 //! Packages with buckets: padded runs compared with onnxruntime's outputs and with plain arithmetic.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tenon::neff;
 use tenon::tensor::{BufferMut, npy};
 use tenon::{Compiler, Control, DataType, ErrorKind, LoadOptions, Model, Package, Tensor};
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
+    tenon_test_data::repository("")
 }
 
 fn compile(compiler: &Compiler, model: &str) -> Package {

@@ -1,19 +1,14 @@
 //! The digits model: its accuracy over all unseen images, measured by Tenon.
 
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a test prints its measurements or that it is skipped"
-)]
+#![allow(clippy::print_stdout, reason = "a test prints its measurements")]
 
-use std::path::Path;
-use std::process::Command;
 use tenon::outputs::{class_labels, top_classes};
 use tenon::{Compiler, LoadOptions, Model, Tensor};
+use tenon_test_data::{Answer, python, repository};
 
 fn model() -> Model {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/digits/digits.onnx");
-    let compiled = Compiler::new().compile_file(path).unwrap();
+    let compiled = Compiler::new().compile_file(repository("models/digits/digits.onnx"));
+    let compiled = compiled.unwrap();
     compiled.load(&LoadOptions::new()).unwrap()
 }
 
@@ -21,7 +16,7 @@ fn model() -> Model {
 fn the_picture_is_a_seven() {
     let model = model();
     let options = tenon::inputs::ImageOptions::from_metadata(model.metadata()).unwrap();
-    let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/digits/seven.png");
+    let picture = repository("models/digits/seven.png");
     let image = tenon::inputs::read_input(&picture, &model.inputs()[0].ty, &options).unwrap();
     let outputs = model.run(&[("image", &image)]).unwrap();
     let labels = class_labels(model.metadata()).unwrap();
@@ -33,20 +28,12 @@ fn the_picture_is_a_seven() {
 
 #[test]
 fn unseen_images_are_recognised() {
-    let Some(python) = std::env::var_os("TENON_PYTHON") else {
-        eprintln!("skipped: TENON_PYTHON is not set");
+    let Some(mut python) = python("models/digits/train.py") else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("unseen.npz");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/digits/train.py");
-    let status = Command::new(python)
-        .arg(script)
-        .arg("--test-images")
-        .arg(&file)
-        .status()
-        .unwrap();
-    assert!(status.success());
+    Answer::text(python.arg("--test-images").arg(&file));
     let arrays = tenon::tensor::npy::read_npz(&file).unwrap();
     let array = |name: &str| &arrays.iter().find(|(known, _)| known == name).unwrap().1;
     let (images, labels) = (array("images"), array("labels"));

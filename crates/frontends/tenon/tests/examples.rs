@@ -23,9 +23,7 @@ use std::process::Command;
 use tenon::{Control, ErrorKind};
 
 fn models(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../models")
-        .join(path)
+    tenon_test_data::repository("models").join(path)
 }
 
 #[test]

@@ -1,12 +1,16 @@
 //! The small variants of the model families (models/export.py) against onnxruntime's outputs, on the
 //! fast backend and on the reference one.
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use common::named;
+use std::path::PathBuf;
 use tenon::compare::{CompareOptions, Difference, compare_backends};
-use tenon::{Compiler, LoadOptions, Model, Result, Tensor};
+use tenon::{Compiler, LoadOptions, Model, Result};
+use tenon_test_data::repository;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/small")
+    repository("models/small")
 }
 
 /// Compiles, runs, and compares every output: at most `tolerance` relative error, same top.
@@ -17,7 +21,7 @@ fn check(name: &str, backends: &[&'static str], tolerance: f64) -> Result<Model>
     let model = compiled.load(&LoadOptions::new())?;
     let arrays = path.with_extension("npz");
     let inputs = tenon::inputs::read_npz_inputs(&arrays)?;
-    let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
+    let inputs = named(&inputs);
     let expected = tenon::inputs::read_npz_outputs(&arrays)?;
     // Twice: the second run uses the memory of the first.
     for _ in 0..2 {
@@ -94,7 +98,7 @@ fn convolutional_networks_run_on_the_fast_backend_alone() {
 fn packages_are_as_large_as_their_models_and_outputs_do_not_depend_on_it() {
     let path = folder().join("resnet50");
     let inputs = tenon::inputs::read_npz_inputs(&path.with_extension("npz")).unwrap();
-    let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
+    let inputs = named(&inputs);
     let [(whole, expected), (small, found)] = [true, false].map(|keep_plain| {
         let compiler = Compiler::new().keep_plain_constants(keep_plain);
         let compiled = compiler.compile_file(path.with_extension("onnx")).unwrap();
@@ -127,7 +131,7 @@ fn packages_are_hardly_larger_than_their_models() {
 fn nodes_whose_constants_are_prepared_are_compared() {
     let path = folder().join("gpt2");
     let inputs = tenon::inputs::read_npz_inputs(&path.with_extension("npz")).unwrap();
-    let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
+    let inputs = named(&inputs);
     let model = path.with_extension("onnx");
     let compiled = Compiler::new().compile_file(model).unwrap();
     let fused_nodes = compiled.fused_nodes();

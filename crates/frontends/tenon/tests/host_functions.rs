@@ -2,11 +2,11 @@
 //! made by `host_functions.py` and `random_graphs.py`; `PROPTEST_CASES` sets the number of random ones, and
 //! `TENON_SEED` their seed.
 
-#![allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
+mod common;
 
+use common::{named, with_prefix};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tenon::compare::{CompareOptions, Tolerance, compare_backends};
@@ -17,6 +17,7 @@ use tenon::{
     Compiler, Control, Error, ErrorKind, LoadOptions, Model, ModelValue, Pattern, RunOptions,
     Tensor,
 };
+use tenon_test_data::{Answer, python};
 
 /// The written models and random ones, or `None` without Python.
 fn models(count: usize) -> Option<tempfile::TempDir> {
@@ -25,19 +26,10 @@ fn models(count: usize) -> Option<tempfile::TempDir> {
 
 /// The models of a script, or `None` without Python.
 fn made_by(script: &str, count: usize, seed: u64) -> Option<tempfile::TempDir> {
-    let Some(python) = std::env::var_os("TENON_PYTHON") else {
-        eprintln!("skipped: TENON_PYTHON is not set");
-        return None;
-    };
+    let mut python = python(format!("crates/frontends/tenon/tests/{script}"))?;
     let folder = tempfile::tempdir().unwrap();
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let done = Command::new(python)
-        .arg(tests.join(script))
-        .arg(folder.path())
-        .args([count.to_string(), seed.to_string()])
-        .status()
-        .unwrap();
-    assert!(done.success());
+    let options = [count.to_string(), seed.to_string()];
+    Answer::text(python.arg(folder.path()).args(options));
     Some(folder)
 }
 
@@ -46,28 +38,17 @@ fn load(path: &Path) -> tenon::Result<Model> {
     Model::from_package(&compiled.to_neff()?, &LoadOptions::default())
 }
 
-/// The arrays of a sample whose names have a prefix.
-fn arrays(arrays: &[(String, Tensor)], prefix: &str) -> Vec<(String, Tensor)> {
-    let named = arrays.iter();
-    let named = named
-        .filter_map(|(name, tensor)| Some((name.strip_prefix(prefix)?.to_owned(), tensor.clone())));
-    named.collect()
-}
-
 /// The differences of a model's outputs from a sample.
 fn differences(model: &Model, sample: &Path) -> Vec<String> {
     let all: Vec<(String, Tensor)> = npy::read_npz(sample).unwrap().into_iter().collect();
-    let inputs = arrays(&all, "in.");
-    let inputs: Vec<(&str, &Tensor)> = inputs
-        .iter()
-        .map(|(name, tensor)| (name.as_str(), tensor))
-        .collect();
+    let inputs = with_prefix(&all, "in.");
+    let inputs = named(&inputs);
     let outputs = match model.run(&inputs) {
         Ok(outputs) => outputs,
         Err(error) => return vec![error.to_string()],
     };
     let mut found = Vec::new();
-    for (name, expected) in arrays(&all, "out.") {
+    for (name, expected) in with_prefix(&all, "out.") {
         let output = outputs.tensor(&name).unwrap();
         if output.ty() != expected.ty() {
             found.push(format!(
@@ -235,17 +216,10 @@ type NamedTensors = Vec<(String, Tensor)>;
 /// The sample `observed.K.npz`: count, inputs and the outputs of onnxruntime.
 fn observed(folder: &Path, index: usize) -> (usize, NamedTensors, NamedTensors) {
     let all = npy::read_npz(folder.join(format!("observed.{index}.npz"))).unwrap();
-    let inputs = arrays(&all, "in.");
+    let inputs = with_prefix(&all, "in.");
     let count = inputs.iter().find(|(name, _)| name == "count").unwrap();
     let count = count.1.to_i64s().unwrap()[0] as usize;
-    (count, inputs, arrays(&all, "out."))
-}
-
-fn named(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
-    let tensors = tensors.iter();
-    tensors
-        .map(|(name, tensor)| (name.as_str(), tensor))
-        .collect()
+    (count, inputs, with_prefix(&all, "out."))
 }
 
 fn assert_close(found: &Tensor, expected: &[f32], what: &str) {

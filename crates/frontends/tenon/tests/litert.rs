@@ -96,10 +96,7 @@ fn a_signature_is_chosen_by_name_and_its_batch_is_symbolic() {
 
 #[test]
 fn a_model_of_onnx_has_no_signatures() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../models/digits/digits.onnx"
-    );
+    let path = tenon_test_data::repository("models/digits/digits.onnx");
     let error = OpenOptions::new()
         .signature("a")
         .open_model(path)

@@ -1,6 +1,9 @@
 //! Packages of netlists with modified programs: invalid attributes of kernels are refused when the package
 //! is loaded, and executions of loaded packages end.
 
+mod common;
+
+use common::named;
 use std::time::{Duration, Instant};
 use tenon::inspect::Contents;
 use tenon::neff::Limits;
@@ -66,10 +69,7 @@ fn run(model: &Model) {
             )
         })
         .collect();
-    let given: Vec<(&str, &Tensor)> = inputs
-        .iter()
-        .map(|(name, tensor)| (name.as_str(), tensor))
-        .collect();
+    let given = named(&inputs);
     let control = Control::with_deadline(Instant::now() + Duration::from_secs(2));
     let options = RunOptions::new().control(control);
     let _ = model.run_with(&given, options);

@@ -1,8 +1,4 @@
 //! Running netlists: results against plain arithmetic and NumPy, wrong programs, real netlists.
-#![allow(clippy::print_stderr, reason = "a test says why it skips")]
-
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 use tenon::netlist::Source;
 use tenon::netlist::{
@@ -10,7 +6,7 @@ use tenon::netlist::{
 };
 use tenon::tensor::npy;
 use tenon::{Control, ErrorKind, LoadOptions, Tensor};
-use tenon_test_data::good_netlists;
+use tenon_test_data::{Answer, good_netlists, python};
 
 /// A queue of one buffer; `rest` has further keys.
 fn queue(name: &str, input: &str, entries: u32, shape: &str, rest: &str) -> String {
@@ -400,23 +396,14 @@ fn relu_mode_none_is_min() {
 /// Every op of one or two tensors, TMs, reduce, splice: against NumPy.
 #[test]
 fn ops_agree_with_numpy() {
-    let Some(python) = std::env::var_os("TENON_PYTHON") else {
-        eprintln!("skipped: TENON_PYTHON does not name a Python with numpy");
+    let Some(mut python) = python("crates/frontends/tenon/tests/netlist_ops.py") else {
         return;
     };
-    let folder = std::env::temp_dir().join(format!("tenon-netlist-ops-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let paths = ["in.npz", "out.npz"].map(|name| folder.join(name));
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/netlist_ops.py");
-    let done = Command::new(python)
-        .arg(script)
-        .args(&paths)
-        .status()
-        .unwrap();
-    assert!(done.success());
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["in.npz", "out.npz"].map(|name| folder.path().join(name));
+    Answer::text(python.args(&paths));
     let inputs = npy::read_npz(&paths[0]).unwrap();
     let expected = npy::read_npz(&paths[1]).unwrap();
-    std::fs::remove_dir_all(&folder).unwrap();
     let job = Job::new().inputs(inputs);
     let outcome = job.run(&many_ops()).unwrap();
     assert_eq!(outcome.outputs.len(), expected.len());

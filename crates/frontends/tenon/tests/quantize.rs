@@ -1,18 +1,19 @@
 //! Quantised models: their accuracy in Tenon and in onnxruntime is that of the report.
 
-#![allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
+mod common;
 
+use common::named;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use tenon::inputs::ImageOptions;
 use tenon::quantize::{
     Calibration, QuantizedModel, Quantizer, Sample, Scheme, read_samples, split_samples,
 };
 use tenon::tensor::npy;
 use tenon::{Compiler, Control, LoadOptions, Model, OnnxModel, Pattern, Tensor};
+use tenon_test_data::{Answer, python};
 
 fn models() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/digits")
+    tenon_test_data::repository("models/digits")
 }
 
 fn open(name: &str) -> (OnnxModel, Model) {
@@ -137,10 +138,7 @@ fn calibration_data_is_checked() {
 /// The share of images whose class is right, image by image.
 fn accuracy(model: &Model, images: &[Sample], labels: &[i64]) -> f64 {
     let right = images.iter().zip(labels).filter(|(sample, label)| {
-        let inputs: Vec<(&str, &Tensor)> = sample
-            .iter()
-            .map(|(name, tensor)| (name.as_str(), tensor))
-            .collect();
+        let inputs = named(sample);
         let outputs = model.run(&inputs).unwrap();
         let scores = outputs[0].as_slice::<f32>().unwrap();
         let greatest = scores.iter().copied().fold(f32::MIN, f32::max);
@@ -151,29 +149,12 @@ fn accuracy(model: &Model, images: &[Sample], labels: &[i64]) -> f64 {
 
 #[test]
 fn accuracy_is_that_of_the_report() {
-    let Some(python) = std::env::var_os("TENON_PYTHON") else {
-        eprintln!("skipped: TENON_PYTHON is not set");
+    let Some(mut train) = python("models/digits/train.py") else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let run = |script: PathBuf, arguments: &[&Path]| {
-        let output = Command::new(&python)
-            .arg(script)
-            .args(arguments)
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout).unwrap()
-    };
     let data = folder.path().join("unseen.npz");
-    run(
-        models().join("train.py"),
-        &["--test-images".as_ref(), &data],
-    );
+    Answer::text(train.arg("--test-images").arg(&data));
     let arrays = npy::read_npz(&data).unwrap();
     let array = |name: &str| arrays.iter().find(|it| it.0 == name).unwrap().1.clone();
     let labels = array("labels").to_i64s().unwrap();
@@ -199,8 +180,9 @@ fn accuracy_is_that_of_the_report() {
             (accuracy(&model, &samples, &labels) - after).abs() < 1e-9,
             "{name}"
         );
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/quantize.py");
-        let found: f64 = run(script, &[&file, &data]).trim().parse().unwrap();
+        let script = python("crates/frontends/tenon/tests/quantize.py");
+        let found = Answer::text(script.unwrap().args([&file, &data]));
+        let found: f64 = found.trim().parse().unwrap();
         // A score may round to the other side of a tie of two classes.
         assert!(
             (found - after).abs() <= 1.5 / labels.len() as f64,

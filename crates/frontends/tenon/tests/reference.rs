@@ -2,10 +2,10 @@
 //! elements of integers, f16 and lower precision, compared with onnx's reference evaluator; operators of com.microsoft, compared with
 //! onnxruntime. The models are made by `reference.py`.
 
-#![allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
+mod common;
 
+use common::made_by;
 use std::path::Path;
-use std::process::Command;
 use tenon::backends::CpuLevel;
 use tenon::tensor::{convert, npy};
 use tenon::{Compiler, DataType, LoadOptions, Model, Precision, Tensor};
@@ -74,21 +74,9 @@ fn differences(folder: &Path, name: &str) -> Vec<String> {
 
 #[test]
 fn models_equal_the_reference() {
-    let Some(python) = std::env::var_os("TENON_PYTHON") else {
-        eprintln!("skipped: TENON_PYTHON is not set");
+    let Some((folder, names)) = made_by("reference.py") else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference.py");
-    let mut command = Command::new(python);
-    let done = command.arg(script).arg(folder.path()).status().unwrap();
-    assert!(done.success());
-    let entries = std::fs::read_dir(folder.path()).unwrap();
-    let names = entries.filter_map(|entry| {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        Some(name.strip_suffix(".onnx")?.to_owned())
-    });
-    let names: Vec<String> = names.collect();
     assert_eq!(names.len(), 265);
     for level in CpuLevel::ALL {
         // The only test of this process.

@@ -1,10 +1,10 @@
 //! Models of `ai.onnx.ml`, which `reference_ml.py` makes, compared with onnxruntime.
 
-#![allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
+mod common;
 
+use common::made_by;
 use std::collections::HashMap;
 use std::path::Path;
-use std::process::Command;
 use tenon::tensor::{convert, npy};
 use tenon::{Compiler, DataType, LoadOptions, Model, ModelValue, RunOptions, Tensor};
 
@@ -92,22 +92,9 @@ fn difference(found: &ModelValue, expected: &Tensor) -> Option<String> {
 
 #[test]
 fn models_equal_onnxruntime() {
-    let Some(python) = std::env::var_os("TENON_PYTHON") else {
-        eprintln!("skipped: TENON_PYTHON is not set");
+    let Some((folder, names)) = made_by("reference_ml.py") else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference_ml.py");
-    let mut command = Command::new(python);
-    let done = command.arg(script).arg(folder.path()).status().unwrap();
-    assert!(done.success());
-    let entries = std::fs::read_dir(folder.path()).unwrap();
-    let names = entries.filter_map(|entry| {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        Some(name.strip_suffix(".onnx")?.to_owned())
-    });
-    let mut names: Vec<String> = names.collect();
-    names.sort();
     assert!(names.len() > 200, "{}", names.len());
     let found = names
         .iter()

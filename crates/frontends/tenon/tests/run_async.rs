@@ -1,36 +1,13 @@
 //! Asynchronous executions of a model, awaited by a hand-written executor.
 
-use std::path::Path;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
 use tenon::{
     AsyncOptions, Compiler, Control, ErrorKind, LoadOptions, Model, Priority, RunQueue, Tensor,
 };
-
-struct Unpark(std::thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
+use tenon_test_data::{block_on, repository};
 
 fn model() -> Model {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/digits/digits.onnx");
-    let package = Compiler::new().compile_file(path).unwrap();
-    package.load(&LoadOptions::new()).unwrap()
+    let package = Compiler::new().compile_file(repository("models/digits/digits.onnx"));
+    package.unwrap().load(&LoadOptions::new()).unwrap()
 }
 
 fn image(value: f32) -> Tensor {

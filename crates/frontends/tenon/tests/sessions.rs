@@ -1,17 +1,17 @@
 //! Models with state: sessions compared with onnxruntime, whose outputs are fed to its inputs (`sessions.py`).
 
-#![allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
+mod common;
 
+use common::assert_close;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use tenon::generate::{GenerateOptions, derived_inputs, generate, token_input};
 use tenon::tensor::npy;
 use tenon::{Compiler, ErrorKind, LoadOptions, Model, Session, StatePair, StateSelection, Tensor};
+use tenon_test_data::{Answer, python, repository};
 
 fn decoder_file() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-    root.join("models/small/gpt2-dynamic.onnx")
+    repository("models/small/gpt2-dynamic.onnx")
 }
 
 fn load(path: &Path) -> Model {
@@ -25,35 +25,14 @@ fn decoder() -> Model {
 
 /// What onnxruntime computes, or `None` without Python.
 fn expected() -> Option<tempfile::TempDir> {
-    let Some(python) = std::env::var_os("TENON_PYTHON") else {
-        eprintln!("skipped: TENON_PYTHON is not set");
-        return None;
-    };
+    let mut python = python("crates/frontends/tenon/tests/sessions.py")?;
     let folder = tempfile::tempdir().unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sessions.py");
-    let done = Command::new(python)
-        .arg(script)
-        .arg(decoder_file())
-        .arg(folder.path())
-        .status()
-        .unwrap();
-    assert!(done.success());
+    Answer::text(python.arg(decoder_file()).arg(folder.path()));
     Some(folder)
 }
 
 fn arrays(file: &Path) -> BTreeMap<String, Tensor> {
     npy::read_npz(file).unwrap().into_iter().collect()
-}
-
-fn assert_close(found: &Tensor, expected: &Tensor) {
-    assert_eq!(found.ty(), expected.ty());
-    let pairs = found.as_slice::<f32>().unwrap().iter();
-    for (a, b) in pairs.zip(expected.as_slice::<f32>().unwrap()) {
-        assert!(
-            (a - b).abs() <= 1e-4 * (1.0 + b.abs()),
-            "{a} instead of {b}"
-        );
-    }
 }
 
 fn ids(ids: &[i64]) -> Tensor {

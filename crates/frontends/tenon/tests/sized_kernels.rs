@@ -1,6 +1,5 @@
 //! The workloads of instances are shared: by kernels that are alike, and by instances with equal sizes.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tenon::backends::{self, BackendId};
@@ -53,7 +52,7 @@ fn only_kernels_whose_sizes_are_new_are_made() {
         made: made.clone(),
     };
     registry.register(Arc::new(counting)).unwrap();
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/small/gpt2-cache.onnx");
+    let file = tenon_test_data::repository("models/small/gpt2-cache.onnx");
     let compiler = Compiler::new()
         .registry(registry.clone())
         .backends(["Counting", "CpuRef"]);

@@ -1,9 +1,12 @@
 //! Packages with symbolic dimensions: one package for all sizes, compared with onnxruntime's outputs and with the
 //! same model compiled for fixed sizes.
 
+mod common;
+
+use common::assert_close;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use tenon::{Compiler, DataType, ErrorKind, LoadOptions, Model, OnnxModel, Tensor, TensorType};
 use tenon_neff::NodeWork;
@@ -13,7 +16,7 @@ use tenon_onnx::proto::{
 };
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/small")
+    tenon_test_data::repository("models/small")
 }
 
 fn file(name: &str) -> PathBuf {
@@ -374,14 +377,7 @@ fn joined_runs_return_what_each_run_does() {
     for (outputs, run) in joined.iter().zip(&runs) {
         let alone = model.run(run).unwrap();
         for (found, expected) in outputs.iter().zip(&alone) {
-            assert_eq!(found.ty(), expected.ty());
-            let pairs = found.as_slice::<f32>().unwrap().iter();
-            for (a, b) in pairs.zip(expected.as_slice::<f32>().unwrap()) {
-                assert!(
-                    (a - b).abs() <= 1e-4 * (1.0 + b.abs()),
-                    "{a} instead of {b}"
-                );
-            }
+            assert_close(found, expected);
         }
     }
     // Runs of one length share memory: they were one execution.

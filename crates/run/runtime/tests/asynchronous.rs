@@ -18,7 +18,9 @@ use tenon_base::trace::Recording;
 use tenon_base::{Control, ErrorKind, Result};
 use tenon_compiler::Hint;
 use tenon_graph::Graph;
-use tenon_runtime::{ExecuteOptions, LoadOptions, Model, Runtime, Tap, TapParts, TapValue};
+use tenon_runtime::{
+    Bindings, ExecuteOptions, LoadOptions, Model, Runtime, Tap, TapParts, TapValue,
+};
 use tenon_tensor::{Tensor, TensorType};
 
 /// The device under an id of the test, for some operators.
@@ -546,15 +548,21 @@ fn stepped(steps: usize) -> [Tensor; 2] {
     outputs.try_into().unwrap()
 }
 
+/// Bindings of `STEP` whose output is the state of the next step.
+fn with_state(model: &Model) -> Bindings {
+    let mut bindings = model.bind().unwrap();
+    bindings.feed("next", "s").unwrap();
+    bindings.set_input("x", &x()).unwrap();
+    bindings.set_input("s", &x()).unwrap();
+    bindings
+}
+
 #[test]
 fn state_stays_on_the_device() {
     let device = AsyncBackend::default();
     let model = model_on(one(&device, ALL), STEP).unwrap();
-    let mut bindings = model.bind().unwrap();
+    let mut bindings = with_state(&model);
     bindings.keep("y").unwrap();
-    bindings.feed("next", "s").unwrap();
-    bindings.set_input("x", &x()).unwrap();
-    bindings.set_input("s", &x()).unwrap();
     let (mut before, mut steps) = (device.work(), 0);
     for (count, copied) in [(1, 256), (1000, 0)] {
         for _ in 0..count {
@@ -583,10 +591,7 @@ fn state_is_exchanged_where_no_device_has_it() {
     for operators in splits {
         let device = AsyncBackend::default();
         let model = model_on(one(&device, operators), STEP).unwrap();
-        let mut bindings = model.bind().unwrap();
-        bindings.feed("next", "s").unwrap();
-        bindings.set_input("x", &x()).unwrap();
-        bindings.set_input("s", &x()).unwrap();
+        let mut bindings = with_state(&model);
         for steps in 1..6 {
             bindings.execute(ExecuteOptions::default()).unwrap();
             if steps % 2 == 0 {
@@ -602,10 +607,7 @@ fn a_failed_step_leaves_the_state() {
     for operators in [ALL, &["Mul", "Neg"]] {
         let device = AsyncBackend::default().with_options([("FailWorkload", 8)]);
         let model = model_on(one(&device, operators), STEP).unwrap();
-        let mut bindings = model.bind().unwrap();
-        bindings.feed("next", "s").unwrap();
-        bindings.set_input("x", &x()).unwrap();
-        bindings.set_input("s", &x()).unwrap();
+        let mut bindings = with_state(&model);
         let (mut done, mut failed) = (0, 0);
         while done < 6 {
             match bindings.execute(ExecuteOptions::default()) {
@@ -826,11 +828,8 @@ fn lost_tensor() -> DeviceTensor {
 fn an_input_that_cannot_be_read_fails_each_execution_and_changes_no_state() {
     let device = AsyncBackend::default();
     let model = model_on(one(&device, ALL), STEP).unwrap();
-    let mut bindings = model.bind().unwrap();
+    let mut bindings = with_state(&model);
     bindings.keep("y").unwrap();
-    bindings.feed("next", "s").unwrap();
-    bindings.set_input("x", &x()).unwrap();
-    bindings.set_input("s", &x()).unwrap();
     bindings.execute(ExecuteOptions::default()).unwrap();
     bindings.set_device_input("x", lost_tensor()).unwrap();
     for _ in 0..2 {

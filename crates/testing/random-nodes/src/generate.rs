@@ -2,7 +2,7 @@
 
 use crate::shapes::Shapes;
 use crate::values::{self, Values};
-use crate::{Choices, Input, RandomNode, trees};
+use crate::{Choices, Input, RandomNode, known_to_compiler, trees};
 use tenon_graph::operator::{Arity, AttributeDef, Types};
 use tenon_graph::{Attribute, AttributeKind, Attributes, OperatorDef, infer, operator};
 use tenon_tensor::{DataType, TensorType};
@@ -271,17 +271,7 @@ fn output_types(
     inputs: &[Option<Input>],
     choices: &mut Choices<'_>,
 ) -> Option<Vec<Option<TensorType>>> {
-    let types: Vec<_> = inputs
-        .iter()
-        .map(|input| input.as_ref().map(|input| input.tensor.ty()))
-        .collect();
-    let constants: Vec<_> = inputs
-        .iter()
-        .map(|input| {
-            let known = input.as_ref().filter(|input| input.is_constant);
-            known.map(|input| &input.tensor)
-        })
-        .collect();
+    let (types, constants) = known_to_compiler(inputs);
     let most = match op.outputs.last()?.arity {
         Arity::Variadic => op.outputs.len() + choices.below(3),
         _ => op.outputs.len(),

@@ -38,6 +38,17 @@ pub struct Input {
     pub is_constant: bool,
 }
 
+/// The types of inputs, and the elements of those that are constants.
+fn known_to_compiler(inputs: &[Option<Input>]) -> (Vec<Option<&TensorType>>, Vec<Option<&Tensor>>) {
+    let inputs = inputs.iter().map(Option::as_ref);
+    let known = inputs.map(|input| {
+        let constant = input.filter(|input| input.is_constant);
+        let ty = input.map(|input| input.tensor.ty());
+        (ty, constant.map(|input| &input.tensor))
+    });
+    known.unzip()
+}
+
 /// The result of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
@@ -108,19 +119,7 @@ impl RandomNode {
 
     /// Whether a backend supports the node, with the same constants as its execution.
     fn supported(&self, backend: &dyn Backend) -> Result<(), Refusal> {
-        let types: Vec<_> = self
-            .inputs
-            .iter()
-            .map(|input| input.as_ref().map(|input| input.tensor.ty()))
-            .collect();
-        let constants: Vec<_> = self
-            .inputs
-            .iter()
-            .map(|input| {
-                let known = input.as_ref().filter(|input| input.is_constant);
-                known.map(|input| &input.tensor)
-            })
-            .collect();
+        let (types, constants) = known_to_compiler(&self.inputs);
         let outputs: Vec<_> = self.outputs.iter().map(Option::as_ref).collect();
         backend.supports(&NodeView {
             op: self.op,

@@ -1,10 +1,42 @@
-//! Real netlists, which are not part of the project. Tests and benches read them from the folder in
-//! `TENON_EXTRA_DATA`.
+//! What tests and benches of several crates share: files of the repository, golden files, programs that are run, an executor, and real
+//! netlists, which are not part of the project: they are in the folder of `TENON_EXTRA_DATA`.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, reason = "a test prints why it is skipped")]
+#![allow(
+    clippy::panic,
+    reason = "a test fails if a file or program it needs is missing"
+)]
+
+mod executor;
+mod program;
+
+pub use executor::block_on;
+pub use program::{Answer, interpreter, python};
 
 use std::path::{Path, PathBuf};
+
+/// A file of the repository.
+pub fn repository(path: impl AsRef<Path>) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    root.canonicalize().unwrap_or(root).join(path)
+}
+
+/// Compares a text with a golden file of the repository. `TENON_BLESS=1` rewrites the file.
+#[track_caller]
+pub fn golden(path: impl AsRef<Path>, text: &str) {
+    let path = repository(path);
+    if std::env::var_os("TENON_BLESS").is_some() {
+        return std::fs::write(&path, text).expect("the golden file is written");
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(
+        text,
+        expected,
+        "{}: TENON_BLESS=1 rewrites it",
+        path.display()
+    );
+}
 
 /// All netlists, sorted; prints a note if there are none.
 pub fn netlists() -> Vec<PathBuf> {

@@ -6,12 +6,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// A file of the repository.
-pub fn repository(path: impl AsRef<Path>) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-    root.canonicalize().unwrap_or(root).join(path)
-}
+use tenon_test_data::Answer;
+pub use tenon_test_data::repository;
 
 /// Compiles a C file into a shared library, with these definitions (`NAME` or `NAME=VALUE`) and the
 /// repository's headers; returns its path.
@@ -27,7 +23,7 @@ pub fn compiled_with(
     definitions: &[&str],
 ) -> PathBuf {
     let definitions = definitions.iter().map(|one| format!("-D{one}"));
-    cc(
+    Answer::text(
         compiler(headers, &["-std=gnu11", "-O1", "-shared", "-fPIC"])
             .args(definitions)
             .arg(source)
@@ -48,7 +44,7 @@ pub fn check_syntax(source: &Path, language: &str, standard: &str) {
 pub fn check_syntax_with(headers: &Path, source: &Path, language: &str, standard: &str) {
     let standard = format!("-std={standard}");
     let flags = ["-fsyntax-only", "-Wpedantic", "-x", language, &standard];
-    cc(compiler(headers, &flags).arg(source));
+    Answer::text(compiler(headers, &flags).arg(source));
 }
 
 /// The folder with the header of a published version of the backend interface.
@@ -61,12 +57,6 @@ fn compiler(headers: &Path, flags: &[&str]) -> Command {
     command.args(["-Wall", "-Wextra", "-Werror", "-I"]);
     command.arg(headers).args(flags);
     command
-}
-
-fn cc(command: &mut Command) {
-    let done = command.output().expect("a C compiler called cc");
-    let stderr = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{command:?}: {stderr}");
 }
 
 /// The example in C, as `name` in `folder`.

@@ -92,8 +92,8 @@ impl<T> SumTile<'_, T> {
     pub(crate) fn row(&mut self, row: usize) -> (&mut [f32], &mut [T]) {
         let columns = &self.columns;
         let sums = &mut self.sums[row * self.stride..][..columns.len().next_multiple_of(WIDTH)];
-        // SAFETY: who makes a tile guarantees that the output has these columns of each row, and that this is the only
-        // reference to them.
+        // SAFETY: `Part::write`, which alone makes tiles, guarantees that the output has these columns of each row, and that
+        // this is the only reference to them.
         let to = unsafe {
             let start = self.output.add(self.offsets[row] + columns.start);
             std::slice::from_raw_parts_mut(start, columns.len())

@@ -1,6 +1,6 @@
 //! `tenon bench`
 
-use super::load::{self, ModelFlags};
+use super::load::{self, ModelSource};
 use super::runner::Runner;
 use crate::flags::Bench;
 use crate::output::{self, say};
@@ -41,12 +41,10 @@ fn ceiling(json: bool) -> Result<()> {
 
 fn model(file: &std::path::Path, flags: &Bench) -> Result<()> {
     let control = progress::control();
-    let model = ModelFlags {
+    let model = ModelSource {
         file,
-        compiling: &flags.compiling,
         inputs: &flags.inputs,
-        limits: &flags.limits,
-        device: &flags.device,
+        flags: &flags.model,
         any_size: false,
     };
     let (loaded, mut given) = load::load(&model, flags.threading.threads, &control)?;

@@ -65,7 +65,7 @@ fn compare(flags: &Compare, backends: [BackendId; 2]) -> Result<ExitCode> {
     } else {
         print(&found, flags.all)?;
         if let (Some(divergence), Some(written)) = (&found.divergence, &written) {
-            let loading = flags.compiling.loading.text();
+            let loading = flags.model.compiling.loading.text();
             print_divergence(&found, divergence, written, &loading)?;
         }
     }
@@ -74,7 +74,7 @@ fn compare(flags: &Compare, backends: [BackendId; 2]) -> Result<ExitCode> {
 
 /// The two backends of the flags, or the default ones.
 fn backends(flags: &Compare) -> Result<[BackendId; 2]> {
-    let given = &flags.compiling.backends;
+    let given = &flags.model.compiling.backends;
     let ids: Vec<BackendId> = if given.is_empty() {
         Compiler::default_backends()
     } else {
@@ -89,26 +89,24 @@ fn backends(flags: &Compare) -> Result<[BackendId; 2]> {
 
 /// Loads the file; of a package the backends choose what is compared, not what it is.
 fn open(flags: &Compare, control: &Control) -> Result<(Loaded, InputFiles)> {
-    let mut compiling = flags.compiling.clone();
-    let file = load::open(&flags.file, &compiling, &flags.limits, control)?;
+    let mut model = flags.model.clone();
+    let file = load::open(&flags.file, &model, control)?;
     if let ModelFile::Package(package) = &file {
         if !package.header().is_tenon() {
             let text =
                 "this package was made by another compiler: its operators are not known here";
             return Err(Error::new(ErrorKind::Unsupported, text).at(Location::file(&flags.file)));
         }
-        compiling.backends.clear();
+        model.compiling.backends.clear();
     }
-    let model = load::ModelFlags {
+    let source = load::ModelSource {
         file: &flags.file,
-        compiling: &compiling,
         inputs: &flags.inputs,
-        limits: &flags.limits,
-        device: &flags.device,
+        flags: &model,
         any_size: false,
     };
     let options = LoadOptions::new().control(control.clone());
-    load::load_file(file, &model, options)
+    load::load_file(file, &source, options)
 }
 
 fn print(found: &Comparison, all: bool) -> Result<()> {

@@ -1,10 +1,9 @@
 //! From a file and flags to a model and its inputs.
 
 use super::input_files::{InputFiles, once, type_of};
-use crate::model_flags::{CompileFlags, DimensionSize, InputFlags, PictureFlags};
+use crate::model_flags::{CompileFlags, DimensionSize, InputFlags, ModelFlags, PictureFlags};
 use crate::output;
-use crate::package_flags::LimitFlags;
-use crate::plugin_flags::{BackendFlags, DeviceFlags};
+use crate::plugin_flags::BackendFlags;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -33,41 +32,35 @@ pub struct Loaded {
     pub activity: Activity,
 }
 
-/// The flags of a command that concern a model and its inputs.
-pub struct ModelFlags<'a> {
+/// A model and its inputs.
+pub struct ModelSource<'a> {
     pub file: &'a Path,
-    pub compiling: &'a CompileFlags,
     pub inputs: &'a InputFlags,
-    pub limits: &'a LimitFlags,
-    pub device: &'a DeviceFlags,
+    pub flags: &'a ModelFlags,
     /// Whether the model keeps its symbolic dimensions, instead of being one for the sizes of its inputs.
     pub any_size: bool,
 }
 
 /// Opens a file, compiling it first if it is a model, and loads it.
 pub fn load(
-    flags: &ModelFlags<'_>,
+    source: &ModelSource<'_>,
     threads: Option<usize>,
     control: &Control,
 ) -> Result<(Loaded, InputFiles)> {
     let options = LoadOptions::new().threads(threads).control(control.clone());
-    load_with(flags, options)
+    load_with(source, options)
 }
 
 /// The same with options of loading. Prints a warning where nodes on the reference backend are slow.
-pub fn load_with(flags: &ModelFlags<'_>, options: LoadOptions) -> Result<(Loaded, InputFiles)> {
-    let file = open(flags.file, flags.compiling, flags.limits, &options.control)?;
-    load_opened(file, flags, options)
+pub fn load_with(source: &ModelSource<'_>, options: LoadOptions) -> Result<(Loaded, InputFiles)> {
+    let file = open(source.file, source.flags, &options.control)?;
+    load_opened(file, source, options)
 }
 
 /// Opens a file.
-pub fn open(
-    file: &Path,
-    compiling: &CompileFlags,
-    limits: &LimitFlags,
-    control: &Control,
-) -> Result<ModelFile> {
-    open_with(opening(compiling, control)?.limits(limits.limits()), file)
+pub fn open(file: &Path, flags: &ModelFlags, control: &Control) -> Result<ModelFile> {
+    let options = opening(&flags.compiling, control)?;
+    open_with(options.limits(flags.limits.limits()), file)
 }
 
 /// How a model is opened.
@@ -95,10 +88,10 @@ pub fn open_with(options: OpenOptions, file: &Path) -> Result<ModelFile> {
 /// As [`load_with`], of an opened file.
 pub fn load_opened(
     file: ModelFile,
-    flags: &ModelFlags<'_>,
+    source: &ModelSource<'_>,
     options: LoadOptions,
 ) -> Result<(Loaded, InputFiles)> {
-    let (loaded, given) = load_file(file, flags, options)?;
+    let (loaded, given) = load_file(file, source, options)?;
     if let Some(time) = loaded.model.reference_time(loaded.runtime.backends()) {
         output::complain(format_args!("warning: {time}"));
     }
@@ -108,17 +101,16 @@ pub fn load_opened(
 /// The same without the warning.
 pub fn load_file(
     file: ModelFile,
-    flags: &ModelFlags<'_>,
+    source: &ModelSource<'_>,
     mut options: LoadOptions,
 ) -> Result<(Loaded, InputFiles)> {
-    let ModelFlags {
+    let ModelSource {
         file: path,
-        compiling,
         inputs,
-        device,
+        flags,
         any_size,
-        ..
-    } = *flags;
+    } = *source;
+    let compiling = &flags.compiling;
     let here = |error: Error| error.at(Location::file(path));
     let mut given = InputFiles::read(path, inputs)?;
     let registry = backends(&compiling.loading)?;
@@ -151,7 +143,7 @@ pub fn load_file(
     options.runtime = Some(runtime.clone());
     options
         .device_memory_limits
-        .clone_from(&device.device_memory_limits);
+        .clone_from(&flags.device.device_memory_limits);
     let model = Model::from_package(&package, &options).map_err(here)?;
     let load_time = start.elapsed();
     given.set_maps(model.metadata()).map_err(here)?;

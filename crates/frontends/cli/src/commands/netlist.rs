@@ -1,8 +1,8 @@
 //! `tenon netlist`
 
+use super::rules::{self, ListedRule};
 use crate::netlist_flags::{Netlist, NetlistCheck, NetlistCommand, NetlistFmt};
 use crate::output::{self, say};
-use crate::table::Table;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use tenon::netlist::{
@@ -14,7 +14,7 @@ use tenon::{Error, ErrorKind, Result};
 
 pub fn run(flags: &Netlist) -> Result<ExitCode> {
     match &flags.command {
-        NetlistCommand::Check(flags) if flags.rules => rules(flags.json),
+        NetlistCommand::Check(flags) if flags.rules => list_rules(flags.json),
         NetlistCommand::Check(flags) => check_all(flags),
         NetlistCommand::Fmt(flags) => fmt(flags),
         NetlistCommand::Run(flags) => super::netlist_run::run(flags),
@@ -24,28 +24,20 @@ pub fn run(flags: &Netlist) -> Result<ExitCode> {
     }
 }
 
-fn rules(as_json: bool) -> Result<ExitCode> {
-    if as_json {
-        let rule = |rule: &Rule| {
-            json!({"id": rule.id(), "severity": rule.severity().to_string(),
-                   "rule": rule.sentence(), "source": rule.source()})
-        };
-        output::json(Value::from_iter(Rule::ALL.iter().map(rule)))?;
-        return Ok(ExitCode::SUCCESS);
+fn list_rules(as_json: bool) -> Result<ExitCode> {
+    let listed = |rule: &Rule| ListedRule {
+        id: rule.id(),
+        severity: rule.severity().to_string(),
+        sentence: rule.sentence(),
+        source: rule.source(),
+    };
+    rules::print(Rule::ALL.iter().map(listed), as_json)?;
+    if !as_json {
+        say!(
+            "\nNot checked, even with --strict: {}.",
+            NOT_CHECKED.join("; ")
+        )?;
     }
-    let mut table = Table::new(&["id", "severity", "rule"]);
-    for rule in Rule::ALL {
-        table.row([
-            rule.id().into(),
-            rule.severity().to_string(),
-            rule.sentence().into(),
-        ]);
-    }
-    say!("{table}")?;
-    say!(
-        "\nNot checked, even with --strict: {}.",
-        NOT_CHECKED.join("; ")
-    )?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,7 @@
 //! `tenon unpack`, `pack`, `strip`, `verify`, `diff`, `ls` and `cat`
 
 use super::load::{backends, runtime};
+use super::rules::{self, ListedRule};
 use crate::output::{self, say};
 use crate::package_flags::{Cat, Diff, LimitFlags, Ls, Pack, Strip, Unpack, Verify};
 use crate::progress;
@@ -96,7 +97,8 @@ pub fn strip(flags: &Strip) -> Result<()> {
 
 pub fn verify(flags: &Verify) -> Result<ExitCode> {
     let Some(file) = &flags.file else {
-        return rules(flags.json);
+        rules::print(Rule::ALL.iter().map(|rule| listed(rule)), flags.json)?;
+        return Ok(ExitCode::SUCCESS);
     };
     let options = VerifyOptions {
         architecture: flags.arch,
@@ -141,25 +143,13 @@ pub fn verify(flags: &Verify) -> Result<ExitCode> {
     })
 }
 
-fn rules(as_json: bool) -> Result<ExitCode> {
-    if as_json {
-        let rule = |rule: &&Rule| {
-            json!({"id": rule.id, "severity": rule.severity.to_string(),
-                   "rule": rule.sentence, "source": rule.source})
-        };
-        output::json(Value::from_iter(Rule::ALL.iter().map(rule)))?;
-        return Ok(ExitCode::SUCCESS);
+fn listed(rule: &Rule) -> ListedRule {
+    ListedRule {
+        id: rule.id,
+        severity: rule.severity.to_string(),
+        sentence: rule.sentence,
+        source: rule.source,
     }
-    let mut table = Table::new(&["id", "severity", "rule"]);
-    for rule in Rule::ALL {
-        table.row([
-            rule.id.into(),
-            rule.severity.to_string(),
-            rule.sentence.into(),
-        ]);
-    }
-    say!("{table}")?;
-    Ok(ExitCode::SUCCESS)
 }
 
 pub fn diff(flags: &Diff) -> Result<ExitCode> {
@@ -185,14 +175,11 @@ pub fn ls(flags: &Ls) -> Result<()> {
         let member = |(name, size): (&str, usize)| json!({"name": name, "bytes": size});
         return output::json(Value::from_iter(package.members().map(member)));
     }
-    let width = package
-        .members()
-        .map(|(_, size)| size.to_string().len())
-        .max()
-        .unwrap_or(0);
-    package
-        .members()
-        .try_for_each(|(name, size)| say!("{size:>width$}  {name}"))
+    let mut table = Table::of_counts();
+    for (name, size) in package.members() {
+        table.row([size.to_string(), name.to_owned()]);
+    }
+    table.lines().iter().try_for_each(|line| say!("{line}"))
 }
 
 pub fn cat(flags: &Cat) -> Result<()> {

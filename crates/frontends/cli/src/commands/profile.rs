@@ -1,6 +1,6 @@
 //! `tenon profile`
 
-use super::load::{self, ModelFlags};
+use super::load::{self, ModelSource};
 use super::run::part_name;
 use super::runner::Runner;
 use crate::flags::Profile;
@@ -24,12 +24,10 @@ fn profile(flags: &Profile) -> Result<()> {
     if let Some(path) = &flags.trace {
         output::reserve(path, flags.json)?;
     }
-    let model = ModelFlags {
+    let model = ModelSource {
         file: &flags.file,
-        compiling: &flags.compiling,
         inputs: &flags.inputs,
-        limits: &flags.limits,
-        device: &flags.device,
+        flags: &flags.model,
         any_size: false,
     };
     let (loaded, mut given) = load::load(&model, flags.threading.threads, &control)?;

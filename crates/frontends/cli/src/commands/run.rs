@@ -1,6 +1,6 @@
 //! `tenon run`
 
-use super::load::{self, Loaded, ModelFlags};
+use super::load::{self, Loaded, ModelSource};
 use super::{placement, run_session};
 use crate::flags::Run;
 use crate::output::{self, say};
@@ -22,7 +22,7 @@ use tenon::{
 };
 
 pub fn run(flags: &Run) -> Result<()> {
-    if flags.session.steps.is_some() || flags.compiling.has_states() {
+    if flags.session.steps.is_some() || flags.model.compiling.has_states() {
         return run_session::run(flags);
     }
     let control = progress::control();
@@ -34,12 +34,10 @@ pub fn run(flags: &Run) -> Result<()> {
         output::reserve(path, flags.json)?;
     }
     output::folder(&flags.tap_dir)?;
-    let model = ModelFlags {
+    let model = ModelSource {
         file: &flags.file,
-        compiling: &flags.compiling,
         inputs: &flags.inputs,
-        limits: &flags.limits,
-        device: &flags.device,
+        flags: &flags.model,
         any_size: false,
     };
     let (loaded, mut given) = load::load_with(&model, options)?;
@@ -158,11 +156,12 @@ pub fn print_outputs(
         match classes(output, labels.as_deref(), top)? {
             Some(classes) => {
                 say!("{}:", signature.name)?;
-                let values: Vec<String> = classes.iter().map(|it| it.value.to_string()).collect();
-                let width = values.iter().map(String::len).max().unwrap_or(0);
-                for (class, value) in classes.iter().zip(values) {
-                    say!("  {value:<width$}  {}", class.label)?;
+                let mut table = Table::default();
+                for class in classes {
+                    table.row([class.value.to_string(), class.label]);
                 }
+                let mut lines = table.lines().into_iter();
+                lines.try_for_each(|line| say!("  {line}"))?;
             }
             None => say!("{}: {} {}", signature.name, output.ty(), preview(output)?)?,
         }

@@ -1,7 +1,7 @@
 //! `tenon run` of a model with state: --state, --auto-state, --steps.
 
 use super::input_files::{InputFiles, once};
-use super::load::{self, Loaded, ModelFlags};
+use super::load::{self, Loaded, ModelSource};
 use super::run::{
     RunResults, compare, outputs_as_json, print_outputs, print_summary, write_outputs,
 };
@@ -27,22 +27,20 @@ pub fn run(flags: &Run) -> Result<()> {
         .threads(flags.threading.threads)
         .check_digests(flags.check_digests)
         .control(control.clone());
-    let mut compiling = flags.compiling.clone();
+    let mut model = flags.model.clone();
     // Without --state the states are found.
-    compiling.auto_state = compiling.states.is_empty();
-    let file = load::open(&flags.file, &flags.compiling, &flags.limits, &control)?;
-    if let (ModelFile::Onnx(model), false) = (&file, flags.session.prompt.is_empty()) {
-        fix_batch(model, &mut compiling);
+    model.compiling.auto_state = model.compiling.states.is_empty();
+    let file = load::open(&flags.file, &flags.model, &control)?;
+    if let (ModelFile::Onnx(onnx), false) = (&file, flags.session.prompt.is_empty()) {
+        fix_batch(onnx, &mut model.compiling);
     }
-    let model = ModelFlags {
+    let source = ModelSource {
         file: &flags.file,
-        compiling: &compiling,
         inputs: &flags.inputs,
-        limits: &flags.limits,
-        device: &flags.device,
+        flags: &model,
         any_size: true,
     };
-    let (loaded, mut given) = load::load_opened(file, &model, options)?;
+    let (loaded, mut given) = load::load_opened(file, &source, options)?;
     let here = |error: Error| error.at(Location::file(&flags.file));
     let mut session = open(&loaded, flags).map_err(here)?;
     let steps = flags.session.steps;
@@ -122,8 +120,8 @@ fn fix_batch(model: &OnnxModel, compiling: &mut CompileFlags) {
 /// The session with the states of the flags.
 fn open(loaded: &Loaded, flags: &Run) -> Result<Session> {
     let model = &loaded.model;
-    if !flags.compiling.states.is_empty() {
-        return model.session_with(&flags.compiling.states);
+    if !flags.model.compiling.states.is_empty() {
+        return model.session_with(&flags.model.compiling.states);
     }
     let session = model.session()?;
     if session.states().is_empty() {
@@ -176,7 +174,7 @@ fn read_inputs(
     given.assign_unnamed(&needed)?;
     given.read_arrays(&declared)?;
     let types: BTreeMap<String, TensorType> = given.types().collect();
-    let dims = once("--dim", &flags.compiling.dims)?;
+    let dims = once("--dim", &flags.model.compiling.dims)?;
     let mut errors = Vec::new();
     let mut signature = Vec::new();
     for input in required {

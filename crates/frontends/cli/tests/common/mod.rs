@@ -1,38 +1,39 @@
 //! Running the `tenon` program.
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test file is a separate program"
+)]
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use tempfile::TempDir;
+pub use tenon_test_data::Answer;
 
-/// The result of a run of the program.
-#[derive(Debug)]
-pub struct Answer {
-    pub status: Option<i32>,
-    pub out: String,
-    pub err: String,
-}
-
-impl From<Output> for Answer {
-    fn from(output: Output) -> Self {
-        Self {
-            status: output.status.code(),
-            out: String::from_utf8(output.stdout).expect("text"),
-            err: String::from_utf8(output.stderr).expect("text"),
-        }
-    }
+/// `tenon` in `folder`, without the cache of the user.
+pub fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
+    command.args(arguments).current_dir(folder);
+    command.env("TENON_CACHE_DIR", "");
+    command
 }
 
 /// Runs `tenon` in `folder`.
 pub fn tenon(folder: &Path, arguments: &[&str]) -> Answer {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
-    command
-        .args(arguments)
-        .current_dir(folder)
-        // Without the cache of the user.
-        .env("TENON_CACHE_DIR", "")
-        .output()
-        .expect("it starts")
-        .into()
+    Answer::of(&mut command(folder, arguments))
+}
+
+/// Runs `tenon` in `folder` with 4 GB of address space.
+pub fn limited(folder: &Path, arguments: &[&str]) -> Answer {
+    in_shell("ulimit -v 4194304", folder, arguments)
+}
+
+/// Runs `tenon` in `folder` by a shell, after other commands.
+pub fn in_shell(before: &str, folder: &Path, arguments: &[&str]) -> Answer {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{before}; exec \"$@\""), "sh"]);
+    shell.arg(env!("CARGO_BIN_EXE_tenon")).args(arguments);
+    Answer::of(shell.current_dir(folder))
 }
 
 /// Runs `tenon`, which must succeed; returns its output.
@@ -50,32 +51,27 @@ pub fn done(folder: &Path, arguments: &[&str]) -> String {
 }
 
 /// A file of the repository.
-#[allow(dead_code, reason = "each test file is a separate program")]
 pub fn repository(path: &str) -> String {
-    format!("{}/../../../{path}", env!("CARGO_MANIFEST_DIR"))
+    tenon_test_data::repository(path).display().to_string()
 }
 
 /// A tiny model of `tests/data`.
-#[allow(dead_code, reason = "each test file is a separate program")]
 pub fn tiny(name: &str) -> String {
-    format!("{}/tests/data/{name}.onnx", env!("CARGO_MANIFEST_DIR"))
+    repository(&format!("crates/frontends/cli/tests/data/{name}.onnx"))
 }
 
 /// An empty folder.
-#[allow(dead_code, reason = "not every test program needs one")]
 pub fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
 /// Compiles a model of the repository into `folder` as `model.neff`.
-#[allow(dead_code, reason = "each test file is a separate program")]
 #[track_caller]
 pub fn package(folder: &Path, model: &str) {
     done(folder, &["compile", &repository(model), "-o", "model.neff"]);
 }
 
 /// The processes that a process has started.
-#[allow(dead_code, reason = "not every test program needs it")]
 pub fn children(parent: u32) -> Vec<i32> {
     let processes = std::fs::read_dir("/proc").unwrap();
     let ids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());

@@ -2,15 +2,16 @@
 #![allow(dead_code, reason = "each test file is a separate crate")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use tempfile::TempDir;
 use tenon_compiler::{CpuNode, Options, compile_nodes};
 use tenon_graph::Attributes;
 use tenon_tensor::BufferMut;
+pub use tenon_test_data::Answer;
 
 /// The repository.
 pub fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
+    tenon_test_data::repository("")
 }
 
 /// The library that was built with this test.
@@ -24,24 +25,6 @@ pub fn library() -> PathBuf {
 
 /// A temporary folder with the library under its names for clients, and a folder of core locks.
 pub struct TestFolder(TempDir);
-
-/// The output of a program.
-#[derive(Debug)]
-pub struct ProgramOutput {
-    pub status: Option<i32>,
-    pub out: String,
-    pub err: String,
-}
-
-impl From<Output> for ProgramOutput {
-    fn from(output: Output) -> Self {
-        Self {
-            status: output.status.code(),
-            out: String::from_utf8_lossy(&output.stdout).into_owned(),
-            err: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
-    }
-}
 
 impl TestFolder {
     pub fn new() -> Self {
@@ -123,8 +106,7 @@ impl TestFolder {
             .arg("-L")
             .arg(self.path())
             .args(flags);
-        let built = ProgramOutput::from(command.output().expect("the compiler starts"));
-        assert_eq!(built.status, Some(0), "{compiler} {name}:\n{}", built.err);
+        Answer::text(&mut command);
         program
     }
 
@@ -158,15 +140,10 @@ impl TestFolder {
     }
 
     /// Runs a program.
-    pub fn run(
-        &self,
-        program: &Path,
-        arguments: &[&str],
-        environment: &[(&str, &str)],
-    ) -> ProgramOutput {
+    pub fn run(&self, program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Answer {
         let mut command = self.command(program);
         command.args(arguments).envs(environment.iter().copied());
-        command.output().expect("it starts").into()
+        Answer::of(&mut command)
     }
 }
 
@@ -175,13 +152,4 @@ pub fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/c")
         .join(name)
-}
-
-impl ProgramOutput {
-    /// Asserts that the program succeeded.
-    #[track_caller]
-    pub fn assert_success(self) -> Self {
-        assert_eq!(self.status, Some(0), "{}\n{}", self.out, self.err);
-        self
-    }
 }

@@ -369,80 +369,33 @@ impl ExecOptions {
         Self::default()
     }
 
-    /// Sets the functions to run, in order.
-    #[must_use]
-    pub fn functions(mut self, functions: Vec<String>) -> Self {
-        self.functions = functions;
-        self
-    }
-
-    /// Sets the function that runs before all others.
-    #[must_use]
-    pub fn init_function(mut self, name: Option<String>) -> Self {
-        self.init_function = name;
-        self
+    setters! {
+        /// Sets the functions to run, in order.
+        functions: Vec<String>,
+        /// Sets the function that runs before all others.
+        init_function: Option<String>,
+        /// Sets the allocator of the host.
+        allocator: AllocatorKind,
+        /// Sets whether errors in place of results have their status code.
+        error_codes: bool,
+        /// Sets whether scopes are printed at the end.
+        print_scopes: bool,
+        /// Sets the file for the scopes that Perfetto opens.
+        trace: Option<PathBuf>,
+        /// Sets whether every kernel is a scope.
+        trace_kernels: bool,
+        /// Sets whether a function that leaks async values is an error.
+        leaked_values: bool,
+        /// Sets which of the original's drivers is run.
+        driver: Driver,
+        /// Sets cancellation and deadline.
+        control: Control,
     }
 
     /// Sets where tasks run: `s` or `mstd[:N[,M]]`.
     #[must_use]
     pub fn work_queue(mut self, selection: impl Into<String>) -> Self {
         self.work_queue = selection.into();
-        self
-    }
-
-    /// Sets the allocator of the host.
-    #[must_use]
-    pub fn allocator(mut self, allocator: AllocatorKind) -> Self {
-        self.allocator = allocator;
-        self
-    }
-
-    /// Sets whether errors in place of results have their status code.
-    #[must_use]
-    pub fn error_codes(mut self, print: bool) -> Self {
-        self.error_codes = print;
-        self
-    }
-
-    /// Sets whether scopes are printed at the end.
-    #[must_use]
-    pub fn print_scopes(mut self, print: bool) -> Self {
-        self.print_scopes = print;
-        self
-    }
-
-    /// Sets the file for the scopes that Perfetto opens.
-    #[must_use]
-    pub fn trace(mut self, file: Option<PathBuf>) -> Self {
-        self.trace = file;
-        self
-    }
-
-    /// Sets whether every kernel is a scope.
-    #[must_use]
-    pub fn trace_kernels(mut self, trace: bool) -> Self {
-        self.trace_kernels = trace;
-        self
-    }
-
-    /// Sets whether a function that leaks async values is an error.
-    #[must_use]
-    pub fn leaked_values(mut self, check: bool) -> Self {
-        self.leaked_values = check;
-        self
-    }
-
-    /// Sets which of the original's drivers is run.
-    #[must_use]
-    pub fn driver(mut self, driver: Driver) -> Self {
-        self.driver = driver;
-        self
-    }
-
-    /// Sets cancellation and deadline.
-    #[must_use]
-    pub fn control(mut self, control: Control) -> Self {
-        self.control = control;
         self
     }
 

@@ -33,53 +33,21 @@ impl RewriteOptions {
         Self::default()
     }
 
-    /// Sets whether lines `// -----` split the text into separate inputs.
-    #[must_use]
-    pub fn split_input_file(mut self, split_input_file: bool) -> Self {
-        self.split_input_file = split_input_file;
-        self
-    }
-
-    /// Sets whether diagnostics are compared with the `expected-` comments of the text.
-    #[must_use]
-    pub fn verify_diagnostics(mut self, verify_diagnostics: bool) -> Self {
-        self.verify_diagnostics = verify_diagnostics;
-        self
-    }
-
-    /// Sets whether operations of unregistered dialects are accepted.
-    #[must_use]
-    pub fn allow_unregistered(mut self, allow_unregistered: bool) -> Self {
-        self.allow_unregistered = allow_unregistered;
-        self
-    }
-
-    /// Sets whether calls are inlined.
-    #[must_use]
-    pub fn inline(mut self, inline: bool) -> Self {
-        self.inline = inline;
-        self
-    }
-
-    /// Sets whether the program is simplified.
-    #[must_use]
-    pub fn canonicalize(mut self, canonicalize: bool) -> Self {
-        self.canonicalize = canonicalize;
-        self
-    }
-
-    /// Sets whether every function and operation gets a remark with its stream.
-    #[must_use]
-    pub fn print_streams(mut self, print_streams: bool) -> Self {
-        self.print_streams = print_streams;
-        self
-    }
-
-    /// Sets the form of the text.
-    #[must_use]
-    pub fn print(mut self, print: PrintOptions) -> Self {
-        self.print = print;
-        self
+    setters! {
+        /// Sets whether lines `// -----` split the text into separate inputs.
+        split_input_file: bool,
+        /// Sets whether diagnostics are compared with the `expected-` comments of the text.
+        verify_diagnostics: bool,
+        /// Sets whether operations of unregistered dialects are accepted.
+        allow_unregistered: bool,
+        /// Sets whether calls are inlined.
+        inline: bool,
+        /// Sets whether the program is simplified.
+        canonicalize: bool,
+        /// Sets whether every function and operation gets a remark with its stream.
+        print_streams: bool,
+        /// Sets the form of the text.
+        print: PrintOptions,
     }
 }
 

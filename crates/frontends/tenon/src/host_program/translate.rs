@@ -44,32 +44,15 @@ impl TranslateOptions {
         }
     }
 
-    /// Sets whether lines `// -----` split the text into separate inputs.
-    #[must_use]
-    pub fn split_input_file(mut self, split_input_file: bool) -> Self {
-        self.split_input_file = split_input_file;
-        self
-    }
-
-    /// Sets whether diagnostics are compared with the `expected-` comments of the text.
-    #[must_use]
-    pub fn verify_diagnostics(mut self, verify_diagnostics: bool) -> Self {
-        self.verify_diagnostics = verify_diagnostics;
-        self
-    }
-
-    /// Sets whether BEF has the sections that only readers like this one need.
-    #[must_use]
-    pub fn optional_sections(mut self, optional_sections: bool) -> Self {
-        self.optional_sections = optional_sections;
-        self
-    }
-
-    /// Sets the form of the text.
-    #[must_use]
-    pub fn print(mut self, print: PrintOptions) -> Self {
-        self.print = print;
-        self
+    setters! {
+        /// Sets whether lines `// -----` split the text into separate inputs.
+        split_input_file: bool,
+        /// Sets whether diagnostics are compared with the `expected-` comments of the text.
+        verify_diagnostics: bool,
+        /// Sets whether BEF has the sections that only readers like this one need.
+        optional_sections: bool,
+        /// Sets the form of the text.
+        print: PrintOptions,
     }
 }
 

@@ -44,25 +44,13 @@ impl PackageCheck {
         Self::default()
     }
 
-    /// Sets the rules of the format and its limits.
-    #[must_use]
-    pub fn rules(mut self, rules: VerifyOptions) -> Self {
-        self.rules = rules;
-        self
-    }
-
-    /// Sets the runtime that has to be able to load the package.
-    #[must_use]
-    pub fn runtime(mut self, runtime: Runtime) -> Self {
-        self.runtime = runtime;
-        self
-    }
-
-    /// Sets progress, cancellation and deadline.
-    #[must_use]
-    pub fn control(mut self, control: Control) -> Self {
-        self.control = control;
-        self
+    setters! {
+        /// Sets the rules of the format and its limits.
+        rules: VerifyOptions,
+        /// Sets the runtime that has to be able to load the package.
+        runtime: Runtime,
+        /// Sets progress, cancellation and deadline.
+        control: Control,
     }
 }
 

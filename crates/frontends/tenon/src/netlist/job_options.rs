@@ -36,11 +36,19 @@ impl Job {
         Self::default()
     }
 
-    /// Sets how the netlist is loaded.
-    #[must_use]
-    pub fn session(mut self, options: SessionOptions) -> Self {
-        self.session = options;
-        self
+    setters! {
+        /// Sets how the netlist is loaded.
+        session: SessionOptions,
+        /// Sets the seed of generated arrays.
+        seed: u64,
+        /// Sets how often all programs are run.
+        loops: u32,
+        /// Sets whether rams that ops fill start with random values.
+        init_rams: bool,
+        /// Sets whether outputs are rounded to the format of their queue.
+        readback: bool,
+        /// Sets progress, cancellation and deadline.
+        control: Control,
     }
 
     /// Sets the programs to run, in order.
@@ -75,41 +83,6 @@ impl Job {
     #[must_use]
     pub fn inputs(mut self, arrays: impl IntoIterator<Item = (String, Tensor)>) -> Self {
         self.inputs.extend(arrays);
-        self
-    }
-
-    /// Sets the seed of generated arrays.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Sets how often all programs are run.
-    #[must_use]
-    pub fn loops(mut self, loops: u32) -> Self {
-        self.loops = loops;
-        self
-    }
-
-    /// Sets whether rams that ops fill start with random values.
-    #[must_use]
-    pub fn init_rams(mut self, random: bool) -> Self {
-        self.init_rams = random;
-        self
-    }
-
-    /// Sets whether outputs are rounded to the format of their queue.
-    #[must_use]
-    pub fn readback(mut self, readback: bool) -> Self {
-        self.readback = readback;
-        self
-    }
-
-    /// Sets progress, cancellation and deadline.
-    #[must_use]
-    pub fn control(mut self, control: Control) -> Self {
-        self.control = control;
         self
     }
 }

@@ -70,31 +70,19 @@ impl SelfTest {
         self
     }
 
-    /// Sets the seed of the inputs.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Sets how often all programs are run.
-    #[must_use]
-    pub fn loops(mut self, loops: u32) -> Self {
-        self.loops = loops;
-        self
+    setters! {
+        /// Sets the seed of the inputs.
+        seed: u64,
+        /// Sets how often all programs are run.
+        loops: u32,
+        /// Sets progress, cancellation and deadline.
+        control: Control,
     }
 
     /// Sets the architecture.
     #[must_use]
     pub fn arch(mut self, arch: impl Into<Option<Arch>>) -> Self {
         self.arch = arch.into();
-        self
-    }
-
-    /// Sets progress, cancellation and deadline.
-    #[must_use]
-    pub fn control(mut self, control: Control) -> Self {
-        self.control = control;
         self
     }
 

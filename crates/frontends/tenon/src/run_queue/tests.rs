@@ -3,27 +3,7 @@
 use super::*;
 use std::pin::pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::task::Wake;
-use std::thread::Thread;
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
+use tenon_test_data::block_on;
 
 /// Outputs with a single element.
 fn outputs(value: f32) -> Outputs {

@@ -50,6 +50,13 @@ struct Waiter {
     granted: Option<Arc<Core>>,
 }
 
+impl Waiter {
+    /// Whether it may be granted this core.
+    fn accepts(&self, core: &Arc<Core>) -> bool {
+        self.granted.is_none() && self.cores.iter().any(|own| Arc::ptr_eq(own, core))
+    }
+}
+
 /// The cores on which a model may execute, one execution each.
 #[derive(Debug, Clone)]
 pub struct CoreGroup {
@@ -212,14 +219,7 @@ impl WaitQueue {
         }
         let mut waiting = self.lock();
         let now = Instant::now();
-        let accepts = |waiter: &&mut Waiter| {
-            waiter.granted.is_none()
-                && waiter
-                    .cores
-                    .iter()
-                    .any(|candidate| Arc::ptr_eq(candidate, core))
-        };
-        let first = waiting.iter_mut().find(accepts);
+        let first = waiting.iter_mut().find(|waiter| waiter.accepts(core));
         if let Some(waiter) = first.filter(|waiter| now - waiter.since >= GRANT_AFTER) {
             waiter.granted = Some(core.clone());
             waiter.thread.unpark();
@@ -238,14 +238,7 @@ impl WaitQueue {
     }
 
     fn wake(&self, core: &Arc<Core>, waiting: &mut VecDeque<Waiter>) {
-        let mut accepts = waiting.iter().filter(|waiter| {
-            waiter.granted.is_none()
-                && waiter
-                    .cores
-                    .iter()
-                    .any(|candidate| Arc::ptr_eq(candidate, core))
-        });
-        if let Some(waiter) = accepts.next() {
+        if let Some(waiter) = waiting.iter().find(|waiter| waiter.accepts(core)) {
             waiter.thread.unpark();
         }
     }

@@ -30,16 +30,16 @@ impl MappedPackage {
             let error = usage("standard input (-) cannot be read by several processes");
             return Err(error.help("give the name of a file"));
         }
-        if flags.compiling.has_states() {
+        if flags.model.compiling.has_states() {
             let text = "rows are independent: a model that is mapped has no states";
             return Err(usage(text).help("leave --state and --auto-state out"));
         }
         let control = progress::control();
-        let file = load::open(&flags.file, &flags.compiling, &flags.limits, &control)?;
+        let file = load::open(&flags.file, &flags.model, &control)?;
         match file {
             ModelFile::Package(package) => {
-                load::no_compile_flags(&flags.compiling, &package, false).map_err(here)?;
-                if !flags.compiling.dims.is_empty() {
+                load::no_compile_flags(&flags.model.compiling, &package, false).map_err(here)?;
+                if !flags.model.compiling.dims.is_empty() {
                     let error = usage("the sizes of dimensions are those of the arrays");
                     return Err(error.help("leave --dim out"));
                 }
@@ -51,8 +51,9 @@ impl MappedPackage {
             }
             ModelFile::Onnx(onnx) => {
                 // The workers report the warnings.
-                let (registry, _) = load::find_backends(&flags.compiling.loading)?;
-                let compiled = load::compile(&onnx, &flags.compiling, None, &registry, &control);
+                let (registry, _) = load::find_backends(&flags.model.compiling.loading)?;
+                let compiled =
+                    load::compile(&onnx, &flags.model.compiling, None, &registry, &control);
                 let compiled = compiled.map_err(here)?;
                 let temporary = TemporaryFolder::new()?;
                 let path = temporary.folder.path().join("model.neff");

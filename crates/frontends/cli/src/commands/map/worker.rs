@@ -87,17 +87,17 @@ fn receive(stream: UnixStream, control: Control) -> Receiver<Job> {
 
 /// The model of the flags, and warnings about it.
 fn load(flags: &Map, control: &Control) -> Result<(RowModel, Vec<String>)> {
-    let loading = &flags.compiling.loading;
+    let loading = &flags.model.compiling.loading;
     let (registry, mut warnings) = load::find_backends(loading)?;
     let (runtime, unavailable) = load::start_runtime(registry, loading);
     warnings.extend(unavailable);
-    let package = neff::Package::open_with(&flags.file, &flags.limits.limits(), control)?;
+    let package = neff::Package::open_with(&flags.file, &flags.model.limits.limits(), control)?;
     let mut options = LoadOptions::new()
         .threads(flags.threading.threads)
         .control(control.clone())
         .runtime(runtime.clone())
         .activity(Activity::published());
-    let limits = &flags.device.device_memory_limits;
+    let limits = &flags.model.device.device_memory_limits;
     options.device_memory_limits.clone_from(limits);
     let model = Model::from_package(&package, &options)?;
     warnings.extend(load::warnings(&model, &runtime));

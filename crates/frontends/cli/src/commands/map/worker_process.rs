@@ -64,11 +64,11 @@ impl WorkerCommand {
         arguments.extend(["map".into(), package.into(), "--worker".into()]);
         arguments.extend(["--threads".into(), threads.to_string().into()]);
         arguments.extend(["--batch".into(), flags.batch.to_string().into()]);
-        if let Some(bytes) = flags.limits.max_unpacked {
+        if let Some(bytes) = flags.model.limits.max_unpacked {
             arguments.extend(["--max-unpacked".into(), bytes.to_string().into()]);
         }
-        arguments.extend(flags.compiling.loading.arguments());
-        arguments.extend(flags.device.arguments());
+        arguments.extend(flags.model.compiling.loading.arguments());
+        arguments.extend(flags.model.device.arguments());
         let is_npy = |path: &&PathBuf| {
             let extension = path.extension();
             extension.is_some_and(|found| found.eq_ignore_ascii_case("npy"))
@@ -78,7 +78,7 @@ impl WorkerCommand {
         Self {
             program,
             arguments,
-            native_nodes: !flags.compiling.cpu_nodes.is_empty(),
+            native_nodes: !flags.model.compiling.cpu_nodes.is_empty(),
             model: flags.file.clone(),
             unnamed: unnamed.find(is_npy).cloned(),
         }
