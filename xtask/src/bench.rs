@@ -8,7 +8,6 @@ mod limits;
 mod memory;
 mod netlist;
 mod operators;
-mod page;
 mod python;
 mod serve;
 mod table;
@@ -17,6 +16,7 @@ mod trees;
 pub(crate) use table::time;
 
 use crate::python as environments;
+use crate::section::with_section;
 use crate::{Result, cargo, models, output, root, target};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -88,13 +88,20 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether the model of this name is measured.
+    fn chooses(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|chosen| chosen == name)
+    }
+
+    /// The chosen models.
+    fn models(&self) -> impl Iterator<Item = &'static (&'static str, Option<f64>)> {
+        MODELS.iter().filter(|(name, _)| self.chooses(name))
+    }
+
     /// The chosen models of f32.
     fn float_models(&self) -> Vec<&'static str> {
-        let floats = MODELS.iter().filter(|(_, limit)| limit.is_some());
-        let names = floats.map(|(name, _)| *name);
-        names
-            .filter(|name| self.names.is_empty() || self.names.iter().any(|n| n == name))
-            .collect()
+        let floats = self.models().filter(|(_, limit)| limit.is_some());
+        floats.map(|(name, _)| *name).collect()
     }
 }
 
@@ -220,11 +227,7 @@ pub fn run(options: &Options) -> Result<()> {
         return report("Executor", &executor()?, options.write);
     }
     if options.memory {
-        return report(
-            "Memory plans",
-            &memory::section(&options.names)?,
-            options.write,
-        );
+        return report("Memory plans", &memory::section(options)?, options.write);
     }
     if options.placement {
         return report("Placement", &placement()?, options.write);
@@ -241,52 +244,42 @@ pub fn run(options: &Options) -> Result<()> {
         python: &environments::for_benches()?,
         options,
     };
-    if options.ops {
-        let text = operators::section(&comparison)?;
-        return report(&of_level("Operators"), &text, options.write);
-    }
-    if options.dynamic {
+    let (title, text) = if options.ops {
+        (of_level("Operators"), operators::section(&comparison)?)
+    } else if options.dynamic {
         let text = dynamic::section(&comparison)?;
-        return report("Sizes known at run time", &text, options.write);
-    }
-    if options.python {
+        ("Sizes known at run time".to_owned(), text)
+    } else if options.python {
         let text = python::section(&comparison)?;
-        return report("Calls from Python", &text, options.write);
-    }
-    if options.trees {
-        let text = trees::section(&comparison)?;
-        return report(&of_level("Trees"), &text, options.write);
-    }
-    if options.serve {
-        let text = serve::section(&comparison)?;
-        return report("Serving", &text, options.write);
-    }
-    if options.half {
-        let text = half::section(&comparison)?;
-        return report(&of_level("Half precision"), &text, options.write);
-    }
-    if options.bf16 {
-        let text = bf16::section(&comparison)?;
-        return report(&of_level("bf16"), &text, options.write);
-    }
-    if options.limits {
-        let text = limits::section(&comparison)?;
-        return report(&of_level("Limits"), &text, options.write);
-    }
-    let chosen: Vec<_> = MODELS
-        .iter()
-        .filter(|(name, _)| options.names.is_empty() || options.names.iter().any(|n| n == name))
-        .collect();
-    let names: Vec<String> = chosen.iter().map(|(name, _)| (*name).to_owned()).collect();
+        ("Calls from Python".to_owned(), text)
+    } else if options.trees {
+        (of_level("Trees"), trees::section(&comparison)?)
+    } else if options.serve {
+        ("Serving".to_owned(), serve::section(&comparison)?)
+    } else if options.half {
+        (of_level("Half precision"), half::section(&comparison)?)
+    } else if options.bf16 {
+        (of_level("bf16"), bf16::section(&comparison)?)
+    } else if options.limits {
+        (of_level("Limits"), limits::section(&comparison)?)
+    } else {
+        (of_level("Models"), whole_models(&comparison)?)
+    };
+    report(&title, &text, options.write)
+}
+
+/// Measures whole models.
+fn whole_models(comparison: &Comparison<'_>) -> Result<String> {
+    let options = comparison.options;
+    let names: Vec<String> = options.models().map(|(name, _)| name.to_string()).collect();
     let folder = models(&names)?;
     let ceiling = ceiling(comparison.tenon)?;
     let mut rows = Vec::new();
-    for (name, limit) in chosen {
+    for (name, limit) in options.models() {
         eprintln!("measuring {name}");
-        rows.push(measure(&comparison, name, *limit, &folder)?);
+        rows.push(measure(comparison, name, *limit, &folder)?);
     }
-    let table = table::table(&rows, options, &ceiling)?;
-    report(&of_level("Models"), &table, options.write)
+    table::table(&rows, options, &ceiling)
 }
 
 /// The title of a section with figures of a level of vector instructions: `Models, AVX2`.
@@ -303,7 +296,10 @@ fn of_level(title: &str) -> String {
 fn report(title: &str, text: &str, write: bool) -> Result<()> {
     println!("## {title}\n\n{text}");
     if write {
-        page::write_section(title, text)?;
+        let path = root().join("docs/benchmarks.md");
+        let page = std::fs::read_to_string(&path).unwrap_or_default();
+        std::fs::write(&path, with_section(&page, title, text))
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
     Ok(())
 }
@@ -311,11 +307,10 @@ fn report(title: &str, text: &str, write: bool) -> Result<()> {
 /// Measures the executor.
 fn executor() -> Result<String> {
     let tables = tables("tenon-executor", "graphs")?;
-    let (date, cpu) = (date()?, cpu());
     Ok(format!(
-        "Made by `cargo xtask bench --executor --write`. Date {date}, CPU {cpu}. A kernel reads \
-         the results of others and has one result; the program is decoded once. Figures are those of the best run.\n\n\
-         {tables}"
+        "{}. A kernel reads the results of others and has one result; the program is decoded once. Figures are those of \
+         the best run.\n\n{tables}",
+        made("--executor --write")?
     ))
 }
 
@@ -323,11 +318,11 @@ fn executor() -> Result<String> {
 fn placement() -> Result<String> {
     let graphs = tables("tenon-compiler", "placement")?;
     let interface = tables("tenon-backend-kit", "c_interface")?;
-    let (date, cpu) = (date()?, cpu());
     Ok(format!(
-        "Made by `cargo xtask bench --placement --write`. Date {date}, CPU {cpu}. Every node is offered to \
+        "{}. Every node is offered to \
          CpuAcc, then CpuRef; the subgraphs of both are computed and passed to them. Figures are those of the \
-         best run.\n\n{graphs}\nThe cost of the C interface of loaded backends:\n\n{interface}"
+         best run.\n\n{graphs}\nThe cost of the C interface of loaded backends:\n\n{interface}",
+        made("--placement --write")?
     ))
 }
 
@@ -335,11 +330,19 @@ fn placement() -> Result<String> {
 fn nrt() -> Result<String> {
     let calls = tables("tenon-nrt", "calls")?;
     let pipeline = tables("tenon-runtime", "pipeline")?;
-    let (date, cpu) = (date()?, cpu());
     Ok(format!(
-        "Made by `cargo xtask bench --nrt --write`. Date {date}, CPU {cpu}. Compared measurements \
-         alternate. Figures are medians.\n\n{calls}\n\
-         A package of three nodes, executed by several threads on one core. {pipeline}"
+        "{}. Compared measurements alternate. Figures are medians.\n\n{calls}\n\
+         A package of three nodes, executed by several threads on one core. {pipeline}",
+        made("--nrt --write")?
+    ))
+}
+
+/// The beginning of a section: the command that makes it, the date, the CPU.
+fn made(flags: &str) -> Result<String> {
+    Ok(format!(
+        "Made by `cargo xtask bench {flags}`. Date {}, CPU {}",
+        date()?,
+        cpu()
     ))
 }
 

@@ -13,7 +13,7 @@ const CHECKED: &str = "xtask/dependencies.txt";
 
 /// Checks the dependencies and writes the list of them.
 pub fn deny() -> Result<()> {
-    let program = tools::installed("cargo-deny", VERSION)?;
+    let program = tools::installed("cargo-deny", VERSION, &[])?;
     let check = |parts: &[&str]| {
         let mut command = Command::new(&program);
         command.current_dir(root()).args(["check"]).args(parts);

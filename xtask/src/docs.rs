@@ -1,11 +1,16 @@
 //! `cargo xtask docs`: the pages generated from tables of the source.
 
+use crate::fast_page::fast_page;
 use crate::kernel_page::kernel_page;
-use crate::operator_support::OperatorSupport;
+use crate::operator_support::{MeasuredTypes, OperatorSupport};
 use crate::operator_tests::OperatorTests;
+use crate::rule_table::rule_table;
+use crate::section::with_section;
 use crate::{Result, output, python, root};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tenon_graph::operator::all;
 use tenon_graph::operator_table_markdown;
 
 /// A page's path and text.
@@ -31,8 +36,10 @@ fn python_page(python: &Path) -> Result<Page> {
     Ok((root().join("docs/python-api.md"), text))
 }
 
-fn pages() -> Result<[Page; 2]> {
+fn pages() -> Result<[Page; 4]> {
     let (support, tests) = (OperatorSupport::new(), OperatorTests::new()?);
+    let measured: HashMap<&str, MeasuredTypes> =
+        all().map(|op| (op.name, support.measured(op))).collect();
     let mut missing = Vec::new();
     let operators = operator_table_markdown(|op| {
         let line = tests.line(op.name);
@@ -40,14 +47,19 @@ fn pages() -> Result<[Page; 2]> {
             missing.push(error.to_string());
             String::new()
         });
-        support.lines(op) + &line
+        measured[op.name].lines() + &line
     });
     if !missing.is_empty() {
         return Err(missing.join("\n"));
     }
-    let page = |name: &str, text| (root().join("docs").join(name), text);
+    let path = |name: &str| root().join("docs").join(name);
+    let page = |name: &str, text| (path(name), text);
+    let neff = std::fs::read_to_string(path("neff.md"))
+        .map_err(|error| format!("cannot read docs/neff.md: {error}"))?;
     Ok([
+        page("neff.md", with_section(&neff, "Rules", &rule_table())),
         page("operators.md", operators),
+        page("fast.md", fast_page(&measured)?),
         page("kernels.md", kernel_page()),
     ])
 }

@@ -1,5 +1,6 @@
 //! `docs/kernels.md`: the kernels of host programs, from their registration.
 
+use crate::markdown;
 use std::fmt::Write;
 use tenon_executor::{KernelDef, Signature};
 
@@ -15,10 +16,11 @@ pub(crate) fn kernel_page() -> String {
     let mut page = String::from(HEAD);
     for library in libraries() {
         let _ = write!(page, "\n## {}\n\n{}\n\n", library.heading, library.text);
-        page.push_str("| kernel | operands | attributes | results | |\n|---|---|---|---|---|\n");
-        for row in rows(&library.kernels) {
-            row.write(&mut page);
-        }
+        let rows = rows(&library.kernels);
+        page += &markdown::table(
+            "kernel | operands | attributes | results |",
+            rows.iter().map(Row::cells),
+        );
     }
     page
 }
@@ -130,7 +132,7 @@ fn split(name: &str) -> (&str, &str) {
 }
 
 impl Row<'_> {
-    fn write(&self, page: &mut String) {
+    fn cells(&self) -> String {
         let name = match self.endings.as_slice() {
             [""] => format!("`{}`", self.stem),
             [ending] => format!("`{}.{ending}`", self.stem),
@@ -141,11 +143,10 @@ impl Row<'_> {
         let operands = self.types(|signature| &signature.operands, dots(first.variadic));
         let attributes = self.types(|signature| &signature.attributes, None);
         let results = self.types(|signature| &signature.results, dots(first.variadic_results));
-        let _ = writeln!(
-            page,
-            "| {name} | {operands} | {attributes} | {results} | {} |",
+        format!(
+            "{name} | {operands} | {attributes} | {results} | {}",
             self.doc
-        );
+        )
     }
 
     fn list(&self, endings: &[&str]) -> String {

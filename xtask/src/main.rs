@@ -1,4 +1,4 @@
-//! Development tasks: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `install`, `wheel`,
+//! Development tasks: `cargo xtask test`, `bench`, `models`, `conformance`, `docs`, `book`, `install`, `wheel`,
 //! `dist`, `zoo`, `fuzz`, `soak`, `serve-load`, `miri`, `sanitize`, `loom`, `words`, `deny`, `build-time`, `python`.
 
 #![forbid(unsafe_code)]
@@ -9,20 +9,25 @@
 )]
 
 mod bench;
+mod book;
 mod build_time;
 mod conformance;
 mod deny;
 mod dist;
 mod docs;
+mod fast_page;
 mod fuzz;
 mod install;
 mod installed;
 mod kernel_page;
+mod markdown;
 mod operator_support;
 mod operator_tests;
 mod python;
 mod python_package;
+mod rule_table;
 mod sanitize;
+mod section;
 mod tools;
 mod wheel;
 mod words;
@@ -69,8 +74,16 @@ enum Task {
     Bench(bench::Options),
     /// Run the operator tests of ONNX and Arm NN on the backends: print each failure, then the counts.
     Conformance(conformance::Options),
-    /// Write docs/operators.md, docs/kernels.md and docs/python-api.md from the source.
+    /// Write docs/operators.md, docs/fast.md, docs/kernels.md, docs/python-api.md and the rules of docs/neff.md from the
+    /// source.
     Docs,
+    /// Build the pages as a book in target/book and check its links.
+    ///
+    /// docs/SUMMARY.md lists the pages of docs/ and those beside it. They are copied into target/book-source: links to pages lead
+    /// to pages of the book, other links to the files of this checkout, and comments for the tests of pages
+    /// (`<!-- test: -->`) are left out. mdBook, installed into target/tools, makes the book. Then each link
+    /// of the built pages must lead to a file, and to an anchor in it; external links are counted, not opened.
+    Book,
     /// Install the command, the libraries with their headers, completions and the manual under a prefix.
     Install(install::Options),
     /// Build the wheel of the Python package, check it, install it from the sources into a fresh environment and
@@ -143,6 +156,7 @@ fn main() -> ExitCode {
         Task::Bench(options) => bench::run(&options),
         Task::Conformance(options) => conformance::run(&options),
         Task::Docs => docs::write(),
+        Task::Book => book::book(),
         Task::Install(options) => install::install(&options),
         Task::Wheel(options) => wheel::wheel(&options),
         Task::Dist(options) => dist::dist(&options),
@@ -179,15 +193,6 @@ fn test(without_python: bool, torch: bool, engines: bool, rest: &[String]) -> Re
         command.arg("--workspace");
     }
     command.args(rest);
-    if torch || engines {
-        // The tests of the page on serving and of the files in deploy/ start the server.
-        run(cargo().args(["build", "--package", "tenon-cli"]))?;
-        let program = target().join("debug/tenon");
-        command.env(
-            "TENON_COMMAND",
-            std::path::absolute(&program).unwrap_or(program),
-        );
-    }
     if torch {
         command.env("TENON_PYTHON", python::with_torch()?);
     } else if engines {
@@ -218,34 +223,22 @@ const PROPERTIES: [&str; 11] = [
 /// that are slow in the plain implementation, and a million executions through libnrt from several
 /// threads that load and unload the model.
 fn soak(cases: u32, rest: &[String]) -> Result<()> {
-    let mut command = cargo();
-    command.args(["test", "--release"]);
-    command.env("PROPTEST_CASES", cases.to_string());
+    let test = |arguments: &[&str]| {
+        let mut command = cargo();
+        command.args(["test", "--release"]).args(arguments);
+        command
+    };
+    let mut properties = test(&[]);
+    properties.env("PROPTEST_CASES", cases.to_string());
     if !rest.is_empty() {
-        return run(command.args(rest));
+        return run(properties.args(rest));
     }
-    run(command.args(PROPERTIES.iter().flat_map(|name| ["-p", name])))?;
-    let mut command = cargo();
-    command.args([
-        "test",
-        "--release",
-        "-p",
-        "tenon",
-        "--test",
-        "netlist_agreement",
-    ]);
-    run(command.args(["--", "--ignored", "--nocapture"]))?;
-    let mut command = cargo();
-    command.args([
-        "test",
-        "--release",
-        "-p",
-        "tenon-nrt",
-        "--test",
-        "interface",
-    ]);
-    command.args(["nothing_grows_and_nothing_is_lost", "--", "--nocapture"]);
-    run(command.env("TENON_SOAK", "1000000"))
+    run(properties.args(PROPERTIES.iter().flat_map(|name| ["-p", name])))?;
+    let mut netlists = test(&["-p", "tenon", "--test", "netlist_agreement"]);
+    run(netlists.args(["--", "--ignored", "--nocapture"]))?;
+    let mut executions = test(&["-p", "tenon-nrt", "--test", "interface"]);
+    executions.args(["nothing_grows_and_nothing_is_lost", "--", "--nocapture"]);
+    run(executions.env("TENON_SOAK", "1000000"))
 }
 
 fn serve_load(seconds: u32) -> Result<()> {

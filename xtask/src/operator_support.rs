@@ -11,6 +11,9 @@ use tenon_random_nodes::{Choices, RandomNode, choice_bytes};
 /// Random nodes that are tried for each type of an operator.
 const SEEDS: u64 = 240;
 
+/// The same while none of them is valid.
+const MOST_SEEDS: u64 = 4000;
+
 /// Nodes of a type after which no more are tried.
 const NODES: usize = 12;
 
@@ -41,7 +44,13 @@ struct Ranks {
     refused: BTreeMap<usize, usize>,
     /// Whether a node ran on the backend.
     own: bool,
+    /// The same, of nodes that needed constants as their inputs after the first, and of the others.
+    constants: bool,
+    variables: bool,
 }
+
+/// The measured types of an operator, in the order of the type table.
+pub(crate) struct MeasuredTypes(Vec<(DataType, Ranks)>);
 
 /// The measurement.
 pub(crate) struct OperatorSupport {
@@ -56,31 +65,8 @@ impl OperatorSupport {
         Self { registry, backends }
     }
 
-    /// The lines of an operator.
-    pub(crate) fn lines(&self, op: &'static OperatorDef) -> String {
-        let types = self.measured(op);
-        let covered = |own: bool| {
-            let types = types
-                .iter()
-                .filter(move |(_, ranks)| ranks.own == own && !ranks.covered.is_empty());
-            types.collect::<Vec<_>>()
-        };
-        let mut text = String::new();
-        for (name, list) in [("CpuAcc", covered(true)), ("descriptors", covered(false))] {
-            if !list.is_empty() {
-                let _ = writeln!(text, "- {name}: {}", groups(&list));
-            }
-        }
-        let refused = types.iter().filter(|(_, ranks)| ranks.covered.is_empty());
-        let names: Vec<&str> = refused.map(|(dtype, _)| dtype.name()).collect();
-        if !names.is_empty() {
-            let _ = writeln!(text, "- CpuRef: {}", names.join(", "));
-        }
-        text
-    }
-
-    /// The measured types, in the order of the type table.
-    fn measured(&self, op: &'static OperatorDef) -> Vec<(DataType, Ranks)> {
+    /// Measures an operator.
+    pub(crate) fn measured(&self, op: &'static OperatorDef) -> MeasuredTypes {
         let mut found: Vec<(DataType, Ranks)> = Vec::new();
         let candidates = DataType::ALL.iter().copied();
         let candidates = candidates.filter(|dtype| !LEFT_OUT.contains(dtype));
@@ -91,13 +77,14 @@ impl OperatorSupport {
         for dtype in candidates {
             let mut ranks = Ranks::default();
             let mut nodes = 0;
-            for seed in 0..SEEDS {
+            for seed in 0..MOST_SEEDS {
+                if seed >= SEEDS && nodes > 0 {
+                    break;
+                }
                 let choices = choice_bytes(seed << 16 | op.name.len() as u64);
                 let node = RandomNode::of_type(op, dtype, &mut Choices::new(&choices));
-                let Some((graph, rank)) = node.and_then(|node| graph_of(&node, dtype)) else {
-                    continue;
-                };
-                let Some(place) = self.place(graph) else {
+                let measured = node.and_then(|node| self.place_node(&node, dtype));
+                let Some((rank, place, constants)) = measured else {
                     continue;
                 };
                 let table = match place {
@@ -105,7 +92,10 @@ impl OperatorSupport {
                     Placement::Own | Placement::Moved => &mut ranks.covered,
                 };
                 *table.entry(rank).or_default() += 1;
-                ranks.own |= place == Placement::Own;
+                let own = place == Placement::Own;
+                ranks.own |= own;
+                ranks.constants |= own && constants;
+                ranks.variables |= own && !constants;
                 nodes += 1;
                 if nodes == NODES {
                     break;
@@ -115,7 +105,21 @@ impl OperatorSupport {
                 found.push((dtype, ranks));
             }
         }
-        found
+        MeasuredTypes(found)
+    }
+
+    /// The rank of a node, where it runs, and whether its inputs after the first must be constants for that.
+    fn place_node(&self, node: &RandomNode, dtype: DataType) -> Option<(usize, Placement, bool)> {
+        let (graph, rank) = graph_of(node, dtype, false)?;
+        let place = self.place(graph)?;
+        if place != Placement::Reference {
+            return Some((rank, place, false));
+        }
+        let (graph, _) = graph_of(node, dtype, true)?;
+        match self.place(graph) {
+            Some(Placement::Own) => Some((rank, Placement::Own, true)),
+            _ => Some((rank, place, false)),
+        }
     }
 
     /// Where a graph runs; `None` where it is not compiled, or folded.
@@ -135,9 +139,59 @@ impl OperatorSupport {
     }
 }
 
+impl MeasuredTypes {
+    /// The lines of the operator's section.
+    pub(crate) fn lines(&self) -> String {
+        let mut text = String::new();
+        for (name, own) in [("CpuAcc", true), ("descriptors", false)] {
+            let list: Vec<_> = self.covered(own).collect();
+            if !list.is_empty() {
+                let _ = writeln!(text, "- {name}: {}", groups(&list));
+            }
+        }
+        let refused = self.types(|ranks| ranks.covered.is_empty());
+        let names: Vec<&str> = refused.iter().map(|dtype| dtype.name()).collect();
+        if !names.is_empty() {
+            let _ = writeln!(text, "- CpuRef: {}", names.join(", "));
+        }
+        text
+    }
+
+    /// The types of which CpuAcc computes nodes.
+    pub(crate) fn fast(&self) -> Vec<DataType> {
+        self.types(|ranks| ranks.own)
+    }
+
+    /// The types of which only CpuRef computes nodes.
+    pub(crate) fn slow(&self) -> Vec<DataType> {
+        self.types(|ranks| !ranks.own && !ranks.refused.is_empty())
+    }
+
+    /// The types whose nodes need no backend.
+    pub(crate) fn moved(&self) -> Vec<DataType> {
+        self.types(|ranks| !ranks.own && ranks.refused.is_empty())
+    }
+
+    /// The types of which CpuAcc computes some nodes, and CpuRef the others.
+    pub(crate) fn mixed(&self) -> Vec<DataType> {
+        self.types(|ranks| ranks.own && (ranks.constants || !ranks.refused.is_empty()))
+    }
+
+    fn types(&self, is_listed: impl Fn(&Ranks) -> bool) -> Vec<DataType> {
+        let types = self.0.iter().filter(|(_, ranks)| is_listed(ranks));
+        types.map(|(dtype, _)| *dtype).collect()
+    }
+
+    /// The types with nodes that did not need CpuRef. `own`: with nodes on CpuAcc, or all by descriptors.
+    fn covered(&self, own: bool) -> impl Iterator<Item = &(DataType, Ranks)> {
+        let types = self.0.iter();
+        types.filter(move |(_, ranks)| ranks.own == own && !ranks.covered.is_empty())
+    }
+}
+
 /// A graph of one node, with the rank of its first input, or of its output where it has none. Inputs that
-/// may be variable are. `None` where the first input has another type.
-fn graph_of(node: &RandomNode, dtype: DataType) -> Option<(Graph, usize)> {
+/// may be variable are, or with `constants` only the first. `None` where the first input has another type.
+fn graph_of(node: &RandomNode, dtype: DataType, constants: bool) -> Option<(Graph, usize)> {
     let mut graph = Graph::new("node");
     let first = node.inputs.first().and_then(Option::as_ref);
     let first = first.map(|input| input.tensor.ty());
@@ -149,7 +203,8 @@ fn graph_of(node: &RandomNode, dtype: DataType) -> Option<(Graph, usize)> {
     for (index, input) in node.inputs.iter().enumerate() {
         inputs.push(input.as_ref().map(|input| {
             let name = format!("x{index}");
-            if node.op.input(index).is_some_and(|def| def.compile_time) {
+            let def = node.op.input(index);
+            if constants && index > 0 || def.is_some_and(|def| def.compile_time) {
                 graph.add_constant(name, input.tensor.clone())
             } else {
                 graph.add_input(name, input.tensor.ty().clone())
@@ -172,11 +227,19 @@ fn graph_of(node: &RandomNode, dtype: DataType) -> Option<(Graph, usize)> {
     Some((graph, rank))
 }
 
+/// Types that are covered for the same ranks.
+struct TypeGroup<'a> {
+    ranks: BTreeSet<usize>,
+    /// Whether all inputs after the first must be constants.
+    needs_constants: bool,
+    names: Vec<&'a str>,
+}
+
 /// `f32, f16 of 1 to 5 dimensions; f64 of 2 dimensions`: types with the same refused ranks together.
 fn groups(types: &[&(DataType, Ranks)]) -> String {
     let covered = types.iter().flat_map(|(_, ranks)| ranks.covered.keys());
     let all: BTreeSet<usize> = covered.copied().collect();
-    let mut groups: Vec<(BTreeSet<usize>, Vec<&str>)> = Vec::new();
+    let mut groups: Vec<TypeGroup<'_>> = Vec::new();
     for (dtype, ranks) in types {
         let is_refused = |rank: &usize| {
             let refused = ranks
@@ -190,13 +253,27 @@ fn groups(types: &[&(DataType, Ranks)]) -> String {
             .copied()
             .filter(|rank| !is_refused(rank))
             .collect();
-        match groups.iter_mut().find(|(known, _)| *known == own) {
-            Some((_, names)) => names.push(dtype.name()),
-            None => groups.push((own, vec![dtype.name()])),
+        let needs_constants = ranks.constants && !ranks.variables;
+        let is_same = |group: &&mut TypeGroup<'_>| {
+            group.ranks == own && group.needs_constants == needs_constants
+        };
+        match groups.iter_mut().find(is_same) {
+            Some(group) => group.names.push(dtype.name()),
+            None => groups.push(TypeGroup {
+                ranks: own,
+                needs_constants,
+                names: vec![dtype.name()],
+            }),
         }
     }
-    let one = |(ranks, names): &(BTreeSet<usize>, Vec<&str>)| {
-        format!("{} of {} dimensions", names.join(", "), span(ranks))
+    let one = |group: &TypeGroup<'_>| {
+        let (names, ranks) = (group.names.join(", "), span(&group.ranks));
+        let condition = if group.needs_constants {
+            ", if the other inputs are constants"
+        } else {
+            ""
+        };
+        format!("{names} of {ranks} dimensions{condition}")
     };
     groups.iter().map(one).collect::<Vec<_>>().join("; ")
 }

@@ -73,13 +73,8 @@ impl OperatorTests {
         let path = root().join("docs/conformance.md");
         let page = std::fs::read_to_string(&path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        let section = page
-            .split("\n## ")
-            .find(|it| it.starts_with("ONNX node tests"));
-        let section = section.ok_or("docs/conformance.md has no ONNX node tests")?;
-        let title = section.lines().next().unwrap_or_default().to_lowercase();
-        let anchor = title.chars().filter(|c| c.is_alphanumeric() || *c == ' ');
-        let anchor = anchor.collect::<String>().replace(' ', "-");
+        let section = section(&page, "ONNX node tests");
+        let (anchor, section) = section.ok_or("docs/conformance.md has no ONNX node tests")?;
         let rows = section.lines().filter_map(|line| {
             let mut cells = line.split('|').map(str::trim).skip(1);
             let (operator, passed) = (cells.next()?, cells.next()?);
@@ -110,4 +105,14 @@ impl OperatorTests {
         }
         Ok(format!("- tests: {}\n", parts.join("; ")))
     }
+}
+
+/// The section of a page whose title starts with this, and its anchor.
+pub(crate) fn section<'a>(page: &'a str, title: &str) -> Option<(String, &'a str)> {
+    let section = page.split("\n## ").find(|it| it.starts_with(title))?;
+    let title = section.lines().next()?.to_lowercase();
+    let anchor = title
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -".contains(*c));
+    Some((anchor.collect::<String>().replace(' ', "-"), section))
 }

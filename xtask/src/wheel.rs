@@ -115,6 +115,7 @@ pub fn wheel(options: &Options) -> Result<()> {
         environment: &environment,
     };
     check(&tools, &maturin.wheel()?)?;
+    // `pip install ./python`, as the pages have it.
     let folder = target.join("python-fresh");
     let installed = python::create(&folder)?;
     let mut install = python::pip_install(&installed);

@@ -4,15 +4,10 @@ use regex_lite::Regex;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use tenon_base::Citation;
 
-/// The pages with numbered sections: the word of their citations, and the name of the file.
-const PAGES: [(&str, &str); 5] = [
-    ("backends", "backends"),
-    ("bef", "bef"),
-    ("neff", "neff"),
-    ("netlist", "netlists"),
-    ("nrt", "nrt"),
-];
+/// The words of pages with numbered sections.
+const PAGES: [&str; 5] = ["backends", "bef", "neff", "netlist", "nrt"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -32,18 +27,29 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The sections of a page, by their anchors.
+/// The numbered sections of a page.
 fn sections(page: &str) -> BTreeSet<String> {
-    let text = fs::read_to_string(root().join(format!("docs/{page}.md"))).unwrap();
+    let text = fs::read_to_string(root().join(page)).unwrap();
     let heading = Regex::new(r#"(?m)^##+ <a id="([0-9.]+)"></a>([0-9.]+) "#).unwrap();
     let mut found = BTreeSet::new();
     for captures in heading.captures_iter(&text) {
-        assert_eq!(captures[1], captures[2], "docs/{page}.md");
+        assert_eq!(captures[1], captures[2], "{page}");
         let is_new = found.insert(captures[1].to_owned());
-        assert!(is_new, "docs/{page}.md has section {} twice", &captures[1]);
+        assert!(is_new, "{page} has section {} twice", &captures[1]);
     }
-    assert!(!found.is_empty(), "docs/{page}.md has no numbered section");
     found
+}
+
+/// The anchors that a page has for headings of words: the words in lower case with hyphens.
+fn titles(page: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(root().join(page)).unwrap();
+    let headings = text.lines().filter(|line| line.starts_with("##"));
+    let anchor = |line: &str| -> String {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+        title.replace(' ', "-").chars().filter(kept).collect()
+    };
+    headings.map(anchor).collect()
 }
 
 #[test]
@@ -53,19 +59,21 @@ fn every_citation_names_a_section() {
         files(&root().join(folder), &mut paths);
     }
     let (mut missing, mut count) = (Vec::new(), 0);
-    for (word, page) in PAGES {
-        let sections = sections(page);
+    for word in PAGES {
+        let page = Citation::all(word).next().unwrap().page();
+        let sections = sections(&page);
+        assert!(!sections.is_empty(), "{page} has no numbered section");
         // One number, or several.
         let citation =
-            format!(r"\b{word} ([0-9]+\.[0-9]+(?:\.[0-9]+)*(?:, [0-9]+\.[0-9]+(?:\.[0-9]+)*)*)");
+            format!(r"\b{word} [0-9]+\.[0-9]+(?:\.[0-9]+)*(?:, [0-9]+\.[0-9]+(?:\.[0-9]+)*)*");
         let citation = Regex::new(&citation).unwrap();
         for path in &paths {
             let text = fs::read_to_string(path).unwrap();
-            for captures in citation.captures_iter(&text) {
-                for number in captures[1].split(", ") {
+            for found in citation.find_iter(&text) {
+                for link in Citation::all(found.as_str()) {
                     count += 1;
-                    if !sections.contains(number) {
-                        missing.push(format!("{}: {word} {number}", path.display()));
+                    if !sections.contains(link.anchor.unwrap()) {
+                        missing.push(format!("{}: {link}", path.display()));
                     }
                 }
             }
@@ -73,6 +81,19 @@ fn every_citation_names_a_section() {
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
     assert!(count > 50, "only {count} citations were found");
+}
+
+/// The links that `tenon verify --rules` and docs/neff.md have for a rule.
+#[test]
+fn the_sources_of_rules_are_sections() {
+    for rule in tenon_neff::Rule::ALL {
+        for link in Citation::all(rule.source) {
+            let page = link.page();
+            let is_section =
+                |anchor: &str| sections(&page).contains(anchor) || titles(&page).contains(anchor);
+            assert!(link.anchor.is_none_or(is_section), "{}: {link}", rule.id);
+        }
+    }
 }
 
 /// Sources are sections of pages, or published documents, never notes outside of the repository.

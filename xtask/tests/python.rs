@@ -1,16 +1,13 @@
-//! The tests of the Python package: builds the extension module and runs `python/tests` with pytest.
+//! The tests of the Python package and of the commands in the pages: builds the extension module, runs `python/tests` with pytest.
 
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "the report of pytest, and the reason of a skip"
-)]
+#![allow(clippy::print_stdout, reason = "the report of pytest")]
 
 #[path = "../src/python_package.rs"]
 mod python_package;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tenon_test_data::Answer;
 
 fn root() -> PathBuf {
     std::path::absolute(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap()
@@ -22,12 +19,14 @@ fn build_folder() -> PathBuf {
     program.ancestors().nth(2).unwrap().to_owned()
 }
 
-/// Builds the extension module and returns the file.
+/// Builds the extension module and returns the file; and the program and the libraries of the commands that pages have.
 fn build() -> PathBuf {
     let folder = build_folder();
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root());
-    command.args(["build", "--quiet", "--locked", "--package", "tenon-python"]);
+    command.args(["build", "--quiet", "--locked"]);
+    let packages = ["tenon-python", "tenon-cli", "tenon-c", "tenon-nrt"];
+    command.args(packages.iter().flat_map(|name| ["--package", name]));
     if folder.ends_with("release") {
         command.arg("--release");
     }
@@ -37,24 +36,17 @@ fn build() -> PathBuf {
 
 #[test]
 fn the_tests_of_the_python_package_pass() {
-    let Some(python) = std::env::var_os("TENON_PYTHON") else {
-        eprintln!("skipped: TENON_PYTHON is not set (cargo xtask test sets it)");
+    let Some(python) = tenon_test_data::interpreter() else {
         return;
     };
     let packages = build_folder().join("python-package");
     python_package::stage(&root(), &build(), &packages).unwrap();
-    let done = Command::new(python)
+    let mut pytest = Command::new(python);
+    pytest
         .current_dir(root().join("python"))
         .env("PYTHONPATH", &packages)
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .args(["-m", "pytest", "-p", "no:cacheprovider"])
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&done.stdout);
-    println!("{text}");
-    assert!(
-        done.status.success(),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
+        .env("TENON_COMMAND", build_folder().join("tenon"))
+        .args(["-m", "pytest", "-p", "no:cacheprovider"]);
+    println!("{}", Answer::text(&mut pytest));
 }

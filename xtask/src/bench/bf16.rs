@@ -2,8 +2,8 @@
 
 use super::half::alternate;
 use super::table::{met, time};
-use super::{Comparison, Files, OPENVINO_DEFAULT, agreement, cpu, date};
-use crate::{Result, models};
+use super::{Comparison, Files, OPENVINO_DEFAULT, agreement, made};
+use crate::{Result, markdown, models};
 
 /// Largest latency as a multiple of OpenVINO's.
 const LIMIT: f64 = 0.9;
@@ -15,20 +15,7 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
     let folder = models(&Vec::from_iter(
         chosen.iter().map(|name| (*name).to_owned()),
     ))?;
-    let mut lines = vec![
-        "Made by `cargo xtask bench --bf16 --write`.".into(),
-        format!("Date {}, CPU {}.", date()?, cpu()),
-        format!(
-            "Models of f32, compiled for f32 and with `--precision bf16`, and {} without a setting of the precision: bf16 \
-             for the whole model where the CPU has AVX512-BF16. They alternate; figures are those of the best round. The \
-             difference is that from onnxruntime's outputs in f32, relative to their largest magnitude. Target: at most \
-             {LIMIT} of OpenVINO's time.",
-            OPENVINO_DEFAULT.name
-        ),
-        String::new(),
-        "| model | threads | f32 | bf16 | bf16 ÷ f32 | OpenVINO | bf16 ÷ OpenVINO | met | difference | package |".into(),
-        "|---|---|---|---|---|---|---|---|---|---|".into(),
-    ];
+    let mut rows = Vec::new();
     for name in chosen {
         eprintln!("measuring {name}");
         let single = Files::of(&folder, name);
@@ -48,8 +35,8 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
             let [single, narrow, peer] =
                 alternate(comparison, [&single, &narrow], threads, OPENVINO_DEFAULT)?;
             let ratio = narrow.median_us / peer.median_us;
-            lines.push(format!(
-                "| {name} | {threads} | {} | {} | {:.2} | {} | {ratio:.2} | {} | {difference:.0e} | {package:.2} |",
+            rows.push(format!(
+                "{name} | {threads} | {} | {} | {:.2} | {} | {ratio:.2} | {} | {difference:.0e} | {package:.2}",
                 time(single.median_us),
                 time(narrow.median_us),
                 narrow.median_us / single.median_us,
@@ -58,6 +45,16 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
             ));
         }
     }
-    lines.push(String::new());
-    Ok(lines.join("\n"))
+    Ok(format!(
+        "{}.\nModels of f32, compiled for f32 and with `--precision bf16`, and {} without a setting of the precision: bf16 \
+         for the whole model where the CPU has AVX512-BF16. They alternate; figures are those of the best round. The \
+         difference is that from onnxruntime's outputs in f32, relative to their largest magnitude. Target: at most \
+         {LIMIT} of OpenVINO's time.\n\n{}",
+        made("--bf16 --write")?,
+        OPENVINO_DEFAULT.name,
+        markdown::table(
+            "model | threads | f32 | bf16 | bf16 ÷ f32 | OpenVINO | bf16 ÷ OpenVINO | met | difference | package",
+            rows
+        ),
+    ))
 }

@@ -2,8 +2,8 @@
 //! with onnxruntime, OpenVINO and packages of fixed sizes.
 
 use super::table::{met, time};
-use super::{Comparison, Files, Measurement, ONNXRUNTIME, OPENVINO, cpu, date, parsed};
-use crate::{Result, cargo, models, root};
+use super::{Comparison, Files, Measurement, ONNXRUNTIME, OPENVINO, made, parsed};
+use crate::{Result, cargo, markdown, models, root};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,17 +61,15 @@ struct Samples {
 
 /// The section of the page; of models with these names, if there are any.
 pub fn section(comparison: &Comparison<'_>) -> Result<String> {
-    let names = &comparison.options.names;
-    let chosen = |name: &str| names.is_empty() || names.iter().any(|chosen| chosen == name);
+    let chosen = |name: &str| comparison.options.chooses(name);
     let all = ["gpt2-dynamic", "bert-dynamic", "nodes-dynamic"].into_iter();
     let all = all.chain(SAMPLES.map(|(name, _)| name));
     let needed: Vec<String> = all.filter(|name| chosen(name)).map(str::to_owned).collect();
     let folder = models(&needed)?;
     let mut text = format!(
-        "Made by `cargo xtask bench --dynamic --write`. Date {}, CPU {}. One package for all sizes, compared with {} \
+        "{}. One package for all sizes, compared with {} \
          and {} on the same files in alternating rounds; the best of {} rounds.\n",
-        date()?,
-        cpu(),
+        made("--dynamic --write")?,
         ONNXRUNTIME.name,
         OPENVINO.name,
         comparison.options.rounds
@@ -109,13 +107,7 @@ impl Dynamic<'_> {
         let files = Files::of(self.folder, "gpt2-dynamic");
         self.comparison.compile_with(&files, &["--auto-state"])?;
         let fixed = self.fixed_step(&files)?;
-        let mut text = format!(
-            "\nGPT-2, {STEPS} greedy steps after a prompt of one token, the cache an input and an output for each layer: a \
-             session of Tenon whose cache grows in place, IO binding of onnxruntime. The fixed step is that of a package for {PAST} cached \
-             positions.\n\n\
-             | threads | Tenon | onnxruntime | ratio | met ≤ 0.85 | OpenVINO | fixed step | ÷ {STEPS} fixed steps | \
-             met ≤ 1.05 | equal tokens |\n|---|---|---|---|---|---|---|---|---|---|\n"
-        );
+        let mut rows = Vec::new();
         for &threads in &self.comparison.options.threads {
             eprintln!("decoding, {threads} threads");
             let count = threads.to_string();
@@ -156,8 +148,8 @@ impl Dynamic<'_> {
             };
             let ratio = ours.seconds / onnxruntime.seconds;
             let steps = ours.seconds * 1e6 / (STEPS as f64 * step_us);
-            text += &format!(
-                "| {threads} | {} | {} | {ratio:.2} | {} | {} | {} | {steps:.2} | {} | {} |\n",
+            rows.push(format!(
+                "{threads} | {} | {} | {ratio:.2} | {} | {} | {} | {steps:.2} | {} | {}",
                 time(ours.seconds * 1e6),
                 time(onnxruntime.seconds * 1e6),
                 met(ratio <= 0.85),
@@ -167,9 +159,18 @@ impl Dynamic<'_> {
                 time(step_us),
                 met(steps <= 1.05),
                 met(ours.tokens == onnxruntime.tokens),
-            );
+            ));
         }
-        Ok(text)
+        let head = format!(
+            "threads | Tenon | onnxruntime | ratio | met ≤ 0.85 | OpenVINO | fixed step | ÷ {STEPS} fixed steps | \
+             met ≤ 1.05 | equal tokens"
+        );
+        Ok(format!(
+            "\nGPT-2, {STEPS} greedy steps after a prompt of one token, the cache an input and an output for each layer: a \
+             session of Tenon whose cache grows in place, IO binding of onnxruntime. The fixed step is that of a package for {PAST} cached \
+             positions.\n\n{}",
+            markdown::table(&head, rows)
+        ))
     }
 
     /// The package of one step with a past of fixed size.
@@ -189,11 +190,7 @@ impl Dynamic<'_> {
     /// BERT with a new length in each call.
     fn lengths(&self) -> Result<String> {
         let model = self.folder.join("bert-dynamic.onnx");
-        let mut text = "\nBERT-base, batch 1, a sequence of another length in each call. First calls of a length (in five loads of the package), later \
-             ones, and those of a package compiled for it: the best of 5.\n\n\
-             | threads | length | first call | later call | more | met ≤ 1 ms | fixed package | ratio | met ≤ 1.1 | \
-             onnxruntime | OpenVINO |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
-            .to_owned();
+        let mut rows = Vec::new();
         for &threads in &self.comparison.options.threads {
             eprintln!("lengths, {threads} threads");
             let count = threads.to_string();
@@ -214,8 +211,8 @@ impl Dynamic<'_> {
             for ((ours, onnxruntime), openvino) in ours.iter().zip(onnxruntime).zip(openvino) {
                 let fixed = ours.fixed_us.unwrap_or(f64::NAN);
                 let (more, ratio) = (ours.first_us - ours.later_us, ours.later_us / fixed);
-                text += &format!(
-                    "| {threads} | {} | {} | {} | {:.2} ms | {} | {} | {ratio:.2} | {} | {} | {} |\n",
+                rows.push(format!(
+                    "{threads} | {} | {} | {} | {:.2} ms | {} | {} | {ratio:.2} | {} | {} | {}",
                     ours.length,
                     time(ours.first_us),
                     time(ours.later_us),
@@ -225,10 +222,16 @@ impl Dynamic<'_> {
                     met(ratio <= 1.1),
                     time(onnxruntime.later_us),
                     time(openvino.later_us),
-                );
+                ));
             }
         }
-        Ok(text)
+        let head = "threads | length | first call | later call | more | met ≤ 1 ms | fixed package | ratio | met ≤ 1.1 | \
+                    onnxruntime | OpenVINO";
+        Ok(format!(
+            "\nBERT-base, batch 1, a sequence of another length in each call. First calls of a length (in five loads of the package), later \
+             ones, and those of a package compiled for it: the best of 5.\n\n{}",
+            markdown::table(head, rows)
+        ))
     }
 
     /// A graph of many small nodes.
@@ -242,28 +245,28 @@ impl Dynamic<'_> {
         // What the instances keep, and 16 MiB for the allocator.
         let grown = found.late_kb.saturating_sub(found.early_kb);
         let bounded = found.idle_bytes <= found.instance_bytes && grown <= 16 << 10;
-        Ok(format!(
-            "\n1,000 operators on vectors of one symbolic size, {} sizes in turn: the median time in which an instance is \
-             made, and the resident memory after a tenth of the sizes and after all.\n\n\
-             | instance | met ≤ 1 ms | memory early | memory late | kept by instances | bounded |\n|---|---|---|---|---|---|\n\
-             | {} | {} | {} MB | {} MB | {} MB | {} |\n",
-            found.shapes,
+        let row = format!(
+            "{} | {} | {} MB | {} MB | {} MB | {}",
             time(found.bind_us),
             met(found.bind_us <= 1e3),
             found.early_kb >> 10,
             found.late_kb >> 10,
             found.idle_bytes >> 20,
             met(bounded),
+        );
+        let head =
+            "instance | met ≤ 1 ms | memory early | memory late | kept by instances | bounded";
+        Ok(format!(
+            "\n1,000 operators on vectors of one symbolic size, {} sizes in turn: the median time in which an instance is \
+             made, and the resident memory after a tenth of the sizes and after all.\n\n{}",
+            found.shapes,
+            markdown::table(head, [row])
         ))
     }
 
     /// Models on their stored samples.
     fn samples(&self, models: &[(&str, usize)]) -> Result<String> {
-        let mut text = "\nModels on samples of several sizes, which take turns. The difference is the largest of all outputs, \
-             relative to their largest magnitude.\n\n\
-             | model | sample | threads | Tenon | onnxruntime | ratio | met ≤ 1.2 | OpenVINO | difference | met ≤ 1e-3 |\n\
-             |---|---|---|---|---|---|---|---|---|---|\n"
-            .to_owned();
+        let mut rows = Vec::new();
         for &(name, count) in models {
             let files = Files::of(self.folder, name);
             self.comparison.compile(&files)?;
@@ -282,18 +285,23 @@ impl Dynamic<'_> {
                         true => "fails".to_owned(),
                         false => time(openvino),
                     };
-                    text += &format!(
-                        "| {name} | {} | {threads} | {} | {} | {ratio:.2} | {} | {other} | {difference:.0e} | {} |\n",
+                    rows.push(format!(
+                        "{name} | {} | {threads} | {} | {} | {ratio:.2} | {} | {other} | {difference:.0e} | {}",
                         sample + 1,
                         time(tenon),
                         time(onnxruntime),
                         met(ratio <= 1.2),
                         met(difference <= MAX_DIFFERENCE),
-                    );
+                    ));
                 }
             }
         }
-        Ok(text)
+        let head = "model | sample | threads | Tenon | onnxruntime | ratio | met ≤ 1.2 | OpenVINO | difference | met ≤ 1e-3";
+        Ok(format!(
+            "\nModels on samples of several sizes, which take turns. The difference is the largest of all outputs, \
+             relative to their largest magnitude.\n\n{}",
+            markdown::table(head, rows)
+        ))
     }
 
     /// The best medians of the samples: Tenon's, then those of each peer; none of a peer that fails.

@@ -1,10 +1,8 @@
 //! `cargo xtask bench --half`: models in half precision, compared with the same models in f32 and with onnxruntime.
 
 use super::table::{met, time};
-use super::{
-    Comparison, Files, Measurement, NO_ROUND, ONNXRUNTIME, Peer, agreement, best, cpu, date,
-};
-use crate::{Result, models};
+use super::{Comparison, Files, Measurement, NO_ROUND, ONNXRUNTIME, Peer, agreement, best, made};
+use crate::{Result, markdown, models};
 
 /// Largest latency in half precision as a multiple of that in f32.
 const LIMIT: f64 = 1.1;
@@ -17,19 +15,7 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
     let singles: Vec<String> = chosen.iter().map(|name| (*name).to_owned()).collect();
     models(&singles)?;
     let folder = models(&chosen.iter().map(|name| half(name)).collect::<Vec<_>>())?;
-    let mut lines = vec![
-        "Made by `cargo xtask bench --half --write`.".into(),
-        format!("Date {}, CPU {}.", date()?, cpu()),
-        format!(
-            "Every tensor of the model is f16; sums and functions are computed in f32. Tenon in both types and {} in \
-             f16 alternate; figures are those of the best round. The difference is that from onnxruntime's outputs \
-             in f16, relative to their largest magnitude. Target: at most {LIMIT} of the time in f32.",
-            ONNXRUNTIME.name
-        ),
-        String::new(),
-        "| model | threads | f32 | f16 | f16 ÷ f32 | met | onnxruntime, f16 | f16 ÷ onnxruntime | difference |".into(),
-        "|---|---|---|---|---|---|---|---|---|".into(),
-    ];
+    let mut rows = Vec::new();
     for name in chosen {
         eprintln!("measuring {name}");
         let (single, half) = (Files::of(&folder, name), Files::of(&folder, &half(name)));
@@ -43,8 +29,8 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
             let [single, half, peer] =
                 alternate(comparison, [&single, &half], threads, ONNXRUNTIME)?;
             let ratio = half.median_us / single.median_us;
-            lines.push(format!(
-                "| {name} | {threads} | {} | {} | {ratio:.2} | {} | {} | {:.2} | {difference:.0e} |",
+            rows.push(format!(
+                "{name} | {threads} | {} | {} | {ratio:.2} | {} | {} | {:.2} | {difference:.0e}",
                 time(single.median_us),
                 time(half.median_us),
                 met(ratio <= LIMIT),
@@ -53,8 +39,17 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
             ));
         }
     }
-    lines.push(String::new());
-    Ok(lines.join("\n"))
+    Ok(format!(
+        "{}.\nEvery tensor of the model is f16; sums and functions are computed in f32. Tenon in both types and {} in \
+         f16 alternate; figures are those of the best round. The difference is that from onnxruntime's outputs \
+         in f16, relative to their largest magnitude. Target: at most {LIMIT} of the time in f32.\n\n{}",
+        made("--half --write")?,
+        ONNXRUNTIME.name,
+        markdown::table(
+            "model | threads | f32 | f16 | f16 ÷ f32 | met | onnxruntime, f16 | f16 ÷ onnxruntime | difference",
+            rows
+        ),
+    ))
 }
 
 /// Measures Tenon on two models and a peer on the second one, which alternate.

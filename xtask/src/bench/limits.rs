@@ -1,8 +1,8 @@
 //! `cargo xtask bench --limits`: the time of each model beside the least that the machine allows.
 
 use super::table::time;
-use super::{Comparison, Files, MODELS, NO_ROUND, best, cpu, date, parsed};
-use crate::{Result, models};
+use super::{Comparison, Files, NO_ROUND, best, made, parsed};
+use crate::{Result, markdown, models};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -37,26 +37,10 @@ const INTEGER_OPERATIONS: u64 = 4;
 /// The section of the models.
 pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
     let options = comparison.options;
-    let chosen = MODELS.iter().map(|(name, _)| *name);
-    let chosen: Vec<&str> = chosen
-        .filter(|name| options.names.is_empty() || options.names.iter().any(|n| n == name))
-        .collect();
-    let names: Vec<String> = chosen.iter().map(|name| (*name).to_owned()).collect();
+    let names: Vec<String> = options.models().map(|(name, _)| name.to_string()).collect();
     let folder = models(&names)?;
-    let mut lines = vec![
-        "Made by `cargo xtask bench --limits --write`.".into(),
-        format!("Date {}, CPU {}.", date()?, cpu()),
-        format!(
-            "The least time for the operations of a model is their number divided by the peak in f32, a {INTEGER_OPERATIONS}th of it for \
-             products of 8-bit integers; for its bytes it is the size of the constants that an execution reads (at most the bytes moved), divided by the \
-             bandwidth of memory. Peaks are those that `tenon profile` measures beside each model. The larger one of both bounds the \
-             model. The bytes moved are those that all nodes read and write, most of them in caches."
-        ),
-        String::new(),
-        "| model | threads | operations | constants | bytes moved | for operations | for bytes | bound by | time | ÷ bound | most time in |".into(),
-        "|---|---|---|---|---|---|---|---|---|---|---|".into(),
-    ];
-    for name in chosen {
+    let mut rows = Vec::new();
+    for name in &names {
         eprintln!("measuring {name}");
         let files = Files::of(&folder, name);
         let info = comparison.compile(&files)?;
@@ -68,11 +52,20 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
             }
             let median = best(measured.iter()).ok_or(NO_ROUND)?.median_us;
             let profile = profile(comparison, &files, threads)?;
-            lines.push(line((name, threads), &profile, constants, median));
+            rows.push(row((name, threads), &profile, constants, median));
         }
     }
-    lines.push(String::new());
-    Ok(lines.join("\n"))
+    Ok(format!(
+        "{}.\nThe least time for the operations of a model is their number divided by the peak in f32, a {INTEGER_OPERATIONS}th of it for \
+         products of 8-bit integers; for its bytes it is the size of the constants that an execution reads (at most the bytes moved), divided by the \
+         bandwidth of memory. Peaks are those that `tenon profile` measures beside each model. The larger one of both bounds the \
+         model. The bytes moved are those that all nodes read and write, most of them in caches.\n\n{}",
+        made("--limits --write")?,
+        markdown::table(
+            "model | threads | operations | constants | bytes moved | for operations | for bytes | bound by | time | ÷ bound | most time in",
+            rows
+        ),
+    ))
 }
 
 fn profile(comparison: &Comparison<'_>, files: &Files, threads: usize) -> Result<Profile> {
@@ -92,7 +85,7 @@ fn count(operations: u64) -> String {
     }
 }
 
-fn line((name, threads): (&str, usize), profile: &Profile, constants: u64, median: f64) -> String {
+fn row((name, threads): (&str, usize), profile: &Profile, constants: u64, median: f64) -> String {
     let Ceiling { gflops, gigabytes } = profile.ceiling;
     let nodes = profile.nodes.iter();
     let is_integer = |node: &Node| node.operator.starts_with("tenon.Quantized");
@@ -123,7 +116,7 @@ fn line((name, threads): (&str, usize), profile: &Profile, constants: u64, media
     let (operator, share) = largest.unwrap_or_default();
     let share = share / all.max(f64::MIN_POSITIVE) * 100.0;
     format!(
-        "| {name} | {threads} | {} | {:.1} MB | {:.1} MB | {} | {} | {bound} | {} | {:.2} | {operator} ({share:.0} %) |",
+        "{name} | {threads} | {} | {:.1} MB | {:.1} MB | {} | {} | {bound} | {} | {:.2} | {operator} ({share:.0} %)",
         count(flops),
         constants as f64 / 1e6,
         moved as f64 / 1e6,

@@ -1,8 +1,8 @@
 //! The memory plans of the models compared with their lower bound, which no arena can be below.
 
 use super::table::met;
-use super::{MODELS, date};
-use crate::{Result, cargo, models, output, target};
+use super::{Options, date};
+use crate::{Result, cargo, markdown, models, output, target};
 use serde::Deserialize;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -28,28 +28,14 @@ struct Plan {
 }
 
 /// The section of the page: a row per model.
-pub fn section(names: &[String]) -> Result<String> {
+pub(super) fn section(options: &Options) -> Result<String> {
     // The plan does not depend on the build profile of the compiler.
     crate::run(cargo().args(["build", "--package", "tenon-cli"]))?;
     let tenon = target().join("debug/tenon");
-    let all = MODELS.iter().map(|(name, _)| (*name).to_owned());
-    let chosen: Vec<String> = all
-        .filter(|name| names.is_empty() || names.contains(name))
-        .collect();
-    let folder = models(&chosen)?;
-    let mut lines = vec![
-        format!(
-            "Made by `cargo xtask bench --memory --write`, date {}. Lower bound: the largest sum of \
-             the intermediate values and the scratch memory that are alive at one kernel; no arena can be smaller. \
-             Target: at most {} % more.",
-            date()?,
-            MAX_EXCESS * 100.0
-        ),
-        String::new(),
-        "| model | values | lower bound | packed | more | met | single-axis-priority | more | constant | more |".into(),
-        "|---|---|---|---|---|---|---|---|---|---|".into(),
-    ];
-    for name in &chosen {
+    let names: Vec<String> = options.models().map(|(name, _)| name.to_string()).collect();
+    let folder = models(&names)?;
+    let mut rows = Vec::new();
+    for name in &names {
         let plans = STRATEGIES.map(|strategy| plan(&tenon, &folder, name, strategy));
         let [packed, single, constant] = plans;
         let (packed, single, constant) = (packed?, single?, constant?);
@@ -57,8 +43,8 @@ pub fn section(names: &[String]) -> Result<String> {
             let more = plan.arena_bytes as f64 / packed.live_bytes.max(1) as f64 - 1.0;
             format!("{} | {:.1} %", kb(plan.arena_bytes), more * 100.0)
         };
-        lines.push(format!(
-            "| {name} | {} | {} | {} | {} | {} | {} |",
+        rows.push(format!(
+            "{name} | {} | {} | {} | {} | {} | {}",
             packed.variables.len(),
             kb(packed.live_bytes),
             cell(&packed),
@@ -67,8 +53,17 @@ pub fn section(names: &[String]) -> Result<String> {
             cell(&constant)
         ));
     }
-    lines.push(String::new());
-    Ok(lines.join("\n"))
+    Ok(format!(
+        "Made by `cargo xtask bench --memory --write`, date {}. Lower bound: the largest sum of \
+         the intermediate values and the scratch memory that are alive at one kernel; no arena can be smaller. \
+         Target: at most {} % more.\n\n{}",
+        date()?,
+        MAX_EXCESS * 100.0,
+        markdown::table(
+            "model | values | lower bound | packed | more | met | single-axis-priority | more | constant | more",
+            rows
+        ),
+    ))
 }
 
 /// The memory plan of a model with a strategy.

@@ -3,10 +3,11 @@
 //! The cases are those of `xtask/python/operator_cases.py`.
 
 use super::table::{met, time};
-use super::{Comparison, Files, NO_ROUND, ONNXRUNTIME, Options, ceiling, cpu, date};
-use crate::{Result, output, root, target};
+use super::{Comparison, Files, NO_ROUND, ONNXRUNTIME, Options, ceiling, made};
+use crate::{Result, markdown, output, root, target};
 use std::path::Path;
 use std::process::Command;
+use tenon_base::Count;
 
 /// Limits of the ratio to onnxruntime: the geometric mean, 95 % of the cases, every case.
 const LIMITS: [f64; 3] = [0.9, 1.2, 2.0];
@@ -85,45 +86,55 @@ fn table(rows: &[Row], options: &Options, ceiling: &serde_json::Value) -> Result
     let largest = rows.iter().map(Row::ratio).fold(0.0, f64::max);
     let on_reference = rows.iter().filter(|row| row.is_on_reference()).count();
     let level = tenon_base::CpuLevel::native().name();
-    let threads = threads(options);
-    let mut text = format!(
-        "Made by `cargo xtask bench --ops --write`. Date {}, CPU {}, level {level}, ceiling {:.0} GFLOP/s f32 on \
-         one thread. Models of one node, {threads} thread{}, {} with bound inputs and outputs, alternating; \
-         the best median of {} rounds of {} s.\n\n\
-         | cases | on CpuRef | geometric mean | ≤ {} | largest |\n|---|---|---|---|---|\n\
-         | {} | {on_reference} | {mean:.2} | {:.0} % | {largest:.1} |\n\
-         | target | 0 | ≤ {} | ≥ 95 % | ≤ {} |\n| met | {} | {} | {} | {} |\n\n\
-         | case | Tenon | onnxruntime | ratio | reference backend |\n|---|---|---|---|---|\n",
-        date()?,
-        cpu(),
-        ceiling["one_thread_gflops"].as_f64().unwrap_or(0.0),
-        if threads == 1 { "" } else { "s" },
-        ONNXRUNTIME.name,
-        options.rounds,
-        options.seconds,
-        LIMITS[1],
-        rows.len(),
-        share * 100.0,
-        LIMITS[0],
-        LIMITS[2],
-        met(on_reference == 0),
-        met(mean <= LIMITS[0]),
-        met(share >= 0.95),
-        met(largest <= LIMITS[2]),
-    );
-    for row in rows {
+    let summary = [
+        format!(
+            "{} | {on_reference} | {mean:.2} | {:.0} % | {largest:.1}",
+            rows.len(),
+            share * 100.0
+        ),
+        format!("target | 0 | ≤ {} | ≥ 95 % | ≤ {}", LIMITS[0], LIMITS[2]),
+        format!(
+            "met | {} | {} | {} | {}",
+            met(on_reference == 0),
+            met(mean <= LIMITS[0]),
+            met(share >= 0.95),
+            met(largest <= LIMITS[2])
+        ),
+    ];
+    let cases = rows.iter().map(|row| {
         let backend = if row.is_on_reference() {
             "**CpuRef**"
         } else {
             "–"
         };
-        text += &format!(
-            "| {} | {} | {} | {:.2} | {backend} |\n",
+        format!(
+            "{} | {} | {} | {:.2} | {backend}",
             row.name,
             time(row.tenon_us),
             time(row.onnxruntime_us),
             row.ratio()
-        );
-    }
-    Ok(text)
+        )
+    });
+    Ok(format!(
+        "{}, level {level}, ceiling {:.0} GFLOP/s f32 on \
+         one thread. Models of one node, {}, {} with bound inputs and outputs, alternating; \
+         the best median of {} rounds of {} s.\n\n{}\n{}",
+        made("--ops --write")?,
+        ceiling["one_thread_gflops"].as_f64().unwrap_or(0.0),
+        Count(threads(options), "thread"),
+        ONNXRUNTIME.name,
+        options.rounds,
+        options.seconds,
+        markdown::table(
+            &format!(
+                "cases | on CpuRef | geometric mean | ≤ {} | largest",
+                LIMITS[1]
+            ),
+            summary
+        ),
+        markdown::table(
+            "case | Tenon | onnxruntime | ratio | reference backend",
+            cases
+        ),
+    ))
 }

@@ -1,9 +1,9 @@
 //! `cargo xtask bench --python`: the cost of a call from Python, compared with Rust and with onnxruntime.
 
 use super::table::{met, time};
-use super::{Comparison, Files, Measurement, NO_ROUND, ONNXRUNTIME, best, cpu, date, parsed};
+use super::{Comparison, Files, Measurement, NO_ROUND, ONNXRUNTIME, best, made, parsed};
 use crate::python as environments;
-use crate::{Result, root, target};
+use crate::{Result, markdown, root, target};
 use std::path::Path;
 use std::process::Command;
 
@@ -19,23 +19,7 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
         ..Files::of(&root().join("models/small"), "mlp")
     };
     comparison.compile(&files)?;
-    let mut lines = vec![
-        format!(
-            "Made by `cargo xtask bench --python --write`. Date {}, CPU {}.",
-            date()?,
-            cpu()
-        ),
-        format!(
-            "The median time of an execution on bound tensors of `models/small/mlp.onnx`, which computes 384 products: most \
-             of it is the call. Rust: `tenon bench`. Python: `Bindings.run`. {}: `run_with_iobinding`, from Python. They \
-             alternate; figures are those of the best round. Target: Python at most {MAX_EXCESS} µs more than Rust, and less \
-             than onnxruntime.",
-            ONNXRUNTIME.name
-        ),
-        String::new(),
-        "| threads | Rust | Python | more | onnxruntime | Python ÷ onnxruntime | met |".into(),
-        "|---|---|---|---|---|---|---|".into(),
-    ];
+    let mut rows = Vec::new();
     for &threads in &options.threads {
         let mut rounds: [Vec<Measurement>; 3] = Default::default();
         for _ in 0..options.rounds {
@@ -51,8 +35,8 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
         };
         let excess = python.median_us - rust.median_us;
         let is_met = excess <= MAX_EXCESS && python.median_us < onnxruntime.median_us;
-        lines.push(format!(
-            "| {threads} | {} | {} | {excess:.2} µs | {} | {:.2} | {} |",
+        rows.push(format!(
+            "{threads} | {} | {} | {excess:.2} µs | {} | {:.2} | {}",
             time(rust.median_us),
             time(python.median_us),
             time(onnxruntime.median_us),
@@ -60,8 +44,18 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
             met(is_met)
         ));
     }
-    lines.push(String::new());
-    Ok(lines.join("\n"))
+    Ok(format!(
+        "{}.\nThe median time of an execution on bound tensors of `models/small/mlp.onnx`, which computes 384 products: most \
+         of it is the call. Rust: `tenon bench`. Python: `Bindings.run`. {}: `run_with_iobinding`, from Python. They \
+         alternate; figures are those of the best round. Target: Python at most {MAX_EXCESS} µs more than Rust, and less \
+         than onnxruntime.\n\n{}",
+        made("--python --write")?,
+        ONNXRUNTIME.name,
+        markdown::table(
+            "threads | Rust | Python | more | onnxruntime | Python ÷ onnxruntime | met",
+            rows
+        ),
+    ))
 }
 
 fn from_python(

@@ -1,9 +1,9 @@
 //! `cargo xtask bench --serve`: `tenon serve` beside servers in Python, on one machine with the program that makes the load.
 
 use super::table::{met, time};
-use super::{Comparison, Files, Measurement, cpu, date};
+use super::{Comparison, Files, Measurement, made};
 use crate::python as environments;
-use crate::{Result, output, root, run, target, tools};
+use crate::{Result, markdown, output, root, run, target, tools};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -73,45 +73,28 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
         comparison,
         python,
         folder,
-        oha: tools::installed("oha", OHA)?,
+        oha: tools::installed("oha", OHA, &[])?,
     };
-    let mut lines = vec![
-        format!(
-            "Made by `cargo xtask bench --serve --write`. Date {}, CPU {}.",
-            date()?,
-            cpu()
-        ),
-        format!(
-            "Requests over loopback, made by [oha](https://crates.io/crates/oha) {OHA} on the same CPUs; the servers take turns, \
-             and the best of {} rounds of {} s counts. `mlp` has layers of 784, 256, 256 and 10 (`xtask/python/serve_models.py`); a \
-             request has one row as JSON, 16 KB. FastAPI 0.115.14 with uvicorn 0.54.0 and mlserver 1.7.1 execute \
-             onnxruntime 1.31.1 (`xtask/python/serve_fastapi.py`, `serve_mlserver.py`). OpenVINO Model Server has no \
-             package for Python or Debian and was not measured.",
-            comparison.options.rounds, comparison.options.seconds
-        ),
-        String::new(),
-    ];
-    lines.extend(bench.beside_python()?);
-    lines.extend(bench.forms()?);
-    lines.extend(bench.joined()?);
-    lines.extend(bench.idle()?);
-    Ok(lines.join("\n"))
+    Ok(format!(
+        "{}.\nRequests over loopback, made by [oha](https://crates.io/crates/oha) {OHA} on the same CPUs; the servers take turns, \
+         and the best of {} rounds of {} s counts. `mlp` has layers of 784, 256, 256 and 10 (`xtask/python/serve_models.py`); a \
+         request has one row as JSON, 16 KB. FastAPI 0.115.14 with uvicorn 0.54.0 and mlserver 1.7.1 execute \
+         onnxruntime 1.31.1 (`xtask/python/serve_fastapi.py`, `serve_mlserver.py`). OpenVINO Model Server has no \
+         package for Python or Debian and was not measured.\n\n{}\n{}\n{}\n{}",
+        made("--serve --write")?,
+        comparison.options.rounds,
+        comparison.options.seconds,
+        bench.beside_python()?,
+        bench.forms()?,
+        bench.joined()?,
+        bench.idle()?
+    ))
 }
 
 impl Bench<'_> {
     /// Requests of JSON, beside the servers in Python.
-    fn beside_python(&self) -> Result<Vec<String>> {
-        let mut lines = vec![
-            format!(
-                "Targets: {LEAST_RATE} times the requests a second of the faster server in Python, and {MOST_TAIL} of its 99th \
-                 percentile."
-            ),
-            String::new(),
-            "| clients | Tenon: requests/s | median | 99 % | FastAPI: requests/s | median | 99 % | mlserver: requests/s | median \
-             | 99 % | rate | met | 99 % | met |"
-                .into(),
-            "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|".into(),
-        ];
+    fn beside_python(&self) -> Result<String> {
+        let mut rows = Vec::new();
         for clients in [1, 16] {
             let mut best: [Option<Load>; 3] = [None; 3];
             for _ in 0..self.comparison.options.rounds {
@@ -131,19 +114,24 @@ impl Bench<'_> {
             let rate = tenon.rate / fastapi.rate.max(mlserver.rate);
             let tail = tenon.tail / fastapi.tail.min(mlserver.tail);
             let cells = [tenon, fastapi, mlserver].map(|load| load.cells());
-            lines.push(format!(
-                "| {clients} | {} | {rate:.1} | {} | {tail:.2} | {} |",
+            rows.push(format!(
+                "{clients} | {} | {rate:.1} | {} | {tail:.2} | {}",
                 cells.join(" | "),
                 met(rate >= LEAST_RATE),
                 met(tail <= MOST_TAIL)
             ));
         }
-        lines.push(String::new());
-        Ok(lines)
+        let head = "clients | Tenon: requests/s | median | 99 % | FastAPI: requests/s | median | 99 % | mlserver: requests/s | median \
+                    | 99 % | rate | met | 99 % | met";
+        Ok(format!(
+            "Targets: {LEAST_RATE} times the requests a second of the faster server in Python, and {MOST_TAIL} of its 99th \
+             percentile.\n\n{}",
+            markdown::table(head, rows)
+        ))
     }
 
     /// The forms of requests, and what a request takes beside its execution.
-    fn forms(&self) -> Result<Vec<String>> {
+    fn forms(&self) -> Result<String> {
         let files = Files {
             package: self.folder.join("mlp.neff"),
             ..Files::of(&self.folder, "mlp")
@@ -155,17 +143,7 @@ impl Bench<'_> {
         let measured: Measurement = super::parsed(bench.arg(&files.package))?;
         let measured = measured.median_us;
         std::fs::remove_file(&files.package).map_err(|error| error.to_string())?;
-        let mut lines = vec![
-            format!(
-                "Forms of a request of `mlp`, whose execution takes {} (`tenon bench`). Target: with one client at most \
-                 {MOST_ADDED} µs more as binary data.",
-                time(measured)
-            ),
-            String::new(),
-            "| form | clients | requests/s | median | 99 % | more than the execution | met |"
-                .into(),
-            "|---|---|---|---|---|---|---|".into(),
-        ];
+        let mut rows = Vec::new();
         for (name, form) in [("JSON", Form::Json), ("binary data", Form::Binary)] {
             for clients in [1, 16] {
                 let server = self.tenon(&["--threads", "1"])?;
@@ -176,26 +154,27 @@ impl Bench<'_> {
                     (Form::Json, 1) => (time(added), "–"),
                     _ => ("–".into(), "–"),
                 };
-                lines.push(format!(
-                    "| {name} | {clients} | {} | {added} | {is_met} |",
+                rows.push(format!(
+                    "{name} | {clients} | {} | {added} | {is_met}",
                     load.cells()
                 ));
             }
         }
         let server = self.tenon(&["--threads", "1"])?;
         let idle = self.idle_page(&server)?;
-        lines.extend([
-            String::new(),
-            format!(
-                "A page without an execution (`/v2/health/live`), with one client: median {}. Most of it is the network, the \
-                 program that makes the load, and threads that sleep and wake up.",
-                time(idle.median)
+        Ok(format!(
+            "Forms of a request of `mlp`, whose execution takes {} (`tenon bench`). Target: with one client at most \
+             {MOST_ADDED} µs more as binary data.\n\n{}\n\
+             A page without an execution (`/v2/health/live`), with one client: median {}. Most of it is the network, the \
+             program that makes the load, and threads that sleep and wake up.\n\n{}\n",
+            time(measured),
+            markdown::table(
+                "form | clients | requests/s | median | 99 % | more than the execution | met",
+                rows
             ),
-            String::new(),
-            self.over_http2(&server)?,
-            String::new(),
-        ]);
-        Ok(lines)
+            time(idle.median),
+            self.over_http2(&server)?
+        ))
     }
 
     /// Requests for a page that executes no model.
@@ -247,35 +226,33 @@ impl Bench<'_> {
     }
 
     /// Joined requests beside single ones.
-    fn joined(&self) -> Result<Vec<String>> {
-        let mut lines = vec![
-            "Joined requests beside single ones (`--max-batch 1`), as binary data. `wide` has layers of 1024, 4096, 4096 and 1024, \
-             whose weights are read once for each execution."
-                .into(),
-            String::new(),
-            "| model | clients | single: requests/s | median | 99 % | joined: requests/s | median | 99 % | rate | target | met |"
-                .into(),
-            "|---|---|---|---|---|---|---|---|---|---|---|".into(),
-        ];
+    fn joined(&self) -> Result<String> {
+        let mut rows = Vec::new();
         for (model, clients, target) in LEAST_JOINED {
             let single = self.tenon(&["--max-batch", "1"])?;
             let single = self.best(&single, model, Form::Binary, clients)?;
             let joined = self.tenon(&["--max-batch", "32"])?;
             let joined = self.best(&joined, model, Form::Binary, clients)?;
             let ratio = joined.rate / single.rate;
-            lines.push(format!(
-                "| {model} | {clients} | {} | {} | {ratio:.2} | {target} | {} |",
+            rows.push(format!(
+                "{model} | {clients} | {} | {} | {ratio:.2} | {target} | {}",
                 single.cells(),
                 joined.cells(),
                 met(ratio >= target)
             ));
         }
-        lines.push(String::new());
-        Ok(lines)
+        Ok(format!(
+            "Joined requests beside single ones (`--max-batch 1`), as binary data. `wide` has layers of 1024, 4096, 4096 and 1024, \
+             whose weights are read once for each execution.\n\n{}",
+            markdown::table(
+                "model | clients | single: requests/s | median | 99 % | joined: requests/s | median | 99 % | rate | target | met",
+                rows
+            )
+        ))
     }
 
     /// The memory of idle connections.
-    fn idle(&self) -> Result<Vec<String>> {
+    fn idle(&self) -> Result<String> {
         let folder = tempdir("idle")?;
         let copy = |name: &str| std::fs::copy(self.folder.join(name), folder.join(name));
         copy("mlp.onnx").map_err(|error| error.to_string())?;
@@ -297,17 +274,14 @@ impl Bench<'_> {
         let after = memory(server.child.id())?;
         drop(script.stdin.take());
         let _ = script.wait();
-        Ok(vec![
-            format!(
-                "A server with {IDLE} idle connections, which have had one request each, takes {:.0} MB of memory; without them \
-                 {:.0} MB. Target {:.0} MB: {}.",
-                after / 1e6,
-                before / 1e6,
-                MOST_IDLE_MEMORY / 1e6,
-                met(after <= MOST_IDLE_MEMORY)
-            ),
-            String::new(),
-        ])
+        Ok(format!(
+            "A server with {IDLE} idle connections, which have had one request each, takes {:.0} MB of memory; without them \
+             {:.0} MB. Target {:.0} MB: {}.\n",
+            after / 1e6,
+            before / 1e6,
+            MOST_IDLE_MEMORY / 1e6,
+            met(after <= MOST_IDLE_MEMORY)
+        ))
     }
 
     fn tenon(&self, flags: &[&str]) -> Result<Server> {

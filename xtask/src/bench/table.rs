@@ -1,7 +1,7 @@
 //! The tables of models: latencies, start-up times, compilations.
 
-use super::{COMPILE_MEMORY, COMPILE_SECONDS, Latency, Options, PEERS, Row, cpu, date};
-use crate::Result;
+use super::{COMPILE_MEMORY, COMPILE_SECONDS, Latency, Options, PEERS, Row, made};
+use crate::{Result, markdown};
 
 /// The section of the models.
 pub(super) fn table(
@@ -9,7 +9,6 @@ pub(super) fn table(
     options: &Options,
     ceiling: &serde_json::Value,
 ) -> Result<String> {
-    let (date, cpu) = (date()?, cpu());
     let gflops = |key: &str| ceiling[key].as_f64().unwrap_or(0.0);
     let Options {
         threads,
@@ -20,63 +19,41 @@ pub(super) fn table(
     let threads: Vec<String> = threads.iter().map(usize::to_string).collect();
     let threads = threads.join(",");
     let names: Vec<&str> = PEERS.iter().map(|peer| peer.name).collect();
-    let mut lines = vec![
-        format!(
-            "Made by `cargo xtask bench --write --threads {threads} --seconds {seconds} --rounds {rounds}`."
+    let latencies = rows.iter().flat_map(|row| {
+        let latencies = row.latencies.iter();
+        latencies.map(|latency| latency_row(row, latency))
+    });
+    Ok(format!(
+        "{}, ceiling {:.0} GFLOP/s f32 on one thread and {:.0} on all (`tenon bench --ceiling`).\n\
+         {}, in f32, with the same number of threads, alternating. Figures are those of the best round. \
+         The ratio is to the best peer of the run.\n\n{}\n\
+         Time to the first output with the most threads. Tenon: a `tenon run` process on the package, reading the \
+         input file included. onnxruntime: session creation and first run only, without the start of Python.\n\
+         Target for ResNet-50: process at most its median + 15 ms and at most a third of onnxruntime's \
+         creation and first run, memory at most constants + arena + 30 MB.\n\n{}\n\
+         `tenon compile`: wall time with all CPUs, and peak memory beside the model file (target ≤ {COMPILE_MEMORY}).\n\n{}",
+        made(&format!(
+            "--write --threads {threads} --seconds {seconds} --rounds {rounds}"
+        ))?,
+        gflops("one_thread_gflops"),
+        gflops("all_threads_gflops"),
+        names.join(" and "),
+        markdown::table(
+            &format!(
+                "model | threads | Tenon median | p99 | {} | ratio | target | met | difference",
+                names.join(" | ")
+            ),
+            latencies
         ),
-        format!(
-            "Date {date}, CPU {cpu}, ceiling {:.0} GFLOP/s f32 on one thread and {:.0} on all \
-             (`tenon bench --ceiling`).",
-            gflops("one_thread_gflops"),
-            gflops("all_threads_gflops")
+        markdown::table(
+            "model | load | first run | process | minus median | onnxruntime | process ÷ onnxruntime | peak memory | constants + arena | over | met",
+            rows.iter().filter_map(start)
         ),
-        format!(
-            "{}, in f32, with the same number of threads, alternating. Figures are those of the best round. \
-             The ratio is to the best peer of the run.",
-            names.join(" and ")
+        markdown::table(
+            "model | compile | target | met | peak memory | ÷ model file | met",
+            rows.iter().map(compile)
         ),
-        String::new(),
-        format!(
-            "| model | threads | Tenon median | p99 | {} | ratio | target | met | difference |",
-            names.join(" | ")
-        ),
-        format!(
-            "|---|---|---|---|{}---|---|---|---|",
-            "---|".repeat(PEERS.len())
-        ),
-    ];
-    for row in rows {
-        lines.extend(
-            row.latencies
-                .iter()
-                .map(|latency| latency_row(row, latency)),
-        );
-    }
-    lines.extend([
-        String::new(),
-        "Time to the first output with the most threads. Tenon: a `tenon run` process on the package, reading the \
-         input file included. onnxruntime: session creation and first run only, without the start of Python."
-            .into(),
-        "Target for ResNet-50: process at most its median + 15 ms and at most a third of onnxruntime's \
-         creation and first run, memory at most constants + arena + 30 MB."
-            .into(),
-        String::new(),
-        "| model | load | first run | process | minus median | onnxruntime | process ÷ onnxruntime | peak memory | constants + arena | over | met |".into(),
-        "|---|---|---|---|---|---|---|---|---|---|---|".into(),
-    ]);
-    lines.extend(rows.iter().filter_map(start));
-    lines.extend([
-        String::new(),
-        format!(
-            "`tenon compile`: wall time with all CPUs, and peak memory beside the model file (target ≤ {COMPILE_MEMORY})."
-        ),
-        String::new(),
-        "| model | compile | target | met | peak memory | ÷ model file | met |".into(),
-        "|---|---|---|---|---|---|---|".into(),
-    ]);
-    lines.extend(rows.iter().map(compile));
-    lines.push(String::new());
-    Ok(lines.join("\n"))
+    ))
 }
 
 /// The row of a model in the table of latencies.
@@ -92,7 +69,7 @@ fn latency_row(row: &Row, latency: &Latency) -> String {
         .map(|peer| time(peer.median_us))
         .collect();
     format!(
-        "| {} | {} | {} | {} | {} | {ratio:.2} | {target} | {met} | {:.0e} |",
+        "{} | {} | {} | {} | {} | {ratio:.2} | {target} | {met} | {:.0e}",
         row.name,
         latency.threads,
         time(latency.tenon.median_us),
@@ -110,7 +87,7 @@ fn start(row: &Row) -> Option<String> {
     let over_kb = tenon.peak_rss_kb.saturating_sub(row.memory_kb);
     let all = beyond <= 15.0 && row.process_ms * 3.0 <= onnxruntime && over_kb <= 30 * 1024;
     Some(format!(
-        "| {} | {:.1} ms | {:.1} ms | {:.1} ms | {beyond:.1} ms | {onnxruntime:.1} ms | {:.2} | {} MB | {} MB | {} MB | {} |",
+        "{} | {:.1} ms | {:.1} ms | {:.1} ms | {beyond:.1} ms | {onnxruntime:.1} ms | {:.2} | {} MB | {} MB | {} MB | {}",
         row.name,
         tenon.load_ms,
         tenon.first_ms,
@@ -140,7 +117,7 @@ fn compile(row: &Row) -> String {
         None => ("–".into(), "–", "–"),
     };
     format!(
-        "| {} | {:.2} s | {target} | {in_time} | {} MB | {memory:.2} | {in_memory} |",
+        "{} | {:.2} s | {target} | {in_time} | {} MB | {memory:.2} | {in_memory}",
         row.name,
         row.compile.seconds,
         row.compile.peak_rss_kb / 1024

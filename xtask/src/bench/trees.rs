@@ -1,11 +1,9 @@
 //! `cargo xtask bench --trees`: ensembles of decision trees, compared with onnxruntime and with compilers of trees.
 
 use super::table::{met, time};
-use super::{
-    Comparison, Files, Measurement, NO_ROUND, ONNXRUNTIME, Peer, agreement, best, cpu, date,
-};
+use super::{Comparison, Files, Measurement, NO_ROUND, ONNXRUNTIME, Peer, agreement, best, made};
 use crate::python as environments;
-use crate::{Result, root, run, target};
+use crate::{Result, markdown, root, run, target};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -44,50 +42,47 @@ pub(super) fn section(comparison: &Comparison<'_>) -> Result<String> {
         ..*comparison
     };
     let folder = models(comparison)?;
-    let mut lines = vec![
-        "Made by `cargo xtask bench --trees --write`.".into(),
-        format!("Date {}, CPU {}.", date()?, cpu()),
-        format!(
-            "Regressions on 50 features, made by `xtask/python/tree_models.py`: trees grow by random splits of 10,000 \
-             random rows while a node has 20, so that those of depth 12 have 270 leaves. {} is called with bound \
-             tensors; treelite (through tl2cgen) and lleaves compile each model and are called from Python, with one \
-             thread below 1,000 rows. They alternate with Tenon; figures are those of the best round. Targets: {LIMIT} \
-             of onnxruntime, and of the faster compiler 1.0 at depth 6 and 1.5 at depth 12. Not measured (–): lleaves had \
-             not compiled 100 trees of depth 12, 27,000 leaves, in 13 minutes; both compilers take many minutes for 1,000 of \
-             them.",
-            ONNXRUNTIME.name
-        ),
-        String::new(),
-        "The layout is that of VPred ([Asadi, Lin and de Vries, \"Runtime Optimizations for Prediction with Tree-Based \
-         Models\"](https://arxiv.org/abs/1212.2287)): nodes in breadth order, walks without branches, several at a time. \
-         Beside it, the first six levels of each tree are a complete tree, whose thresholds and columns vector \
-         permutations look up. Rows are in vectors, trees where there are at most 6 rows. Sums are in f64 in the order of \
-         the trees: they equal those of `CpuRef`, with the same bits for every level and number of threads."
-            .into(),
-        String::new(),
-        format!(
-            "| trees | depth | rows | threads | Tenon | {} | {} | {} | ÷ onnxruntime | met | ÷ compiler | met |",
-            PEERS[0].name, PEERS[1].name, PEERS[2].name
-        ),
-        "|---|---|---|---|---|---|---|---|---|---|---|---|".into(),
-    ];
+    let mut rows = Vec::new();
     for (trees, depth, limit, measured) in ENSEMBLES {
         let peers = &PEERS[..measured];
-        for rows in BATCHES {
-            let name = format!("trees-{trees}-{depth}-{rows}");
+        for batch in BATCHES {
+            let name = format!("trees-{trees}-{depth}-{batch}");
             eprintln!("measuring {name}");
             let files = Files::of(&folder, &name);
             comparison.compile(&files)?;
             agreement(comparison.tenon, &files.package, &files.arrays)?;
             for &threads in &comparison.options.threads {
                 let measured = rounds(comparison, &files, threads, peers)?;
-                let head = format!("| {trees} | {depth} | {rows} | {threads} |");
-                lines.push(format!("{head} {}", columns(&measured, limit)));
+                let columns = columns(&measured, limit);
+                rows.push(format!(
+                    "{trees} | {depth} | {batch} | {threads} | {columns}"
+                ));
             }
         }
     }
-    lines.push(String::new());
-    Ok(lines.join("\n"))
+    Ok(format!(
+        "{}.\nRegressions on 50 features, made by `xtask/python/tree_models.py`: trees grow by random splits of 10,000 \
+         random rows while a node has 20, so that those of depth 12 have 270 leaves. {} is called with bound \
+         tensors; treelite (through tl2cgen) and lleaves compile each model and are called from Python, with one \
+         thread below 1,000 rows. They alternate with Tenon; figures are those of the best round. Targets: {LIMIT} \
+         of onnxruntime, and of the faster compiler 1.0 at depth 6 and 1.5 at depth 12. Not measured (–): lleaves had \
+         not compiled 100 trees of depth 12, 27,000 leaves, in 13 minutes; both compilers take many minutes for 1,000 of \
+         them.\n\n\
+         The layout is that of VPred ([Asadi, Lin and de Vries, \"Runtime Optimizations for Prediction with Tree-Based \
+         Models\"](https://arxiv.org/abs/1212.2287)): nodes in breadth order, walks without branches, several at a time. \
+         Beside it, the first six levels of each tree are a complete tree, whose thresholds and columns vector \
+         permutations look up. Rows are in vectors, trees where there are at most 6 rows. Sums are in f64 in the order of \
+         the trees: they equal those of `CpuRef`, with the same bits for every level and number of threads.\n\n{}",
+        made("--trees --write")?,
+        ONNXRUNTIME.name,
+        markdown::table(
+            &format!(
+                "trees | depth | rows | threads | Tenon | {} | ÷ onnxruntime | met | ÷ compiler | met",
+                PEERS.map(|peer| peer.name).join(" | ")
+            ),
+            rows
+        ),
+    ))
 }
 
 /// The folder of the models, which are made once.
@@ -131,5 +126,5 @@ fn columns(measured: &[Measurement], limit: f64) -> String {
         Some(ratio) => cells.extend([format!("{ratio:.2}"), met(ratio <= limit).into()]),
         None => cells.extend(["–".into(), "–".into()]),
     }
-    format!("{} |", cells.join(" | "))
+    cells.join(" | ")
 }

@@ -31,10 +31,7 @@ fn arm_nn() -> Option<Suite> {
 
 /// The node tests of ONNX, if `TENON_PYTHON` is set: a script generates them.
 fn onnx() -> Option<Suite> {
-    let Some(python) = std::env::var_os("TENON_PYTHON").map(PathBuf::from) else {
-        println!("skipped: TENON_PYTHON is not set");
-        return None;
-    };
+    let python = PathBuf::from(tenon_test_data::interpreter()?);
     Some(onnx_node::suite(&python).unwrap())
 }
 

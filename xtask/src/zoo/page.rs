@@ -1,8 +1,8 @@
 //! docs/coverage.md: which models of the list compile and agree with onnxruntime.
 
 use super::{Comparison, Listed, Options};
-use crate::bench;
-use crate::bench::time;
+use crate::bench::{self, time};
+use crate::markdown;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -13,21 +13,20 @@ type Results = [(Listed, Comparison)];
 
 /// A row for each source of models, then one for all.
 pub fn summary(results: &Results) -> String {
-    let mut text = String::from(
-        "| source | models | exported | onnxruntime runs | compile | agree | share | time ÷ onnxruntime |\n\
-         |---|---|---|---|---|---|---|---|\n",
-    );
     let mut sources: Vec<&str> = Vec::new();
     for (model, _) in results {
         if sources.last() != Some(&model.source.as_str()) {
             sources.push(&model.source);
         }
     }
-    for source in sources {
+    let rows = sources.into_iter().map(|source| {
         let of_source = |(model, _): &&(Listed, Comparison)| model.source == source;
-        text += &row(source, results.iter().filter(of_source));
-    }
-    text + &row("all", results.iter())
+        row(source, results.iter().filter(of_source))
+    });
+    markdown::table(
+        "source | models | exported | onnxruntime runs | compile | agree | share | time ÷ onnxruntime",
+        rows.chain([row("all", results.iter())]),
+    )
 }
 
 fn row<'a>(title: &str, results: impl Iterator<Item = &'a (Listed, Comparison)> + Clone) -> String {
@@ -51,7 +50,7 @@ fn row<'a>(title: &str, results: impl Iterator<Item = &'a (Listed, Comparison)> 
         "–".into()
     };
     format!(
-        "| {title} | {} | {} | {comparable} | {} | {agree} | {share} | {ratio} |\n",
+        "{title} | {} | {} | {comparable} | {} | {agree} | {share} | {ratio}",
         results.clone().count(),
         count(|one| one.export.is_none()),
         count(Comparison::compiles),
@@ -101,11 +100,8 @@ pub fn page(results: &Results, options: &Options) -> String {
     list(&mut text, "Models that are not exported", results, |one| {
         one.export.as_deref()
     });
-    text += "\n## Models that run\n\n\
-             | model | nodes | largest difference | Tenon | onnxruntime | ratio | nodes not on CpuAcc |\n\
-             |---|---|---|---|---|---|---|\n";
-    for (model, one) in results {
-        let Some(ratio) = one.ratio() else { continue };
+    let rows = results.iter().filter_map(|(model, one)| {
+        let ratio = one.ratio()?;
         let others: Vec<String> = one
             .others
             .iter()
@@ -116,18 +112,21 @@ pub fn page(results: &Results, options: &Options) -> String {
         } else {
             others.join(", ")
         };
-        let _ = writeln!(
-            text,
-            "| {} {} | {} | {:.1e} | {} | {} | {ratio:.2} | {others} |",
+        Some(format!(
+            "{} {} | {} | {:.1e} | {} | {} | {ratio:.2} | {others}",
             model.source,
             model.name,
             one.nodes,
             one.difference,
             time(one.tenon_us),
             time(one.onnxruntime_us),
-        );
-    }
-    text
+        ))
+    });
+    let table = markdown::table(
+        "model | nodes | largest difference | Tenon | onnxruntime | ratio | nodes not on CpuAcc",
+        rows,
+    );
+    format!("{text}\n## Models that run\n\n{table}")
 }
 
 /// The texts that results have, in order.

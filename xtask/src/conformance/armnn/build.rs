@@ -70,27 +70,29 @@ impl<'a> GraphBuilder<'a> {
     /// The real values of input `index`.
     pub(super) fn real_input(&mut self, index: usize) -> Result<ValueId, String> {
         let (stored, tensor) = (self.stored_input(index)?, self.input(index)?);
-        if tensor.kind.is_quantised() {
-            self.dequantise(stored, tensor)
-        } else {
-            Ok(stored)
-        }
+        self.real(stored, tensor, tensor.kind.is_quantised())
     }
 
     /// The real values of a constant tensor, such as weights.
     pub(super) fn real_constant(&mut self, tensor: &CaseTensor) -> Result<ValueId, String> {
         let stored = self.constant(tensor.elements.clone());
-        if tensor.kind.is_quantised() {
-            self.dequantise(stored, tensor)
-        } else {
-            Ok(stored)
-        }
+        self.real(stored, tensor, tensor.kind.is_quantised())
     }
 
     /// The real values of a bias: its integers have a scale if input 0 is quantised.
     pub(super) fn bias_constant(&mut self, tensor: &CaseTensor) -> Result<ValueId, String> {
         let stored = self.constant(tensor.elements.clone());
-        if self.input(0)?.kind.is_quantised() {
+        self.real(stored, tensor, self.input(0)?.kind.is_quantised())
+    }
+
+    /// The real values of a tensor whose elements are in the graph.
+    fn real(
+        &mut self,
+        stored: ValueId,
+        tensor: &CaseTensor,
+        is_quantised: bool,
+    ) -> Result<ValueId, String> {
+        if is_quantised {
             self.dequantise(stored, tensor)
         } else {
             Ok(stored)
