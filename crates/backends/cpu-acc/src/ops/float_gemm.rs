@@ -136,12 +136,11 @@ impl<T: VectorElement> Sink for Rounded<'_, T> {
     #[inline(always)]
     fn write<S: Simd>(&self, s: S, tile: &mut SumTile<'_, T>) {
         for row in 0..tile.rows() {
-            let position = tile.position(row);
+            let start = tile.offset(row) + tile.columns().start;
             let (sums, to) = tile.row(row);
             let sums = &mut sums[..to.len()];
             if let Some((addend, limits)) = self.addend {
-                let addend = &addend[position.offset + position.columns.start..];
-                add_and_clamp(s, addend, limits, sums);
+                add_and_clamp(s, &addend[start..], limits, sums);
             }
             if let Some(function) = self.function {
                 map_in_place(s, function, sums);

@@ -34,15 +34,6 @@ const TILES_TO_WIDEN: usize = 5;
 /// Words between packed rows besides their own, so that no two start in the same cache set.
 const GAP: usize = 16;
 
-/// The position of a row of sums in the output.
-pub(crate) struct RowPosition {
-    /// The offset of the row in the output, of which `columns` are written.
-    pub(crate) offset: usize,
-    pub(crate) columns: Range<usize>,
-    /// The sum of the row of A, where [`RowPacking::sums`] is set.
-    pub(crate) row_sum: i32,
-}
-
 /// Converts sums to elements of the output.
 pub(crate) trait Sink: Sync {
     /// The type of the output's elements.
@@ -79,12 +70,10 @@ impl<T> SumTile<'_, T> {
         self.offsets[row]
     }
 
-    pub(crate) fn position(&self, row: usize) -> RowPosition {
-        RowPosition {
-            offset: self.offsets[row],
-            columns: self.columns.clone(),
-            row_sum: self.row_sums[row],
-        }
+    /// The sum of a row of A, where [`RowPacking::sums`] is set.
+    #[inline(always)]
+    pub(crate) fn row_sum(&self, row: usize) -> i32 {
+        self.row_sums[row]
     }
 
     /// A row of sums, which has whole panels, and the columns of the output that exist.
@@ -693,15 +682,14 @@ mod tests {
 
         fn write<S: Simd>(&self, _: S, tile: &mut SumTile<'_, [i32; 2]>) {
             for row in 0..tile.rows() {
-                let position = tile.position(row);
+                let (columns, row_sum) = (tile.columns().len(), tile.row_sum(row));
                 let (sums, to) = tile.row(row);
-                let columns = position.columns.len();
                 assert_eq!(
                     (sums.len(), to.len()),
                     (columns.next_multiple_of(WIDTH), columns)
                 );
                 for (to, sum) in to.iter_mut().zip(&*sums) {
-                    *to = [sum.to_bits() as i32, position.row_sum];
+                    *to = [sum.to_bits() as i32, row_sum];
                 }
             }
         }

@@ -6,7 +6,7 @@ use tenon_base::Result;
 use tenon_graph::{Node, ValueId};
 
 /// Operators that move the elements of their first input.
-pub(super) const MOVEMENTS: &[&str] = &[
+const MOVEMENTS: &[&str] = &[
     "Flatten",
     "Reshape",
     "Slice",
@@ -18,6 +18,24 @@ pub(super) const MOVEMENTS: &[&str] = &[
     "Expand",
     "Tile",
 ];
+
+/// Whether an operator between both works on the quantized tensors themselves, which need one type then.
+pub(super) fn works_on_bytes(node: &Node) -> bool {
+    moved_inputs(node) > 0 || compared_inputs(node) > 0
+}
+
+/// The number of first inputs of which an operator moves the elements.
+fn moved_inputs(node: &Node) -> usize {
+    match node.op.name {
+        "Concat" => node.inputs.len(),
+        name => usize::from(MOVEMENTS.contains(&name)),
+    }
+}
+
+/// The same where it compares them.
+fn compared_inputs(node: &Node) -> usize {
+    usize::from(node.op.name == "MaxPool")
+}
 
 /// A QuantizeLinear of a DequantizeLinear with the same parameters: the tensor itself.
 pub(crate) fn pair(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
@@ -37,17 +55,12 @@ pub(crate) fn pair(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> 
 
 /// An operator that moves elements, between both: it moves those of the quantized tensor, which no backend has to support.
 pub(crate) fn moved(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
-    inside(rewriter, node, |inner| match inner.op.name {
-        "Concat" => inner.inputs.len(),
-        name => usize::from(MOVEMENTS.contains(&name)),
-    })
+    inside(rewriter, node, moved_inputs)
 }
 
 /// MaxPool between both. The order of quantized elements is that of their values, because scales are positive.
 pub(crate) fn compared(rewriter: &mut Rewriter<'_>, node: &Node) -> Result<Outcome> {
-    inside(rewriter, node, |inner| {
-        usize::from(inner.op.name == "MaxPool")
-    })
+    inside(rewriter, node, compared_inputs)
 }
 
 /// The operator whose result `node`, a QuantizeLinear, quantizes, on quantized tensors; `operands` is the number of its

@@ -2,7 +2,7 @@
 //! of u8, so that i8 costs an operation for each word that is read. With a zero point that is greater by 128 each element is
 //! greater by 128, and the dequantized tensor is the same.
 
-use super::movement::MOVEMENTS;
+use super::movement::works_on_bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use tenon_base::{Error, ErrorKind, Result};
 use tenon_graph::{Attribute, DataType, Graph, Node, UniqueNames, ValueId};
@@ -111,11 +111,7 @@ fn changed(graph: &Graph) -> BTreeSet<ValueId> {
             ty.is_some_and(|ty| ty.dtype() == DataType::I8)
         })
         .collect();
-    // Operators that move or compare the bytes themselves need one type for all of them.
-    let movements = graph.nodes.iter().filter(|node| {
-        MOVEMENTS.contains(&node.op.name) || matches!(node.op.name, "Concat" | "MaxPool")
-    });
-    let groups: Vec<Vec<ValueId>> = movements
+    let groups: Vec<Vec<ValueId>> = (graph.nodes.iter().filter(|node| works_on_bytes(node)))
         .map(|node| {
             let sources = node.inputs.iter().flatten();
             let sources = sources.filter_map(|value| producers[value.index()]);

@@ -193,15 +193,15 @@ impl Converted for u8 {
     fn constants<S: Simd>(s: S, parameters: &Parameters<'_>, [low, high]: [f32; 2]) -> [S::V; 3] {
         let [least, greatest] = parameters.y_limits;
         let bound = |limit: f32| limit.clamp(least, greatest);
-        // The bits of ROUNDING and of small integers more than it are those integers and its own bits, which end in a byte
-        // of zeros.
+        // As an integer: it is added to the bits of a rounded value.
         let zero = f32::from_bits(parameters.y_zero as i32 as u32);
         [bound(low), bound(high), zero].map(|constant| s.splat(constant))
     }
 
     #[inline(always)]
     fn store<S: Simd>(s: S, [low, high, zero]: &[S::V; 3], value: S::V, to: &mut [u8]) {
-        /// Floats of this magnitude are integers, so that the sum with it is rounded to one, half to even.
+        /// 1.5 * 2^23: floats of this magnitude are integers, so that the sum with a small value is rounded to one, half to
+        /// even. The low byte of its bits is 0, so that of the sum is the low byte of the rounded value.
         const ROUNDING: f32 = 12_582_912.0;
         let whole = s.add(s.min(*high, s.max(*low, value)), s.splat(ROUNDING));
         s.store_low_bytes(s.add_integers(whole, *zero), to);
@@ -225,12 +225,13 @@ impl<T: Converted> Sink for Conversion<'_, T> {
     fn write<S: Simd>(&self, s: S, tile: &mut SumTile<'_, T>) {
         let parameters = self.parameters;
         if let Some(zeros) = parameters.w_zeros {
+            let zeros = &zeros[self.first + tile.columns().start..];
             for row in 0..tile.rows() {
-                let position = tile.position(row);
+                let row_sum = tile.row_sum(row);
                 let (sums, _) = tile.row(row);
-                let zeros = zeros[self.first + position.columns.start..].chunks_exact(S::LANES);
+                let zeros = zeros.chunks_exact(S::LANES);
                 for (sums, zeros) in sums.chunks_exact_mut(S::LANES).zip(zeros) {
-                    let sum = s.subtract_product(s.load(sums), position.row_sum, s.load(zeros));
+                    let sum = s.subtract_product(s.load(sums), row_sum, s.load(zeros));
                     s.store(sum, sums);
                 }
             }
